@@ -36,10 +36,10 @@ class Finding:
     @property
     def help(self) -> str:
         """What to do about it; empty where there is no rule."""
-        from hetesynth.judge.mscclpp.rules import ALL_BY_ID
+        from hetesynth.judge.rules import BY_ID
 
         rule = self.violation.rule
-        return ALL_BY_ID[rule].help if rule in ALL_BY_ID else ""
+        return BY_ID[rule].help if rule in BY_ID else ""
 
 
 UNCHECKED = "HX216"
@@ -200,7 +200,7 @@ def check_format(path: Path, target: Target) -> None:
 
 
 def _judge_xml(path: Path, question: Question) -> Judged:
-    from hetesynth.judge.msccl.judge import large_message_violations, notes, profile_violations, program_violations
+    from hetesynth.judge.msccl.judge import large_message_violations, profile_violations, program_violations
     from hetesynth.judge.msccl.linter import call_warnings, lint_targets, network_violations
     from hetesynth.judge.msccl.reader import load_program
 
@@ -224,8 +224,7 @@ def _judge_xml(path: Path, question: Question) -> Judged:
     if read.program is not None:  # over NICs, where the topology has servers between which the program sends
         hangs = network_violations(read.program, question.targets, None if cluster is None else cluster.servers)
         warnings += [Finding("note" if cluster is None else "warning", v) for v in hangs]
-    judged = (*findings, *warnings, *(Finding("note", v) for v in notes(read)))
-    return Judged(judged, acceptance, read.algo_line is not None)
+    return Judged((*findings, *warnings), acceptance, read.algo_line is not None)
 
 
 def _merged(by_target: Iterable[tuple[str, Sequence[Violation]]], level: Level = "error") -> list[Finding]:
@@ -277,17 +276,16 @@ _SARIF_LEVELS: dict[Level, Literal["error", "warning", "note"]] = {
 def sarif_of(files: Sequence[tuple[Path, Judged]]) -> dict[str, Any]:
     """The findings of files as a SARIF log: errors, warnings (portability too) and notes, with all rules that they
     name."""
-    from hetesynth.judge.mscclpp.rules import ALL_BY_ID
+    from hetesynth.judge.rules import BY_ID
     from hetesynth.report.sarif import SarifResult, SarifRule, sarif_log
 
     results, rules = [], {}
     for path, judged in files:
         for finding in judged.findings:
             v = finding.violation
-            name, rule = v.rule or v.kind, ALL_BY_ID.get(v.rule or "")
-            rules[name] = SarifRule(name, name, f"What is wrong is of the kind {name}.", "See docs/verify.md.")
-            if rule is not None:
-                rules[name] = SarifRule(name, rule.name, rule.summary, rule.help)
+            name, rule = v.rule or v.kind, BY_ID.get(v.rule or "")
+            title, advice = (name, "See docs/verify.md.") if rule is None else (rule.name, rule.help)
+            rules[name] = SarifRule(name, title, f"What is wrong is of the kind {v.kind}.", advice)
             parts = (("gpu", v.rank), ("thread block", v.thread_block), ("step", v.step))
             place = "/".join(f"{word} {number}" for word, number in parts if number is not None) or None
             targets = (("targets", list(finding.targets)),) if finding.targets else ()

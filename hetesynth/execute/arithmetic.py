@@ -72,15 +72,9 @@ class Arithmetic:
 
     def contribution(self, rank: int, first: int, count: int) -> Elements:
         """Elements ``first`` to ``first + count`` of what ``rank`` contributes."""
-        # 32 bits a position: MurmurHash3's final mixer (Appleby) over a counter, keyed by seed and rank
-        start = _mixed(_mixed(self.seed & 0xFFFFFFFF) ^ (rank * 0x9E3779B1 & 0xFFFFFFFF))
-        bits: Elements = np.arange(first, first + count, dtype=np.uint64).astype(np.uint32)
-        bits *= np.uint32(0x9E3779B1)
-        bits ^= np.uint32(start)
-        for factor, shift in ((0x85EBCA6B, 16), (0xC2B2AE35, 13)):
-            bits ^= bits >> np.uint32(shift)
-            bits *= np.uint32(factor)
-        bits ^= bits >> np.uint32(16)
+        generator = np.random.PCG64([self.seed & 0xFFFFFFFF, rank]).advance(first // 2)  # two positions a step
+        draw = np.random.Generator(generator).integers(0, 1 << 32, count + first % 2, dtype=np.uint32)
+        bits: Elements = draw[first % 2 :]
         if self.dtype == "int32":
             return bits.view(np.int32)
         if not self.reduces:
@@ -96,10 +90,3 @@ class Arithmetic:
             return 1 << 32
         exact = 1 << _EXACT_BITS[self.dtype]
         return exact // self.ranks + 1 if self.reduction == "sum" else exact
-
-
-def _mixed(x: int) -> int:
-    for factor, shift in ((0x85EBCA6B, 16), (0xC2B2AE35, 13)):
-        x ^= x >> shift
-        x = x * factor & 0xFFFFFFFF
-    return x ^ (x >> 16)

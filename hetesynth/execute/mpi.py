@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,121 +19,25 @@ import numpy as np
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.arithmetic import Elements
 from hetesynth.execute.job import Job, Part
-from hetesynth.execute.outcome import Ending, Fault, RankCheck, Run, diagnosis, gathered
-from hetesynth.execute.players import Packet, Player, Send
+from hetesynth.execute.outcome import Ending, Fault, Run, diagnosis, gathered
+from hetesynth.execute.players import Packet, Player
 from hetesynth.model.diagnostics import visible
 
-CONTROL = 100
-"""Packets of this kind and above are between conductors."""
-STATUS, DONE, FAULT, RELEASE, STOP, ALIVE = range(CONTROL, CONTROL + 6)
-MAX_TEXT = 2000
-SILENT = "does not answer"
-
-
-class Conductor:
-    """One rank's view of one run, and its part in agreeing how it ends, where nobody sees all ranks.
-
-    Rank 0 decides. Ranks tell it when they are done and, now and then, whether they have been idle for ``timeout``
-    seconds and why; when all that are not done are idle or silent, nothing can happen any more. It calls back, so
-    that ranks notice when it is gone. Every wait has a limit.
-    """
-
-    def __init__(self, rank: int, ranks: int, timeout: float, send: Send, clock: Callable[[], float]) -> None:
-        now = clock()
-        self.rank, self._ranks, self._timeout, self._send, self._clock = rank, ranks, timeout, send, clock
-        self.released = False
-        self.stopped: tuple[str, ...] | None = None
-        self.ending: Ending = "done"
-        self.broken = False
-        self._reported_done = False
-        self._moved = self._spoke = now
-        self._heard = dict.fromkeys(range(ranks), now)  # rank 0 listens to all, others to rank 0
-        self._status: dict[int, str] = {}
-        self._done: set[int] = set()
-
-    @property
-    def over(self) -> bool:
-        """Whether this rank may leave the run."""
-        return self.released or self.stopped is not None
-
-    def fault(self, text: str) -> None:
-        """End all ranks, since this one cannot go on."""
-        self.broken = True
-        text = f"rank {self.rank} {text}"
-        if self.rank == 0:
-            self._stop("fault", (text,))
-        else:
-            self._send(Packet(0, FAULT, data=_encoded(text)))
-
-    def take(self, packet: Packet) -> None:
-        """A packet of another conductor."""
-        self._heard[packet.peer] = self._clock()
-        text = "" if packet.data is None else bytes(packet.data).decode(errors="replace")
-        if packet.kind == STATUS:
-            self._status[packet.peer] = text
-        elif packet.kind == DONE:
-            self._done.add(packet.peer)
-        elif packet.kind == FAULT:
-            self._stop("fault", (text,))
-        elif packet.kind == RELEASE:
-            self.released = True
-        elif packet.kind == STOP:
-            self.ending = "fault" if packet.channel else "stall"
-            self.stopped = tuple(text.splitlines())
-
-    def tick(self, player: Player, moved: bool) -> None:
-        """To be called again and again; ``moved``: whether anything was done since the last time."""
-        now = self._clock()
-        if moved:
-            self._moved = now
-        if player.settled and not self._reported_done:
-            self._reported_done = True
-            self._done.add(self.rank)
-            if self.rank:
-                self._send(Packet(0, DONE))
-        if self.rank == 0 and len(self._done) == self._ranks:
-            self._everyone(RELEASE)
-            self.released = True
-            return
-        if now - self._spoke < self._timeout / 4:
-            return
-        self._spoke = now
-        idle = not player.settled and now - self._moved >= self._timeout
-        status = "\n".join(player.waits())[:MAX_TEXT] if idle else ""
-        if self.rank:  # reports to rank 0, which decides, and notices when it no longer answers
-            self._send(Packet(0, STATUS, data=_encoded(status)))
-            if now - self._heard[0] > 3 * self._timeout:
-                self.ending, self.stopped = "stall", (f"rank 0 {SILENT}",)
-            return
-        self._heard[0], self._status[0] = now, status
-        self._everyone(ALIVE)
-        reasons = {}
-        for rank in set(range(self._ranks)) - self._done:
-            silent = now - self._heard[rank] > 2 * self._timeout
-            reasons[rank] = SILENT if silent else self._status.get(rank, "")
-        if all(reasons.values()):
-            self._stop("stall", diagnosis({rank: text.splitlines() for rank, text in reasons.items()}))
-
-    def _stop(self, ending: Ending, lines: tuple[str, ...]) -> None:
-        if self.stopped is None:
-            self.ending, self.stopped = ending, lines
-            self._everyone(STOP, "\n".join(lines), int(ending == "fault"))
-
-    def _everyone(self, kind: int, text: str = "", channel: int = 0) -> None:
-        for rank in range(1, self._ranks):
-            self._send(Packet(rank, kind, channel, data=_encoded(text) if text else None))
-
-
-def _encoded(text: str) -> Elements:
-    return np.frombuffer(text.encode(), dtype=np.uint8)
-
-
+BUSY, IDLE, DONE, BROKEN = range(4)
+"""What ranks tell each other now and then: IDLE where nothing happened for the time that makes a stall."""
 HEADER = 6  # 64-bit numbers: kind, channel and four more
 MAX_POLLED = 64
 SHORTEST_REST, LONGEST_REST = 20e-6, 500e-6
 LEAVE_SECONDS = 5.0
 
 Prepare = Callable[[], tuple[Job, Sequence[Part]]]
+
+
+def agreed(states: Collection[int]) -> Ending | None:
+    """How the run ended, all ranks being in these states at one time; None: it goes on."""
+    if BROKEN in states:
+        return "fault"
+    return None if BUSY in states else "stall" if IDLE in states else "done"
 
 
 def run_over_mpi(
@@ -207,38 +111,56 @@ class _World:
         """Every aliasing and repetition, up to one that does not end well."""
         runs: list[Run] = []
         for in_place in job.aliasings:
-            for _ in range(job.repeat):
-                memory = job.memory(part, in_place)
-                player = job.player(part, memory, self._send)
-                self._comm.Barrier()
-                conductor = Conductor(self.rank, job.ranks, job.timeout, self._send, time.monotonic)
-                seconds = self._drive(player, conductor)
-                if conductor.stopped is not None:
-                    return [*runs, Run(in_place, conductor.ending, seconds, diagnosis=conductor.stopped)]
-                checks: list[RankCheck] | None = self._comm.gather(memory.check(seconds), root=0)
-                if checks is not None:  # on rank 0
-                    runs.append(gathered(checks, in_place))
+            memory = job.memory(part, in_place)
+            player = job.player(part, memory, self._send)
+            self._comm.Barrier()
+            ending, seconds, fault = self._drive(player, job.timeout)
+            if ending is None:
+                return [*runs, Run(in_place, "stall", seconds, diagnosis=("some rank does not answer",))]
+            check = memory.check(seconds) if ending == "done" else None
+            ends = self._comm.gather((check, fault, player.waits()), root=0)
+            if self.rank == 0 and ending == "done":
+                runs.append(gathered([end[0] for end in ends]))
+            elif ending != "done":
+                faults = [f"rank {rank} {text}" for rank, (_, text, _) in enumerate(ends or ()) if text]
+                waits = diagnosis({rank: lines for rank, (_, _, lines) in enumerate(ends or ())})
+                return [*runs, Run(in_place, ending, seconds, diagnosis=tuple(faults[:1]) or waits)]
         return runs
 
-    def _drive(self, player: Player, conductor: Conductor) -> float:
-        """Plays until all agree on the end; the seconds until the thread blocks here were done."""
-        started = time.perf_counter()
-        seconds, rest = 0.0, SHORTEST_REST
-        while not conductor.over:
+    def _drive(self, player: Player, timeout: float) -> tuple[Ending | None, float, str]:
+        """Plays until all agree on the end, None: some rank does not answer; the seconds until the thread blocks
+        here were done; what broke here.
+
+        Ranks agree in rounds: each says how it is once it has nothing to do, or after a while, and all see
+        the same answers. So nobody is taken for idle who is not, and nobody decides alone.
+        """
+        started, moved_at = time.perf_counter(), time.monotonic()
+        asked_at, seconds, rest, fault = moved_at, 0.0, SHORTEST_REST, ""
+        mine, states = np.zeros(1, np.int64), np.zeros(self._comm.Get_size(), np.int64)
+        vote = None
+        while True:
             moved = False
             try:
-                moved = not conductor.broken and player.advance()
+                moved = not fault and player.advance()
                 for packet in self._arrived():
-                    if packet.kind >= CONTROL:
-                        conductor.take(packet)
-                    elif not conductor.broken:
+                    if not fault:
                         player.deliver(packet)
                         moved = True
-            except Fault as fault:
-                conductor.fault(str(fault))
+            except Fault as reason:
+                fault = str(reason)
+            now = time.monotonic()
+            moved_at = now if moved else moved_at
             if player.blocks_done and not seconds:
                 seconds = time.perf_counter() - started
-            conductor.tick(player, moved)
+            if vote is None and (not moved or now - asked_at > timeout / 4):
+                waiting = IDLE if now - moved_at >= timeout else BUSY
+                mine[0] = BROKEN if fault else DONE if player.settled else waiting
+                vote, asked_at = self._comm.Iallgather(mine, states), now
+            ending: Ending | None = None
+            if vote is not None and vote.Test():
+                vote, ending = None, agreed(states.tolist())
+            if ending is not None or now - asked_at > 3 * timeout:
+                return ending, seconds or time.perf_counter() - started, fault
             if moved:
                 rest = SHORTEST_REST
                 continue
@@ -246,7 +168,6 @@ class _World:
                 os._exit(1)
             time.sleep(rest)  # leaves the processor to others, longer each time
             rest = min(2 * rest, LONGEST_REST)
-        return seconds or time.perf_counter() - started
 
     def _send(self, packet: Packet) -> None:
         data = packet.data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Ending = Literal["done", "stall", "fault"]
@@ -26,19 +26,9 @@ class WrongBytes:
 
 
 @dataclass(frozen=True, slots=True)
-class RankCheck:
-    """One rank after a run. ``seconds``: until its thread blocks were done. ``wrong``: bytes, of ``checked``."""
-
-    rank: int
-    seconds: float
-    checked: int
-    wrong: int
-    first: tuple[WrongBytes, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Run:
-    """One execution on all ranks. ``diagnosis``: who waits for what, or what went wrong; empty when it ended."""
+    """One execution on all ranks, or on one. ``seconds``: until the thread blocks were done. ``wrong``: bytes, of
+    ``checked``. ``diagnosis``: who waits for what, or what went wrong; empty when it ended."""
 
     in_place: bool
     ending: Ending
@@ -57,16 +47,15 @@ class Run:
 MAX_SHOWN = 8
 
 
-def gathered(checks: list[RankCheck], in_place: bool) -> Run:
+def gathered(checks: Sequence[Run]) -> Run:
     """The run as a whole: the slowest rank's time, all wrong bytes, the first few of them."""
     first = [w for check in checks for w in check.first[:2]][:MAX_SHOWN]
-    return Run(
-        in_place,
-        "done",
-        max(check.seconds for check in checks),
-        sum(check.checked for check in checks),
-        sum(check.wrong for check in checks),
-        tuple(first),
+    return replace(
+        checks[0],
+        seconds=max(check.seconds for check in checks),
+        checked=sum(check.checked for check in checks),
+        wrong=sum(check.wrong for check in checks),
+        first=tuple(first),
     )
 
 

@@ -6,8 +6,9 @@ Any order of running those that can go on is one that a GPU may take; by default
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hetesynth.execute.arithmetic import Arithmetic, Elements
 from hetesynth.execute.memory import Memory, byte_copy
@@ -34,32 +35,16 @@ class Packet:
 Send = Callable[[Packet], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Where a thread block is: its id, the step or operation, its name, the loop over a large buffer."""
-
-    block: int
-    step: int
-    op: str
-    loop: int = 0
-
-    def __str__(self) -> str:
-        loop = f", loop {self.loop}" if self.loop else ""
-        return f"thread block {self.block} step {self.step} (`{self.op}`{loop})"
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """A thread block cannot go on. ``key``: what wakes it."""
+class Wait(NamedTuple):
+    """A thread block cannot go on. ``key``: what wakes it; ``at``: the thread block and its step."""
 
     key: Hashable
-    position: Position
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.position} waits for {self.reason}"
+    at: tuple[int, int]
+    text: str
 
 
+Work = Generator[tuple[Hashable, str], None, None]
+"""A step or operation being done; it yields (what wakes it, what it waits for) where it cannot go on."""
 Coroutine = Generator[Wait, None, None]
 
 
@@ -67,17 +52,18 @@ class Player:
     """One rank executing its part of a program: coroutines, and packets from other ranks. ``choose``: the order of
     those that can go on, for tests that try many.
 
-    Subclasses give ``_coroutines``, ``deliver`` and ``_unsettled``.
+    Subclasses give ``_blocks``, ``deliver`` and ``_unsettled``.
     """
 
     def __init__(self, send: Send, choose: Choice | None = None) -> None:
         self.send = send
         self._choose = choose
-        self._ready = deque(self._coroutines())
+        self._ready = deque(_played(number, steps) for number, steps in self._blocks())
         self._live = len(self._ready)
         self._waiting: dict[Hashable, list[tuple[Coroutine, Wait]]] = {}
 
-    def _coroutines(self) -> list[Coroutine]:
+    def _blocks(self) -> Iterator[tuple[int, Iterator[tuple[int, str, Work]]]]:
+        """The thread blocks by their ids; of each the number of a step, its name and its work."""
         raise NotImplementedError
 
     def deliver(self, packet: Packet) -> None:
@@ -119,8 +105,18 @@ class Player:
     def waits(self) -> list[str]:
         """What keeps this rank from ending: who waits for what, by thread block."""
         pending = [wait for entries in self._waiting.values() for _, wait in entries]
-        pending.sort(key=lambda wait: (wait.position.block, wait.position.step))
-        return [str(wait) for wait in pending] or self._unsettled()
+        return [wait.text for wait in sorted(pending, key=lambda wait: wait.at)] or self._unsettled()
+
+
+def _played(block: int, steps: Iterator[tuple[int, str, Work]]) -> Coroutine:
+    """A whole thread block, step by step."""
+    for step, name, work in steps:
+        try:
+            for key, reason in work:
+                text = f"thread block {block} step {step} ({name}) waits for {reason}"
+                yield Wait(key, (block, step), text)
+        except Fault as fault:
+            raise Fault(f"thread block {block} step {step} ({name}): {fault}") from None
 
 
 def refuse(kind: int) -> Fault:
@@ -190,8 +186,15 @@ class FifoPlayer(Player):
         self._published: dict[int, tuple[int, int]] = {}
         super().__init__(send, choose)
 
-    def _coroutines(self) -> list[Coroutine]:
-        return [self._play(block) for block in self._gpu.thread_blocks]
+    def _blocks(self) -> Iterator[tuple[int, Iterator[tuple[int, str, Work]]]]:
+        return ((block.id, self._steps(block)) for block in self._gpu.thread_blocks)
+
+    def _steps(self, block: ThreadBlock) -> Iterator[tuple[int, str, Work]]:
+        """Loop by loop over a large buffer."""
+        for loop, elements in enumerate(self._loops.slices):
+            for step, x in enumerate(block.instructions):
+                name = f"`{x.op}`, loop {loop}" if loop else f"`{x.op}`"
+                yield step, name, self._execute(block, (loop, step), x, elements)
 
     def deliver(self, packet: Packet) -> None:
         """A message, or a credit for one that was taken."""
@@ -213,29 +216,15 @@ class FifoPlayer(Player):
             if count
         ]
 
-    def _play(self, block: ThreadBlock) -> Coroutine:
-        """The whole thread block, loop by loop."""
-        for loop, elements in enumerate(self._loops.slices):
-            for step, x in enumerate(block.instructions):
-                position = Position(block.id, step, x.op, loop)
-                if x.depends is not None:
-                    other, published = x.depends
-                    while self._published.get(other, (-1, -1)) < (loop, published):
-                        reason = f"step {published} of thread block {other}"
-                        yield Wait(("step", other), position, reason)
-                if x.op == "nop":
-                    continue
-                try:
-                    yield from self._execute(position, block, x, elements)
-                except Fault as fault:
-                    raise Fault(f"{position}: {fault}") from None
-                if x.has_dependents:
-                    self._published[block.id] = (loop, step)
-                    self.wake(("step", block.id))
-
-    def _execute(self, position: Position, block: ThreadBlock, x: Instruction, elements: slice) -> Coroutine:
-        """One instruction, message by message. Takes a message when one is there and, to pass it on, a slot is
-        free; then computes, stores, sends."""
+    def _execute(self, block: ThreadBlock, at: tuple[int, int], x: Instruction, elements: slice) -> Work:
+        """One instruction, message by message, in the loop and step ``at``. Takes a message when one is there and,
+        to pass it on, a slot is free; then computes, stores, sends."""
+        if x.depends is not None:
+            other, awaited = x.depends
+            while self._published.get(other, (-1, -1)) < (at[0], awaited):
+                yield ("step", other), f"step {awaited} of thread block {other}"
+        if x.op == "nop":
+            return
         source = self._connection(block.recv_peer, block.channel, "receive from") if x.op in _RECEIVES else None
         target = self._connection(block.send_peer, block.channel, "send to") if x.op in _SENDS else None
         most = max(x.count, 1) if source is None and target is None else self._loops.packed
@@ -243,16 +232,11 @@ class FifoPlayer(Player):
             shape = count, width = min(most, x.count - first), elements.stop - elements.start
             src = self._view(x.src, first, count, elements) if x.op in _READS else None
             dst = self._view(x.dst, first, count, elements) if x.op in _WRITES else None
-            while True:
-                if source is not None and not self._arrived.get(source):
-                    reason = f"a message from rank {source[0]} on channel {source[1]}"
-                    yield Wait(("message", source), position, reason)
-                elif target is not None and self._in_use[target] >= self._loops.slots:
-                    slots = self._loops.slots
-                    reason = f"rank {target[0]} to take one of {slots} messages on channel {target[1]}"
-                    yield Wait(("slot", target), position, reason)
-                else:
-                    break
+            while source is not None and not self._arrived.get(source):
+                yield ("message", source), f"a message from rank {source[0]} on channel {source[1]}"
+            while target is not None and self._in_use[target] >= self._loops.slots:
+                slots = f"to take one of {self._loops.slots} messages on channel {target[1]}"
+                yield ("slot", target), f"rank {target[0]} {slots}"
             data = src
             if source is not None:
                 data = self._arrived[source].popleft()
@@ -270,6 +254,9 @@ class FifoPlayer(Player):
             if target is not None:
                 self._in_use[target] += 1
                 self.send(Packet(target[0], MESSAGE, target[1], data=byte_copy(data)))
+        if x.has_dependents:
+            self._published[block.id] = at
+            self.wake(("step", block.id))
 
     def _connection(self, peer: int | None, channel: int, what: str) -> Connection:
         if peer is None or not 0 <= peer < self._ranks or peer == self._gpu.rank:
@@ -311,8 +298,10 @@ class PlanPlayer(Player):
         self._arrived: Counter[int] = Counter()  # at barriers, ever
         super().__init__(send, choose)
 
-    def _coroutines(self) -> list[Coroutine]:
-        return [self._play(block) for block in self._gpu.blocks]
+    def _blocks(self) -> Iterator[tuple[int, Iterator[tuple[int, str, Work]]]]:
+        for block in self._gpu.blocks:
+            steps = [(k, f"`{x.op}`", self._execute(block, x)) for k, x in enumerate(block.operations)]
+            yield block.id, iter(steps)
 
     def deliver(self, packet: Packet) -> None:
         """What a peer does to this rank, or answers."""
@@ -340,15 +329,7 @@ class PlanPlayer(Player):
     def _unsettled(self) -> list[str]:
         return [f"waits for rank {peer} to take {n} packets" for peer, n in sorted(self._open.items()) if n]
 
-    def _play(self, block: PlanBlock) -> Coroutine:
-        for step, operation in enumerate(block.operations):
-            position = Position(block.id, step, operation.op)
-            try:
-                yield from self._execute(position, block, operation)
-            except Fault as fault:
-                raise Fault(f"{position}: {fault}") from None
-
-    def _execute(self, position: Position, block: PlanBlock, operation: PlanOperation) -> Coroutine:
+    def _execute(self, block: PlanBlock, operation: PlanOperation) -> Work:
         match operation.op:
             case "nop" | "flush":
                 return
@@ -359,33 +340,33 @@ class PlanPlayer(Player):
                 self.wake(("barrier", number))
                 while self._arrived[number] < full:
                     missing = full - self._arrived[number]
-                    yield Wait(("barrier", number), position, f"{missing} more thread blocks at barrier {number}")
+                    yield ("barrier", number), f"{missing} more thread blocks at barrier {number}"
             case "signal" | "rlxsignal":
                 self._signal(block, operation)
             case "wait" | "rlxwait":
                 for end in self._channels(block, operation):
                     while not self._signals[end]:
                         channel = f"{CHANNEL_TYPES[end[1] % 2]} channel {end[1] // 2}"
-                        yield Wait(("signal", end), position, f"a signal of rank {end[0]} on {channel}")
+                        yield ("signal", end), f"a signal of rank {end[0]} on {channel}"
                     self._signals[end] -= 1
             case "sem_acquire" | "sem_release":
                 for s in operation.semaphores:
                     if not 0 <= s < len(self._semaphores):
                         raise Fault(f"there is no semaphore {s}")
                     while operation.op == "sem_acquire" and self._semaphores[s] < 1:
-                        yield Wait(("semaphore", s), position, f"semaphore {s}")
+                        yield ("semaphore", s), f"semaphore {s}"
                     self._semaphores[s] += 1 if operation.op == "sem_release" else -1
                     self.wake(("semaphore", s))
             case "put" | "pws" | "pwsf" | "get" | "copy":
                 for src, dst in zip(operation.src, operation.dst, strict=False):
-                    data = yield from self._read(position, block, operation, src)
+                    data = yield from self._read(block, operation, src)
                     self._write(block, operation, dst, data)
                 if operation.op in ("pws", "pwsf"):
                     self._signal(block, operation)
             case _:  # all sources, summed in order, to every target
                 total: Elements | None = None
                 for src in operation.src:
-                    data = yield from self._read(position, block, operation, src)
+                    data = yield from self._read(block, operation, src)
                     total = data if total is None else self._numbers.combine(total, data)
                 if total is None:
                     raise Fault("it has no source")
@@ -404,8 +385,8 @@ class PlanPlayer(Player):
             raise Fault(f"there are no {kind} channels {list(operation.channels)}") from None
 
     def _read(
-        self, position: Position, block: PlanBlock, operation: PlanOperation, part: Slice
-    ) -> Generator[Wait, None, Elements]:
+        self, block: PlanBlock, operation: PlanOperation, part: Slice
+    ) -> Generator[tuple[Hashable, str], None, Elements]:
         """A private copy of a slice, of this rank or of a peer."""
         if isinstance(part, LocalSlice):
             return self._memory.view(part.buffer, part.index, part.size, slice(None)).copy()
@@ -414,7 +395,7 @@ class PlanPlayer(Player):
         ticket = self._requests
         self.send(Packet(peer, REQUEST, ticket, (buffer, part.index, part.size, 0)))
         while ticket not in self._answers:
-            yield Wait(("answer", ticket), position, f"rank {peer} to answer")
+            yield ("answer", ticket), f"rank {peer} to answer"
         return self._answers.pop(ticket).reshape(part.size, -1)
 
     def _write(self, block: PlanBlock, operation: PlanOperation, part: Slice, data: Elements) -> None:

@@ -36,6 +36,13 @@ _INPUT_IN_OUTPUT = frozenset({"allgather", "gather"})  # in place the input is t
 _OUTPUT_IN_INPUT = frozenset({"reducescatter", "scatter"})  # in place the output is the own block of the input
 
 
+def buffer_sizes(name: str, ranks: int, block: int) -> tuple[int, int]:
+    """Chunks in a full input and a full output buffer, of which one rank's share has ``block``."""
+    whole = ranks * block
+    inputs = whole if name in ("reducescatter", "scatter", "alltoall") else block
+    return inputs, whole if name in ("allgather", "gather", "alltoall") else block
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """One way to place the buffers. ``inputs``, ``outputs``: chunks of each rank's buffers. ``block``: chunks of

@@ -11,14 +11,18 @@ order different things.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from hetesynth.judge.layout import BROKEN, Layout, Value, named
+from hetesynth.model.program import BufferSlice
 from hetesynth.model.topology import Rank
 
+Clock = npt.NDArray[np.integer[Any]]
 Part = tuple[int, int]
 """(operation of the actor, position in its slice). Where the threads of an actor share out a slice by position,
 what two slices of one operation do to a cell is ordered where their positions are the same, and only there."""
@@ -27,23 +31,25 @@ MANY: Part = (-1, -1)
 Kind = Literal["read", "write"]
 
 
-class Access(Protocol):
-    """Who touches memory: ``actor`` in its ``operation``; ``stamp``: the actor's clock once the access is done."""
+class Access(NamedTuple):
+    """Who touches memory: ``actor`` in its ``operation``, of which the clock has come to ``stamp`` once that is
+    done. ``clock``: what it knows. ``block``: the thread block that makes it do so, in ``segment``: what that did
+    in earlier ones is done. ``before``: how much of its own earlier work ``actor`` has surely done, where it does
+    not work for itself."""
 
-    @property
-    def actor(self) -> int:
-        """The entry of the vector clocks."""
-
-    @property
-    def stamp(self) -> int:
-        """The value of that entry once the access is done."""
-
-    @property
-    def operation(self) -> int:
-        """The actor's instruction or operation."""
+    actor: int
+    stamp: int
+    operation: int
+    clock: Clock
+    block: int
+    segment: int
+    before: int = 0
 
     def knows(self, actor: int, stamp: int, part: Part, position: int) -> bool:
         """Whether an access stamped so happened before that to ``position``, or the same threads make both."""
+        if actor == self.block:
+            return stamp < self.segment or (actor == self.actor and part == (self.operation, position))
+        return (actor == self.actor and stamp <= self.before) or bool(self.clock[actor] >= stamp)
 
 
 class Conflict(NamedTuple):
@@ -88,31 +94,30 @@ class Cell:
             self.others = others
 
 
-A = TypeVar("A", bound=Access)
-S = TypeVar("S")
+Report = Callable[[Access, Kind, "Conflict | None", BufferSlice, int], None]
+"""(access, kind, other, where, position): ``access`` to the ``position``-th chunk of ``where`` and ``other`` are
+not ordered; None: nothing has written what it reads."""
 
 
-class Memory(ABC, Generic[A, S]):
-    """The cells of ``rank``. Subclasses name a slice ``S`` and put reports in their words.
+@dataclass(slots=True)
+class Memory:
+    """The cells of ``rank``. ``by_position``: whether the threads of an actor share out slices by position, so
+    that parts matter."""
 
-    ``BY_POSITION``: whether the threads of an actor share out slices by position, so that parts matter.
-    """
-
-    BY_POSITION: ClassVar[bool]
-
-    def __init__(self, layout: Layout, rank: Rank) -> None:
-        self._layout = layout
-        self._rank = rank
-        self._values: dict[int, Value] = {}
-        self._cells: dict[int, Cell] = {}
-        self._raced: set[tuple[int, int]] = set()
+    layout: Layout
+    rank: Rank
+    report: Report
+    by_position: bool
+    _values: dict[int, Value] = field(default_factory=dict)
+    _cells: dict[int, Cell] = field(default_factory=dict)
+    _raced: set[tuple[int, int]] = field(default_factory=set)
 
     def value(self, cell: int) -> Value | None:
         """What the cell holds now; None: undefined."""
         value = self._values.get(cell)
-        return value if value is not None else self._layout.initial(self._rank, cell)
+        return value if value is not None else self.layout.initial(self.rank, cell)
 
-    def read(self, access: A, first: int, count: int, where: S) -> list[Value]:
+    def read(self, access: Access, first: int, count: int, where: BufferSlice) -> list[Value]:
         """The values of ``count`` cells from ``first``; undefined ones are reported and come back BROKEN."""
         values: list[Value] = []
         for position in range(count):
@@ -123,15 +128,15 @@ class Memory(ABC, Generic[A, S]):
             elif record.writer >= 0 and not access.knows(record.writer, record.written, record.wrote, position):
                 written = Conflict(record.writer, record.written, "write", record.wrote)
                 self._race(access, "read", written, where, position)
-            record.add_read(access.actor, access.stamp, (access.operation, position) if self.BY_POSITION else MANY)
+            record.add_read(access.actor, access.stamp, (access.operation, position) if self.by_position else MANY)
             value = self.value(cell)
             if value is None:
-                self._report(access, "read", None, where, position)
+                self.report(access, "read", None, where, position)
                 value = self._values[cell] = BROKEN
             values.append(value)
         return values
 
-    def write(self, access: A, first: int, values: Sequence[Value], where: S) -> None:
+    def write(self, access: Access, first: int, values: Sequence[Value], where: BufferSlice) -> None:
         """Puts the values into the cells from ``first``."""
         for position, value in enumerate(values):
             cell = first + position
@@ -147,30 +152,32 @@ class Memory(ABC, Generic[A, S]):
                         self._race(access, "write", Conflict(reader, stamp, "read", part), where, position)
                 record.reader, record.others = -1, None
             record.writer, record.written = access.actor, access.stamp
-            record.wrote = (access.operation, position) if self.BY_POSITION else MANY
+            record.wrote = (access.operation, position) if self.by_position else MANY
             self._values[cell] = value
 
-    def final_defect(self, *, spoilt: bool) -> str:
-        """What is wrong with the output; empty: nothing. ``spoilt``: whether chunks that are wrong because of
-        another finding count."""
-        first, wrong, chunks = "", 0, self._layout.outputs[self._rank]
-        for chunk in range(chunks):
-            expected = self._layout.expected(self._rank, chunk)
-            value = self.value(self._layout.cell(self._rank, self._rank, "o", chunk))
-            if expected is not None and value != expected:
-                wrong += spoilt or value != BROKEN
-                if value != BROKEN:
-                    first = first or f"o[{chunk}] ends with {named(value)}, not {named(expected)}"
-        return first + (f" ({wrong} of its {chunks} output chunks are wrong)" if first and wrong > 1 else "")
+    def outlived(self, clock: Clock, own: Collection[int]) -> list[int]:
+        """The actors other than ``own`` of which accesses are not known to be done where ``clock`` is known."""
+        late: set[int] = set()
+        for record in self._cells.values():
+            if record.writer not in own and clock[record.writer] < record.written:  # 0 where nobody wrote
+                late.add(record.writer)
+            late |= {actor for actor, stamp, _ in record.reads() if actor not in own and clock[actor] < stamp}
+        return sorted(late)
 
-    def _race(self, access: A, kind: Kind, other: Conflict, where: S, position: int) -> None:
+    def final_defect(self) -> str:
+        """What is wrong with the output, chunks that another finding spoilt aside; empty: nothing."""
+        first, wrong, chunks = "", 0, self.layout.outputs[self.rank]
+        for chunk in range(chunks):
+            expected = self.layout.expected(self.rank, chunk)
+            value = self.value(self.layout.cell(self.rank, self.rank, "o", chunk))
+            if expected is not None and value not in (expected, BROKEN):
+                wrong += 1
+                first = first or f"o[{chunk}] ends with {named(value)}, not {named(expected)}"
+        return first + (f" ({wrong} of its {chunks} output chunks are wrong)" if wrong > 1 else "")
+
+    def _race(self, access: Access, kind: Kind, other: Conflict, where: BufferSlice, position: int) -> None:
         """One report per pair of actors is enough."""
         pair = (min(access.actor, other.actor), max(access.actor, other.actor))
         if pair not in self._raced:
             self._raced.add(pair)
-            self._report(access, kind, other, where, position)
-
-    @abstractmethod
-    def _report(self, access: A, kind: Kind, other: Conflict | None, where: S, position: int) -> None:
-        """``access`` of ``kind`` to ``position`` of ``where`` and ``other`` are not ordered; None: nothing has
-        written what it reads."""
+            self.report(access, kind, other, where, position)

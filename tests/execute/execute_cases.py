@@ -6,50 +6,27 @@ import random
 from dataclasses import replace
 from typing import Any
 
+from verify.program_builders import block, edited, program, step
+from verify.program_builders import part as at
+from verify.program_builders import with_step as changed
+
 from hetesynth.execute.inprocess import run_in_process
 from hetesynth.execute.job import Job, Part, RunOptions, own_part, program_job
 from hetesynth.execute.outcome import Run
 from hetesynth.execute.players import Choice
-from hetesynth.model.program import Buffer, BufferSlice, GpuProgram, Instruction, Op, Program, ThreadBlock
+from hetesynth.model.program import GpuProgram, Instruction, Program, ThreadBlock
 
-
-def at(text: str) -> BufferSlice:
-    """``o3`` is chunk 3 of the output."""
-    buffer: dict[str, Buffer] = {"i": "i", "o": "o", "s": "s"}
-    return BufferSlice(buffer[text[0]], int(text[1:]))
-
-
-def step(
-    op: Op, src: str, dst: str, count: int = 1, on: tuple[int, int] | None = None, flag: bool = False
-) -> Instruction:
-    return Instruction(op, at(src), at(dst), count, on, flag)
+__all__ = ["at", "block", "changed", "step"]
 
 
 def gpu(rank: int, i: int, o: int, s: int, *blocks: ThreadBlock) -> GpuProgram:
     return GpuProgram(rank, i, o, s, blocks)
 
 
-def block(number: int, send: int | None, recv: int | None, *steps: Instruction) -> ThreadBlock:
-    return ThreadBlock(number, send, recv, 0, steps)
-
-
 def whole(
     collective: str, chunks: int, *gpus: GpuProgram, root: int | None = None, in_place: bool = False
 ) -> Program:
-    return Program(
-        "test",
-        collective,
-        len(gpus),
-        "Simple",
-        1,
-        chunks,
-        in_place,
-        not in_place,
-        0,
-        0,
-        root,
-        gpus,  # type: ignore[arg-type]
-    )
+    return program(collective, chunks, list(gpus), root=root, in_place=in_place)
 
 
 def ring_allreduce(n: int, count: int = 1, in_place: bool = False) -> Program:
@@ -95,12 +72,12 @@ def exchange(slots_needed: int) -> Program:
     return whole("alltoall", 2 * k, *gpus)
 
 
-def job_of(program: Program, **options: Any) -> tuple[Job, list[Part]]:
-    return program_job(program, RunOptions(**options)), [own_part(program, r) for r in range(program.ranks)]
+def job_of(p: Program, **options: Any) -> tuple[Job, list[Part]]:
+    return program_job(p, RunOptions(**options)), [own_part(p, r) for r in range(p.ranks)]
 
 
-def run(program: Program, choose: Choice | None = None, **options: Any) -> list[Run]:
-    job, parts = job_of(program, **options)
+def run(p: Program, choose: Choice | None = None, **options: Any) -> list[Run]:
+    job, parts = job_of(p, **options)
     return list(run_in_process(job, parts, choose))
 
 
@@ -109,18 +86,5 @@ def any_order(seed: int) -> Choice:
     return random.Random(seed).randrange
 
 
-def changed(program: Program, rank: int, number: int, index: int, **fields: object) -> Program:
-    """One instruction with some fields replaced."""
-    target = program.gpus[rank]
-    steps = list(target.thread_blocks[number].instructions)
-    steps[index] = replace(steps[index], **fields)  # type: ignore[arg-type]
-    return with_steps(program, rank, number, tuple(steps))
-
-
-def with_steps(program: Program, rank: int, number: int, steps: tuple[Instruction, ...]) -> Program:
-    target = program.gpus[rank]
-    blocks = list(target.thread_blocks)
-    blocks[number] = replace(blocks[number], instructions=steps)
-    gpus = list(program.gpus)
-    gpus[rank] = replace(target, thread_blocks=tuple(blocks))
-    return replace(program, gpus=tuple(gpus))
+def with_steps(p: Program, rank: int, number: int, steps: tuple[Instruction, ...]) -> Program:
+    return edited(p, rank, number, lambda tb: replace(tb, instructions=steps))

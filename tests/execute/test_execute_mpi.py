@@ -15,6 +15,7 @@ from execute_cases import exchange, ring_allreduce
 
 from hetesynth.cli.main import run
 from hetesynth.execute.launch import available, mpiexec
+from hetesynth.execute.mpi import BROKEN, BUSY, DONE, IDLE, agreed
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.program import Program
 from hetesynth.model.target import TARGETS
@@ -151,3 +152,18 @@ def test_all_collectives_on_12_ranks(
         assert (found["ranks"], found["passes"], found["collective"]) == (12, loops, name)
         assert [(r["ending"], r["wrong"]) for r in found["runs"]] == [("done", 0)]
         assert found["runs"][0]["checked"] >= 4096
+
+
+@pytest.mark.parametrize(
+    ("states", "ending"),
+    [
+        ([DONE, DONE], "done"),
+        ([DONE, IDLE], "stall"),
+        ([IDLE, IDLE], "stall"),
+        ([BUSY, DONE], None),
+        ([IDLE, BUSY], None),
+        ([BROKEN, BUSY], "fault"),
+    ],
+)
+def test_all_ranks_decide_alike(states: list[int], ending: str | None) -> None:
+    assert agreed(states) == ending

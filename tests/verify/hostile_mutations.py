@@ -66,20 +66,22 @@ def copy_span(rng: random.Random, text: bytes) -> bytes:
     return text[:at] + text[start:end] * rng.choice([1, 1, 2, 20]) + text[at:]
 
 
-def change_number(rng: random.Random, text: bytes) -> bytes:
-    found = list(re.finditer(rb"-?[0-9]+", text))
-    if not found:
-        return text
-    at = rng.choice(found)
-    return text[: at.start()] + rng.choice(NUMBERS) + text[at.end() :]
+def one_match(pattern: bytes, new: Callable[[random.Random, bytes], bytes]) -> Mutation:
+    """Replaces one match of ``pattern``."""
+
+    def mutation(rng: random.Random, text: bytes) -> bytes:
+        matches = list(re.finditer(pattern, text))
+        if not matches:
+            return text
+        at = rng.choice(matches)
+        return text[: at.start()] + new(rng, at.group()) + text[at.end() :]
+
+    return mutation
 
 
-def change_word(rng: random.Random, text: bytes) -> bytes:
-    found = list(re.finditer(rb"[A-Za-z_]+[0-9]*", text))
-    if not found:
-        return text
-    at = rng.choice(found)
-    return text[: at.start()] + rng.choice(WORDS) + text[at.end() :]
+change_number = one_match(rb"-?[0-9]+", lambda rng, _: rng.choice(NUMBERS))
+change_word = one_match(rb"[A-Za-z_]+[0-9]*", lambda rng, _: rng.choice(WORDS))
+drop_attribute = one_match(rb' [A-Za-z_]+="[^"]*"', lambda rng, old: old * rng.choice([0, 0, 2, 20]))
 
 
 def move_line(rng: random.Random, text: bytes) -> bytes:
@@ -100,14 +102,6 @@ def repeat_line(rng: random.Random, text: bytes) -> bytes:
 
 def nothing_left(rng: random.Random, text: bytes) -> bytes:
     return rng.choice([b"", b" \n", b"\x00" * 100, bytes(rng.randrange(256) for _ in range(300))])
-
-
-def drop_attribute(rng: random.Random, text: bytes) -> bytes:
-    found = list(re.finditer(rb' [A-Za-z_]+="[^"]*"', text))
-    if not found:
-        return text
-    at = rng.choice(found)
-    return text[: at.start()] + (at.group() * rng.choice([0, 0, 2, 20])) + text[at.end() :]
 
 
 def huge_value(rng: random.Random, text: bytes) -> bytes:
@@ -147,19 +141,8 @@ def unbalanced(rng: random.Random, text: bytes) -> bytes:
 
 
 ANY: tuple[Mutation, ...] = (
-    flip,
-    cut,
-    truncate,
-    insert_token,
-    copy_span,
-    change_number,
-    change_number,
-    change_number,
-    change_word,
-    change_word,
-    move_line,
-    repeat_line,
-)
+    flip, cut, truncate, insert_token, copy_span, *[change_number] * 3, *[change_word] * 2, move_line, repeat_line,
+)  # fmt: skip
 XML: tuple[Mutation, ...] = (*ANY, drop_attribute, huge_value, nest, entities, unbalanced, nothing_left)
 
 

@@ -5,9 +5,13 @@ Nothing here comes from the emitter: what judges and what is judged must not sha
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 
+from hetesynth.errors import HetesynthError
+from hetesynth.execute.inprocess import run_in_process
+from hetesynth.execute.job import RunOptions, own_part, program_job
 from hetesynth.model.program import (
     Buffer,
     BufferSlice,
@@ -238,3 +242,16 @@ def _step_xml(s: int, x: Instruction) -> str:
         f'      <step s="{s}" type="{x.op}" srcbuf="{src.buffer}" srcoff="{src.offset}" dstbuf="{dst.buffer}" '
         f'dstoff="{dst.offset}" cnt="{x.count}" depid="{depid}" deps="{deps}" hasdep="{int(x.has_dependents)}"/>'
     )
+
+
+def survives(p: Program, in_place: bool, seed: int) -> bool:
+    """Whether an order of execution, thread blocks and messages picked at random, ends with the right bytes. The
+    executor shares no code with the judge: whatever program it catches, the judge must reject."""
+    program = replace(p, in_place=in_place, out_of_place=not in_place)
+    try:
+        job = program_job(program, RunOptions(dtype="int32"))
+    except HetesynthError:
+        return False
+    job = replace(job, loops=replace(job.loops, slots=2))
+    parts = [own_part(program, rank) for rank in range(program.ranks)]
+    return all(run.correct for run in run_in_process(job, parts, random.Random(seed).randrange))

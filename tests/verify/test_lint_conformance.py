@@ -11,7 +11,7 @@ from support.verdicts import XML_TARGETS, acceptance
 from hetesynth.judge.msccl.judge import program_violations
 from hetesynth.judge.msccl.linter import lint, lint_targets
 from hetesynth.judge.msccl.reader import load_program, read_program
-from hetesynth.judge.msccl.rules import BY_ID
+from hetesynth.judge.rules import BY_ID
 from hetesynth.model.target import TARGETS
 
 

@@ -29,9 +29,9 @@ from program_builders import (
 )
 
 from hetesynth.judge.msccl import judge
-from hetesynth.judge.msccl.judge import large_message_violations, notes, profile_violations, program_violations
+from hetesynth.judge.msccl.judge import large_message_violations, profile_violations, program_violations
 from hetesynth.judge.msccl.reader import read_program
-from hetesynth.judge.msccl.rules import BY_ID
+from hetesynth.judge.rules import BY_ID
 from hetesynth.model.program import GpuProgram, Instruction, Program, ThreadBlock
 from hetesynth.model.verdict import Violation
 
@@ -62,7 +62,6 @@ def verdict(row: Row) -> str:
             *said("", program_violations(p, **options)),
             *said("large messages: ", large_message_violations(p, split=row.split, **kept)),
             *said("profile: ", profile_violations(p)),
-            *said("note: ", notes(p)),
         )
     )
 
@@ -408,7 +407,7 @@ def test_what_is_said_of_files_names_the_line(golden: Callable[[Path, bytes], No
     lines = []
     for name, (old, new) in FILES.items():
         read = read_program(to_xml(RING).decode().replace(old, new, 1).encode(), "x")
-        for judge_ in (program_violations, large_message_violations, profile_violations, notes):
+        for judge_ in (program_violations, large_message_violations, profile_violations):
             lines += [f"{name}: {judge_.__name__}: line {v.line}: {v.message}\n" for v in judge_(read)]
     golden(TABLES / "msccl_files.txt", "".join(lines).encode())
 

@@ -70,4 +70,4 @@ def test_paths_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(msccl_xml, "MAX_FILE_BYTES", 10)
     with pytest.raises(HetesynthError) as raised:
         load_program(FIXTURES / "allreduce_2.xml")
-    assert raised.value.code == "HS541"
+    assert raised.value.code == "HS540"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hetesynth.judge.msccl.reader import ReadResult, read_program
-from hetesynth.judge.msccl.rules import BY_ID
+from hetesynth.judge.rules import BY_ID
 from hetesynth.model.verdict import Violation
 
 TABLES = Path(__file__).parent / "golden"

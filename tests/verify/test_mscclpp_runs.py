@@ -12,7 +12,7 @@ from plan_builders import NOP, add, barrier, block, copy, exchange, gpu, local, 
 from support.plan_chaos import outcome
 
 from hetesynth.judge.mscclpp.judge import plan_violations
-from hetesynth.judge.mscclpp.rules import ALL_BY_ID
+from hetesynth.judge.rules import BY_ID
 from hetesynth.model.plan import (
     ChannelType,
     GpuPlan,
@@ -36,8 +36,8 @@ def verdict(made: Plan, root: int | None = 0, **options: Any) -> list[str]:
     """Every finding as ``rule: message``; the numbers beside a message are those in it."""
     said = []
     for found in plan_violations(made, root=root, **options):
-        rule = ALL_BY_ID[found.rule or ""]
-        place = re.match(r"(?:gpu (\d+)(?: thread block (\d+)(?: operation (\d+))?)?: )?", found.message)
+        rule = BY_ID[found.rule or ""]
+        place = re.match(r"(?:gpu (\d+)(?: thread block (\d+)(?: step (\d+))?)?: )?", found.message)
         assert place is not None and found.kind == rule.kind
         numbers = [None if number is None else int(number) for number in place.groups()]
         assert numbers == [found.rank, found.thread_block, found.step]

@@ -14,7 +14,7 @@ from plan_builders import exchange, gpu, pair, plan
 from hetesynth.cli.main import run
 from hetesynth.judge.mscclpp.judge import largest_message, open_range_violations, plan_violations, size_violations
 from hetesynth.judge.mscclpp.reader import load_plan
-from hetesynth.judge.mscclpp.rules import PlanFindings
+from hetesynth.judge.rules import Findings
 from hetesynth.model.plan import LocalSlice, Plan
 
 FIXTURES = Path(__file__).parent / "fixtures" / "plans"
@@ -112,7 +112,7 @@ def test_the_last_size_that_fits_and_the_buffer_that_ends_it(
     made: Plan, chunk: int, step: int, where: str
 ) -> None:
     def said(most: int) -> list[str]:
-        findings = PlanFindings()
+        findings = Findings()
         size_violations(replace(made, max_bytes=most), findings)
         return [found.message for found in findings.violations]
 

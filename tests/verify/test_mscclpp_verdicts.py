@@ -24,134 +24,80 @@ THREE = Plan("p", "allreduce", "Simple", False, (GPU, gpu(1, i=2), gpu(2, i=2)))
 @pytest.mark.parametrize(
     ("operation", "expected"),
     [
-        (Op("put", "memory", (), (I0,) * 10, (R0,) * 10), []),
-        (Op("put", "memory", (), (I0,) * 11, (R0,) * 11), ["plan-slice-limit: more than 10 slices on one side"]),
-        (Op("put", "port", (0,) * 8, (I0,) * 8, (R0,) * 8), []),
-        (
-            Op("put", "port", (0,) * 9, (I0,) * 9, (R0,) * 9),
-            ["plan-operation-channels: 9 channels, at most 8 an operation"],
-        ),
-        (
-            Op("put", "port", (0,), (I0, I1), (R0, R1)),
-            ["plan-channel-each: 1 channels for 2 slices: one carries each"],
-        ),
-        (
-            Op("put", "port", (0,), (I0,), (FAR,)),
-            ["plan-other-peer: `put` into GPU 2: none of its channels leads there"],
-        ),
-        (Op("put", "memory", (0,), (I0,), (FAR,)), []),
-        (Op("put", "port", (), (I0,), (FAR,)), ["plan-channel-each: 0 channels for 1 slices: one carries each"]),
-        (Op("put", "port", BOTH, (I0, O0), (R0, FAR)), []),
-        (
-            Op("put", "memory", (), (I0, O0), (R0, R1)),
-            ["plan-put-one-buffer: `put` from different buffers: "
-             "the runtime takes all from that of the first slice"],
-        ),
-        (Op("res", "memory", (), (I0, O0), (O1, R0)), []),
-        (Op("put", "memory", (), (I0, I1), (R0,)), ["plan-slice-count: `put` has 2 sources and 1 targets"]),
-        (
-            Op("put", "memory", (), (I0, LocalSlice("i", 0, 2)), (R0, R1)),
-            ["plan-slice-size: `put` moves between slices of different sizes"],
-        ),
-        (Op("get", "memory", (), (R0,), (O0, O1)), ["plan-slice-count: `get` has 1 sources and 2 targets"]),
-        (
-            Op("get", "memory", (), (R0, R1), (O0, O0)),
-            ["plan-get-exchanged: `get` between different indices: the runtime exchanges the two offsets"],
-        ),
-        (Op("get", "memory", (), (R0, R1), (O0, O1)), []),
-        (Op("sem_acquire", semaphores=(0, 0)), ["plan-semaphore-twice: `sem_acquire` names a semaphore twice"]),
-        (Op("sem_acquire", semaphores=(0, 2)), ["plan-semaphore-range: semaphore 2: the GPU has 2"]),
-        (Op("flush", "port", (0,), (), (O0,) * 8), []),
-        (Op("nop", "memory", (), (), (RemoteSlice(1, 0, 1),)), []),
-        (
-            Op("nop", "memory", (), (), (RemoteSlice(2, 0, 1),)),
-            [
-                "plan-buffer-id: buffer_id 2: the thread block has 2 over memory channels,"
-                " and the loader looks it up though `nop` moves nothing"
-            ],
-        ),
-        (
-            Op("nop", None, (), (), (R0,)),
-            [
-                "plan-buffer-id: buffer_id 0: the thread block has 0 over no channels,"
-                " and the loader looks it up though `nop` moves nothing"
-            ],
-        ),
-        (Op("nop", None, (4,)), []),
-        (
-            Op("put", "memory", (), (I0,), (RemoteSlice(2, 0, 1),)),
-            ["plan-buffer-id: buffer_id 2: the thread block has 2 over memory channels"],
-        ),
-        (Op("signal", "memory"), ["plan-no-channel: `signal` names no channel"]),
-        (
-            Op("wait", "memory", (0, 0)),
-            ["plan-channel-twice: `wait` names a channel twice: two threads would use it at once"],
-        ),
-        (Op("flush", "memory", (0,), (), (O0,)), ["plan-port-only: `flush` is for port channels"]),
-        (
-            Op("get", "port", (0,), (R0,), (O0,)),
-            ["plan-memory-only: `get` reads or writes peers directly: a port channel cannot"],
-        ),
-        (
-            Op("sem_acquire", semaphores=(0,) * 17),
-            ["plan-semaphore-limit: 17 semaphores, at most 16 an operation"],
-        ),
-        (Op("sem_release"), ["plan-no-semaphore: `sem_release` names no semaphore"]),
-        (Op("put", None, (), (I0,), (R0,)), ["plan-channel-type: `put` needs a channel_type"]),
-        (Op("copy", None, (), (EMPTY,), (O0,)), ["plan-slice-size: `copy` moves between slices of different sizes",
-                                                 "plan-empty-slice: a slice of no chunks"]),
-        (Op("signal", "port", (2,)), ["plan-no-such-channel: channel 2: the thread block has 2 port channels"]),
+        (Op("put", "memory", (), (I0,) * 10, (R0,) * 10), ""),
+        (Op("put", "memory", (), (I0,) * 11, (R0,) * 11), "plan-slice-limit"),
+        (Op("put", "port", (0,) * 8, (I0,) * 8, (R0,) * 8), ""),
+        (Op("put", "port", (0,) * 9, (I0,) * 9, (R0,) * 9), "plan-operation-channels"),
+        (Op("put", "port", (0,), (I0, I1), (R0, R1)), "plan-channel-each"),
+        (Op("put", "port", (0,), (I0,), (FAR,)), "plan-other-peer"),
+        (Op("put", "memory", (0,), (I0,), (FAR,)), ""),
+        (Op("put", "port", (), (I0,), (FAR,)), "plan-channel-each"),
+        (Op("put", "port", BOTH, (I0, O0), (R0, FAR)), ""),
+        (Op("put", "memory", (), (I0, O0), (R0, R1)), "plan-put-one-buffer"),
+        (Op("res", "memory", (), (I0, O0), (O1, R0)), ""),
+        (Op("put", "memory", (), (I0, I1), (R0,)), "plan-slice-count"),
+        (Op("put", "memory", (), (I0, LocalSlice("i", 0, 2)), (R0, R1)), "plan-slice-size"),
+        (Op("get", "memory", (), (R0,), (O0, O1)), "plan-slice-count"),
+        (Op("get", "memory", (), (R0, R1), (O0, O0)), "plan-get-exchanged"),
+        (Op("get", "memory", (), (R0, R1), (O0, O1)), ""),
+        (Op("sem_acquire", semaphores=(0, 0)), "plan-semaphore-twice"),
+        (Op("sem_acquire", semaphores=(0, 2)), "plan-semaphore-range"),
+        (Op("flush", "port", (0,), (), (O0,) * 8), ""),
+        (Op("nop", "memory", (), (), (RemoteSlice(1, 0, 1),)), ""),
+        (Op("nop", "memory", (), (), (RemoteSlice(2, 0, 1),)), "plan-buffer-id"),
+        (Op("nop", None, (), (), (R0,)), "plan-buffer-id"),
+        (Op("nop", None, (4,)), ""),
+        (Op("put", "memory", (), (I0,), (RemoteSlice(2, 0, 1),)), "plan-buffer-id"),
+        (Op("signal", "memory"), "plan-no-channel"),
+        (Op("wait", "memory", (0, 0)), "plan-channel-twice"),
+        (Op("flush", "memory", (0,), (), (O0,)), "plan-port-only"),
+        (Op("get", "port", (0,), (R0,), (O0,)), "plan-memory-only"),
+        (Op("sem_acquire", semaphores=(0,) * 17), "plan-semaphore-limit"),
+        (Op("sem_release"), "plan-no-semaphore"),
+        (Op("put", None, (), (I0,), (R0,)), "plan-channel-type"),
+        (Op("copy", None, (), (EMPTY,), (O0,)), "plan-slice-size plan-empty-slice"),
+        (Op("signal", "port", (2,)), "plan-no-such-channel"),
     ],
 )  # fmt: skip
-def test_an_operation_seen_alone(operation: PlanOperation, expected: list[str]) -> None:
-    assert [f"{rule}: {text}" for rule, text in operation_defects(THREE, GPU, BLOCK, operation)] == expected
+def test_an_operation_seen_alone(operation: PlanOperation, expected: str) -> None:
+    assert " ".join(rule for rule, _ in operation_defects(THREE, GPU, BLOCK, operation)) == expected
 
 
 def sized(name: str, *chunks: tuple[int, int]) -> Plan:
     return plan(*(gpu(r, block(0, []), i=i, o=o) for r, (i, o) in enumerate(chunks)), name=name)
 
 
-SHARES = "every rank's own block must have the same number of chunks"
-SAME = "input_chunks and output_chunks must be the same on every rank"
-
-
 @pytest.mark.parametrize(
-    ("name", "root", "chunks", "expected"),
+    ("name", "root", "chunks", "block_chunks"),
     [
-        ("nothing", None, [(1, 1)], "there is no collective 'nothing'"),
         ("gather", None, [(1, 2), (1, 0)], 1),
         ("gather", 0, [(3, 6), (3, 0)], 3),
         ("gather", 1, [(3, 0), (3, 6)], 3),
-        ("gather", 1, [(3, 6), (3, 0)], "the root's buffer has 0 chunks, not 2 blocks of 3"),
-        ("gather", None, [(3, 0), (3, 6)], "the root's buffer has 0 chunks, not 2 blocks of 3"),
-        ("gather", 0, [(3, 6), (2, 0)], SHARES),
+        ("gather", 1, [(3, 6), (3, 0)], None),
+        ("gather", None, [(3, 0), (3, 6)], None),
+        ("gather", 0, [(3, 6), (2, 0)], None),
         ("gather", None, [(2, 2)], 2),
         ("scatter", 1, [(0, 3), (6, 3)], 3),
-        ("scatter", 1, [(0, 3), (6, 2)], SHARES),
-        ("allgather", None, [(1, 2), (2, 2)], SAME),
-        ("allgather", None, [(1, 2), (1, 4)], SAME),
+        ("scatter", 1, [(0, 3), (6, 2)], None),
+        ("allgather", None, [(1, 2), (2, 2)], None),
+        ("allgather", None, [(1, 2), (1, 4)], None),
         ("allgather", None, [(2, 4), (2, 4)], 2),
         ("allgather", None, [(3, 3)], 3),
-        ("allgather", None, [(2, 3), (2, 3)], "output_chunks is 3, not 2 times input_chunks, 2"),
+        ("allgather", None, [(2, 3), (2, 3)], None),
         ("reducescatter", None, [(4, 2), (4, 2)], 2),
-        ("reducescatter", None, [(3, 2), (3, 2)], "input_chunks is 3, not 2 times output_chunks, 2"),
+        ("reducescatter", None, [(3, 2), (3, 2)], None),
         ("allreduce", None, [(3, 3), (3, 3)], 3),
-        (
-            "allreduce",
-            None,
-            [(3, 2), (3, 2)],
-            "input_chunks is 3 but output_chunks 2: allreduce has equal buffers",
-        ),
+        ("allreduce", None, [(3, 2), (3, 2)], None),
         ("alltoall", None, [(4, 4), (4, 4)], 2),
-        ("alltoall", None, [(3, 3), (3, 3)], "input_chunks is 3, no multiple of the 2 ranks"),
+        ("alltoall", None, [(3, 3), (3, 3)], None),
     ],
 )
 def test_sizes_of_the_buffers(
-    name: str, root: int | None, chunks: list[tuple[int, int]], expected: int | str
+    name: str, root: int | None, chunks: list[tuple[int, int]], block_chunks: int | None
 ) -> None:
-    found = plan_layout(sized(name, *chunks), root)
-    if isinstance(expected, int):
-        inputs, outputs = [i for i, _ in chunks], [o for _, o in chunks]
-        assert found == Layout(name, False, root, inputs, outputs, expected)
+    layout = plan_layout(sized(name, *chunks), root)
+    if block_chunks is None:
+        assert isinstance(layout, str) and name in layout
     else:
-        assert found == expected
+        inputs, outputs = [i for i, _ in chunks], [o for _, o in chunks]
+        assert layout == Layout(name, False, root, inputs, outputs, block_chunks)

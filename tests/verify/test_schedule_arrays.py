@@ -20,30 +20,14 @@ COPIES: tuple[CollectiveName, ...] = ("allgather", "broadcast", "alltoall", "sca
 
 
 def mutant(rng: random.Random, wanted: Problem, schedule: Schedule) -> Schedule:
-    """One or two transfers moved, lost, doubled, swapped in time, or over another link."""
+    """One transfer lost, doubled, moved in time, of another chunk or over another link."""
     moved = list(schedule.transfers)
-    for _ in range(rng.randint(1, 2)):
-        i = rng.randrange(len(moved))
-        t = moved[i]
-        match rng.randrange(6):
-            case 0:
-                del moved[i]
-                if not moved:
-                    return Schedule.of([], schedule.makespan)
-            case 1:
-                start = rng.randrange(schedule.makespan)
-                moved[i] = replace(t, start=start, end=start + 1)
-            case 2:
-                moved[i] = replace(t, chunk=rng.randrange(len(wanted.collective.chunks)))
-            case 3:
-                moved[i] = replace(t, link=rng.randrange(len(wanted.arcs)))
-            case 4:
-                moved.append(t)
-            case _:
-                j = rng.randrange(len(moved))
-                u = moved[j]
-                moved[i] = replace(t, start=u.start, end=u.end)
-                moved[j] = replace(u, start=t.start, end=t.end)
+    i, start = rng.randrange(len(moved)), rng.randrange(schedule.makespan)
+    t = moved.pop(i)
+    chunk, link = rng.randrange(len(wanted.collective.chunks)), rng.randrange(len(wanted.arcs))
+    moved += rng.choice(
+        ([], [t, t], [replace(t, start=start, end=start + 1)], [replace(t, chunk=chunk)], [replace(t, link=link)])
+    )
     return Schedule.of(moved, schedule.makespan)
 
 

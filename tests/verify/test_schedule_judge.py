@@ -104,17 +104,6 @@ def test_long_transfers_load_every_tick_they_last() -> None:
     assert [(v.kind, v.step) for v in found] == [("overloaded", 2)]
 
 
-def test_not_exclusive_where_eq_8_holds() -> None:
-    both = [T(0, 1, 0, a, True) for a in (2, 4)]  # full(3): 1->0 and 2->0
-    assert [(a.src, a.dst) for a in problem(full(3), "reduce").arcs][2::2] == [(1, 0), (2, 0)]
-    assert kinds(problem(full(3), "reduce"), both) == set()
-    assert kinds(problem(full(3), "reduce", exclusive=True), both) == {"not-exclusive"}
-    # the reversed problem: one rank sends to two peers
-    assert kinds(problem(full(3), "broadcast", exclusive=True), [T(0, 1, 0, 0), T(0, 1, 0, 1)]) == {
-        "not-exclusive"
-    }
-
-
 def test_not_delivered_says_what_is_missing() -> None:
     [found] = schedule_violations(problem(line(2), "reduce"), Schedule.of([], 1))
     assert (found.kind, found.rank, found.chunk) == ("not-delivered", 0, 0) and "1 of 2" in found.message
@@ -127,19 +116,14 @@ def test_not_delivered_says_what_is_missing() -> None:
     ("name", "moves", "messages"),
     [
         ("broadcast", [T(0, 1, 0, 0), T(1, 2, 0, 1)], []),
-        ("broadcast", [T(1, 2, 0, 0), T(1, 2, 0, 1)], [(1, "step 1: rank 0 sends chunk 0 to 2 peers at once")]),
+        ("broadcast", [T(1, 2, 0, 0), T(1, 2, 0, 1)], ["step 1: rank 0 sends chunk 0 to 2 peers at once"]),
         ("reduce", [T(1, 2, 0, 2, True), T(1, 2, 0, 4, True)],
-         [(1, "step 1: rank 0 adds 2 values to chunk 0 at once")]),
-        ("reduce", [T(0, 1, 0, 5, True), T(1, 2, 0, 2, True), T(1, 2, 0, 5)],
-         [(1, "step 1: rank 1 receives chunk 0, which it already holds")]),
-        ("reduce", [T(0, 1, 0, 2, True)], [(1, "after step 1: rank 0 lacks 1 of 3 contributions to chunk 0")]),
+         ["step 1: rank 0 adds 2 values to chunk 0 at once"]),
         ("reduce", [T(1, 2, 0, 4, True), T(1, 2, 0, 2)],
-         [(1, "step 1: rank 0 copies over chunk 0 while another value of it arrives"),
-          (2, "after step 2: rank 0 lacks 1 of 3 contributions to chunk 0")]),
+         ["step 1: rank 0 copies over chunk 0 while another value of it arrives",
+          "after step 2: rank 0 lacks 1 of 3 contributions to chunk 0"]),
     ],
 )  # fmt: skip
-def test_violations_say_what_and_when(
-    name: CollectiveName, moves: list[Transfer], messages: list[tuple[int, str]]
-) -> None:
+def test_violations_say_what_and_when(name: CollectiveName, moves: list[Transfer], messages: list[str]) -> None:
     found = schedule_violations(problem(full(3), name, exclusive=True), Schedule.of(moves))
-    assert [(v.step, v.message) for v in found] == messages
+    assert [v.message for v in found] == messages

@@ -18,6 +18,7 @@ from hetesynth.judge.bounds.laws import (
     carried,
     checked_ranks,
     demand,
+    homes,
     hops_over,
     quotient,
     turned_around,
@@ -43,9 +44,7 @@ MAX_STEPS = 1_000_000
 
 def cut_steps(problem: Problem, claim: CutWitness) -> int:
     """Every chunk that is needed on the far side of the border crosses it at least once."""
-    region = checked_ranks(problem, claim.region, "the region")
-    demand(claim.direction in ("in", "out"), f"{claim.direction!r} is no direction")
-    far = region if claim.direction == "in" else set(range(problem.ranks)) - region
+    far = _far(problem, claim)
     across = {a for a, arc in enumerate(problem.arcs) if arc.dst in far and arc.src not in far}
     collective = problem.collective
     needed = 0  # chunks wanted on the far side that it cannot complete by itself
@@ -54,6 +53,13 @@ def cut_steps(problem: Problem, claim: CutWitness) -> int:
             needed += not pre <= far if collective.reduces else far.isdisjoint(pre)
     demand(claim.needed == needed, f"{claim.needed} chunks are said to cross, {needed} must")
     return quotient(needed, _capacity(problem, claim, across))
+
+
+def _far(problem: Problem, claim: CutWitness | LastStepWitness) -> set[int]:
+    """The ranks on the far side of the border."""
+    region = checked_ranks(problem, claim.region, "the region")
+    demand(claim.direction in ("in", "out"), f"{claim.direction!r} is no direction")
+    return region if claim.direction == "in" else set(range(problem.ranks)) - region
 
 
 def _capacity(problem: Problem, claim: CutWitness | VolumeWitness, links: set[int]) -> int:
@@ -69,8 +75,7 @@ def last_step_steps(problem: Problem, claim: LastStepWitness) -> int:
     demand(not problem.collective.reduces, "parts of a sum may cross in any step")
     demand(claim.wanted > 0, "nobody wants the chunks")
     cut_steps(problem, CutWitness(claim.region, claim.direction, claim.resources, claim.needed, claim.capacity))
-    region = set(claim.region)
-    far = region if claim.direction == "in" else set(range(problem.ranks)) - region
+    far = _far(problem, claim)
     for k, (pre, post) in enumerate(zip(problem.collective.pre, problem.collective.post, strict=True)):
         listeners = len(post & far)
         if listeners and far.isdisjoint(pre):
@@ -93,10 +98,7 @@ def volume_steps(problem: Problem, claim: VolumeWitness) -> int:
     """When all m parts contribute to a chunk and want its sum, it crosses between parts at least 2(m - 1) times:
     gossip by one-way calls (Harary and Schwenk 1974), each part taken as one caller."""
     demand(problem.collective.reduces, "the volume bound is for reductions that everybody needs")
-    checked_ranks(problem, (r for part in claim.parts for r in part), "the partition")
-    part_of = {r: p for p, part in enumerate(claim.parts) for r in part}
-    demand(len(part_of) == problem.ranks, "the parts leave a rank out")
-    demand(all(claim.parts), "a part is empty")
+    part_of = homes(problem, claim.parts)
     everywhere = set(range(len(claim.parts)))
     pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
     chunks = sum({part_of[r] for r in pre} == everywhere == {part_of[r] for r in post} for pre, post in pairs)
@@ -115,9 +117,7 @@ def flow_steps(problem: Problem, claim: FlowWitness) -> int:
     destination, ranks = claim.destination, problem.ranks
     demand(0 <= destination < ranks, f"there is no rank {destination}")
     demand(0 <= claim.steps <= MAX_STEPS, f"{claim.steps} steps are not rechecked")
-    side: list[set[int]] = [
-        set() for _ in range(claim.steps + 1)
-    ]  # the source side before each step, and at the end
+    side: list[set[int]] = [set() for _ in range(claim.steps + 1)]  # before each step, and at the end
     for step, vertex in claim.source_side:
         last = claim.steps if vertex < ranks else claim.steps - 1
         exists = 0 <= step <= last and 0 <= vertex < problem.vertices
@@ -179,9 +179,7 @@ def growth_steps(problem: Problem, claim: GrowthWitness) -> int:
     demand(0 <= claim.chunk < len(problem.collective.chunks), "it is about a chunk that does not exist")
     demand(len(problem.collective.post[claim.chunk]) == problem.ranks, "not every rank wants the chunk")
     demand(not problem.collective.reduces, "growth is about copies")
-    checked_ranks(problem, (r for part in claim.parts for r in part), "the partition")
-    home = {r: p for p, part in enumerate(claim.parts) for r in part}
-    demand(len(home) == problem.ranks and all(claim.parts), "the parts leave a rank out, or one is empty")
+    home = homes(problem, claim.parts)
     parts_named = len(claim.out_of_parts) == len(claim.into_parts) == len(claim.parts)
     everyone = parts_named and len(claim.out_of_ranks) == problem.ranks
     demand(everyone, "it does not name resources for everyone")
@@ -204,9 +202,7 @@ def growth_steps(problem: Problem, claim: GrowthWitness) -> int:
     out = min(leaves_part * old, leaves_rank * len(holders))
     for step in range(1, MAX_STEPS):
         missing = max(0, len(fresh) - new)
-        if out >= sum(smallest_first[:missing]) and len(fresh) - missing >= must_be_early:
-            return step
-        if out == 0:
+        if out == 0 or (out >= sum(smallest_first[:missing]) and len(fresh) - missing >= must_be_early):
             return step
         before, arrivals = min(len(claim.parts), old + new), out
         new = min(len(fresh), new + arrivals)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from hetesynth.model.collective import CollectiveName
@@ -49,6 +49,15 @@ def checked_ranks(problem: Problem, ranks: Iterable[int], what: str) -> set[int]
     demand(len(distinct) == len(named), f"{what} names a rank twice")
     demand(all(0 <= r < problem.ranks for r in distinct), f"{what} names a rank that does not exist")
     return distinct
+
+
+def homes(problem: Problem, parts: Sequence[Sequence[int]]) -> dict[int, int]:
+    """The number of the part of each rank. Refuted where ``parts`` is no partition of the ranks."""
+    checked_ranks(problem, (r for part in parts for r in part), "the partition")
+    home = {r: p for p, part in enumerate(parts) for r in part}
+    demand(len(home) == problem.ranks, "the parts leave a rank out")
+    demand(all(parts), "a part is empty")
+    return home
 
 
 def carried(problem: Problem, names: tuple[str, ...], links: set[int]) -> int:

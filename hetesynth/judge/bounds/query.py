@@ -13,8 +13,8 @@ operator that is not known here could change what the text means.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections import ChainMap, Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Union
@@ -24,7 +24,7 @@ from hetesynth.model.bound import UnsatWitness
 from hetesynth.model.problem import Problem
 
 Place = tuple[int, int, int]  # chunk, link or rank, step; of met: rank, peer, whether it sends
-Mapping = tuple[tuple[int, ...], tuple[int, ...]]  # of chunks, of links
+Image = tuple[tuple[int, ...], tuple[int, ...]]  # of chunks, of links
 Tree = Union[str, "list[Tree]"]
 Literal = tuple[str, bool]  # a name and whether it stands unnegated
 Clause = tuple[Literal, ...]  # at least one holds; none: false
@@ -181,21 +181,19 @@ class _Facts:
 
 def assertions(text: str) -> Iterator[Clause | AtMost]:
     """What ``text`` asserts, but for ``true``. Refuted when it is not of the kind described above."""
-    declared: set[str] = set()
+    declared: dict[str, Clause] = {}
     for command in _commands(text):
-        head = command[0] if command else None
-        if head == "declare-fun" or head == "declare-const":
-            *_, sort = command
-            name = command[1]
-            demand(sort == "Bool" and isinstance(name, str), "the query declares something that is not Boolean")
-            constant = head == "declare-const" or (len(command) == 4 and command[2] == [])
-            demand(constant, "the query declares a function")
-            declared.add(str(name))
-        elif head == "assert" and len(command) == 2:
-            yield from _Formula(declared).stated(command[1])
-        else:
-            ignored = isinstance(head, str) and head in _IGNORED
-            demand(ignored, f"the query has a command that is not rechecked: {head}")
+        match command:
+            case ["declare-fun", str(name), [], "Bool"] | ["declare-const", str(name), "Bool"]:
+                declared[name] = ((name, True),)
+            case ["assert", formula]:
+                stated = _stated(formula, declared)
+                if stated is not None:
+                    yield stated
+            case [str(head), *_] if head in _IGNORED:
+                pass
+            case _:
+                raise Refuted(f"the query has a command that is not rechecked: {str(command)[:40]}")
 
 
 def _commands(text: str) -> Iterator[list[Tree]]:
@@ -207,81 +205,63 @@ def _commands(text: str) -> Iterator[list[Tree]]:
         if token == "(":
             open_lists.append([])
             demand(len(open_lists) <= MAX_DEPTH, "the query is nested too deeply")
-        elif token == ")":
-            demand(bool(open_lists), "the query closes a parenthesis too many")
-            closed = open_lists.pop()
-            if open_lists:
-                open_lists[-1].append(closed)
-            else:
-                yield closed
-        else:
-            demand(bool(open_lists), f"the query has {token[:40]!r} outside of a command")
+            continue
+        demand(bool(open_lists), f"the query has {token[:40]!r} outside of a command")
+        if token != ")":
             open_lists[-1].append(token)
+        elif len(open_lists) > 1:
+            closed = open_lists.pop()
+            open_lists[-1].append(closed)
+        else:
+            yield open_lists.pop()
     demand(not open_lists, "the query ends in the middle of a command")
 
 
-class _Formula:
-    """Formulas over the declared names."""
-
-    def __init__(self, declared: set[str]) -> None:
-        self.declared = declared
-
-    def stated(self, tree: Tree) -> Iterator[Clause | AtMost]:
-        """What ``tree`` asserts. Terms bound by lets are expanded at once: inside, names may mean others."""
-        bound: dict[str, Tree] = {}
-        while isinstance(tree, list) and len(tree) == 3 and tree[0] == "let" and isinstance(tree[1], list):
-            fresh: dict[str, Tree] = {}
-            for pair in tree[1]:
-                if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)):
+def _stated(tree: Tree, names: MutableMapping[str, Clause]) -> Clause | AtMost | None:
+    """What ``tree`` asserts, None: what is true; ``names``: what declared names, and those of lets, stand for."""
+    while isinstance(tree, list) and len(tree) == 3 and tree[0] == "let":
+        fresh: dict[str, Clause] = {}
+        for pair in tree[1] if isinstance(tree[1], list) else [[]]:
+            match pair:
+                case [str(name), term]:
+                    fresh[name] = _clause(term, names)
+                case _:
                     raise Refuted("the query has a let that is not rechecked")
-                literals = self._disjunction(pair[1], bound)
-                terms: list[Tree] = [name if positive else ["not", name] for name, positive in literals]
-                fresh[pair[0]] = ["or", *terms]
-            bound = {**bound, **fresh}
-            tree = tree[2]
-        if isinstance(tree, str) and tree in bound:
-            tree, bound = bound[tree], {}
-        match tree:
-            case "true":
-                return
-            case [["_", "at-most", str(limit)], *names]:
-                yield self._count(names, limit, bound)
-            case [["_", "pble", str(limit), *weights], *names] if weights == ["1"] * len(names):
-                yield self._count(names, limit, bound)
-            case _:
-                yield tuple(self._disjunction(tree, bound))
+        names, tree = ChainMap(fresh, names), tree[2]
+    match tree:
+        case "true" if "true" not in names:
+            return None
+        case [["_", "at-most", str(limit)], *counted]:
+            pass
+        case [["_", "pble", str(limit), *weights], *counted] if weights == ["1"] * len(counted):
+            pass
+        case _:
+            return _clause(tree, names)
+    clauses = [_clause(term, names) for term in counted]
+    single = all(len(clause) == 1 and clause[0][1] for clause in clauses)
+    demand(single, "the query counts something that is not a variable")
+    variables = tuple(clause[0][0] for clause in clauses)
+    demand(len(set(variables)) == len(variables), "the query counts a variable twice")
+    demand(limit.isdigit(), f"the query has a count of at most {limit}")
+    return AtMost(variables, int(limit))
 
-    def _count(self, names: list[Tree], limit: str, bound: dict[str, Tree]) -> AtMost:
-        variables: list[str] = []
-        for tree in names:
-            literals = list(self._disjunction(tree, bound))
-            demand(len(literals) == 1 and literals[0][1], "the query counts something that is not a variable")
-            variables.append(literals[0][0])
-        demand(len(set(variables)) == len(variables), "the query counts a variable twice")
-        demand(limit.isdigit(), f"the query has a count of at most {limit}")
-        return AtMost(tuple(variables), int(limit))
 
-    def _disjunction(self, tree: Tree, bound: dict[str, Tree]) -> Iterator[Literal]:
-        match tree:
-            case "false":
-                return
-            case str(name) if name in bound:
-                yield from self._disjunction(bound[name], {})
-            case str(name):
-                demand(name in self.declared, f"the query does not declare {name}")
-                yield name, True
-            case ["not", inner]:
-                literals = list(self._disjunction(inner, bound))
-                demand(len(literals) == 1, "the query negates more than a variable")
-                yield literals[0][0], not literals[0][1]
-            case ["or", *parts]:
-                for part in parts:
-                    yield from self._disjunction(part, bound)
-            case ["=>", left, right]:
-                yield from self._disjunction(["not", left], bound)
-                yield from self._disjunction(right, bound)
-            case _:
-                raise Refuted("the query has a formula that is neither a clause nor a count")
+def _clause(tree: Tree, names: MutableMapping[str, Clause]) -> Clause:
+    match tree:
+        case "false":
+            return ()
+        case str(name):
+            demand(name in names, f"the query does not declare {name}")
+            return names[name]
+        case ["not", inner]:
+            literals = _clause(inner, names)
+            demand(len(literals) == 1, "the query negates more than a variable")
+            return ((literals[0][0], not literals[0][1]),)
+        case ["or", *parts]:
+            return tuple(literal for part in parts for literal in _clause(part, names))
+        case ["=>", left, right]:
+            return _clause(["not", left], names) + _clause(right, names)
+    raise Refuted("the query has a formula that is neither a clause nor a count")
 
 
 @dataclass
@@ -299,8 +279,8 @@ class Symmetries:
     problem: Problem
     steps: int
     possible: Callable[[int, int, int], bool]
-    _maps: dict[tuple[str, int, int], Mapping | None] = field(default_factory=dict)
-    _moved: dict[Mapping, list[Place]] = field(default_factory=dict)
+    _maps: dict[tuple[str, int, int], Image | None] = field(default_factory=dict)
+    _moved: dict[Image, list[Place]] = field(default_factory=dict)
 
     def allow(self, yes: set[Place], no: set[Place]) -> bool:
         """Whether the clause that one of ``yes`` happens, or one of ``no`` does not, loses no schedule."""
@@ -322,7 +302,7 @@ class Symmetries:
                 return True
         return False
 
-    def _exchanged(self, kind: str, one: int, other: int) -> Mapping | None:
+    def _exchanged(self, kind: str, one: int, other: int) -> Image | None:
         """None unless everything looks the same after the exchange of two ranks or chunks."""
         problem = self.problem
         starts = list(zip(problem.collective.pre, problem.collective.post, strict=True))
@@ -341,7 +321,7 @@ class Symmetries:
         after = Counter((frozenset(links[a] for a in r.arcs), r.capacity) for r in problem.resources)
         return (chunks, links) if before == after else None
 
-    def _first_difference(self, mapping: Mapping, yes: set[Place], no: set[Place]) -> bool:
+    def _first_difference(self, mapping: Image, yes: set[Place], no: set[Place]) -> bool:
         """As long as transfers and images agree, the next transfer happens or its image does not."""
         chunks, links = mapping
         if mapping not in self._moved:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
+from hetesynth.judge.fields import NotReadable as NotReadable
+from hetesynth.judge.fields import fail, integer, integers, items
 
 Ints = NDArray[np.int64]
 
@@ -25,10 +27,6 @@ MAX_CELLS = 1 << 29
 MAX_TIME = 1 << 53
 COLLECTIVES = {"allgather": (False,), "reducescatter": (True,), "allreduce": (True, False)}
 """The phases of each collective: whether they add."""
-
-
-class NotReadable(Exception):
-    """The text is no composition; says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,26 +98,26 @@ def read_document(data: bytes) -> Document:
         fail(f"its format is not {FORMAT!r}, version {VERSION}")
     if str(fields["collective"]) not in COLLECTIVES:
         fail(f"{str(fields['collective'])[:40]!r} is not composed")
-    ranks = _integer(fields["ranks"], "ranks", 1, MAX_RANKS)
-    chunks = _integer(fields["chunks_per_rank"], "chunks_per_rank", 1, MAX_CELLS)
+    ranks = integer(fields["ranks"], "ranks", 1, MAX_RANKS)
+    chunks = integer(fields["chunks_per_rank"], "chunks_per_rank", 1, MAX_CELLS)
     if ranks * ranks * chunks > MAX_CELLS:
         fail(f"{ranks} ranks with {chunks} chunks each are too many to judge")
     pods, following = [], 0
-    for row in _list(fields["pods"], "pods"):
-        name, first, gpus = _list(row, "a pod", 3)
+    for row in items(fields["pods"], "pods"):
+        name, first, gpus = items(row, "a pod", 3)
         if not isinstance(name, str):
             fail("the name of a pod is not a string")
-        if _integer(first, f"pod {name}", 0, ranks) != following:
+        if integer(first, f"pod {name}", 0, ranks) != following:
             fail(f"pod {name} does not begin at rank {following}")
-        following += _integer(gpus, f"pod {name}", 1, ranks)
+        following += integer(gpus, f"pod {name}", 1, ranks)
         pods.append((name, first, gpus))
     if following != ranks:
         fail(f"the pods have {following} ranks, not {ranks}")
     reader = _PhaseReader(tuple(pods), ranks * chunks, chunks)
-    phases = tuple(reader.phase(row) for row in _list(fields["phases"], "phases"))
-    size = _integer(fields["chunk_bytes"], "chunk_bytes", 1, MAX_TIME)
+    phases = tuple(reader.phase(row) for row in items(fields["phases"], "phases"))
+    size = integer(fields["chunk_bytes"], "chunk_bytes", 1, MAX_TIME)
     header = fields["header"] if isinstance(fields["header"], dict) else {}
-    claims = [_integer(header.get(name), name, 0, MAX_TIME) for name in ("picoseconds", "bound_picoseconds")]
+    claims = [integer(header.get(name), name, 0, MAX_TIME) for name in ("picoseconds", "bound_picoseconds")]
     return Document(fields["collective"], ranks, chunks, size, tuple(pods), phases, claims[0], claims[1])
 
 
@@ -128,36 +126,15 @@ _PHASE = "adds kinds kind_of uplinks paths rounds batches moves"
 _KIND = "order gates slots own links home entered"
 
 
-def fail(what: str) -> NoReturn:
-    """Raise NotReadable(``what``)."""
-    raise NotReadable(what)
-
-
 def _fields(value: object, where: str, names: str) -> dict[str, Any]:
     if not isinstance(value, dict) or set(value) != set(names.split()):
         fail(f"{where} is not an object with the fields {', '.join(names.split())}")
     return value
 
 
-def _list(value: object, where: str, length: int | None = None) -> list[Any]:
-    if not isinstance(value, list) or (length is not None and len(value) != length):
-        fail(f"{where} is not a list" + ("" if length is None else f" of {length}"))
-    return value
-
-
-def _integer(value: object, where: str, low: int, high: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        fail(f"{where}: {str(value)[:40]} is not an integer from {low} to {high}")
-    return value
-
-
-def _integers(value: object, where: str, high: int) -> tuple[int, ...]:
-    return tuple(_integer(v, where, 0, high) for v in _list(value, where))
-
-
 def _table(value: object, where: str, limits: tuple[int, ...]) -> Ints:
     """Rows of as many integers as there are limits, each from 0 to below its limit."""
-    rows = _list(value, where)
+    rows = items(value, where)
     if any(not isinstance(row, list) or len(row) != len(limits) for row in rows):
         fail(f"{where}: a row is not a list of {len(limits)}")
     if any(type(v) is not int or not 0 <= v < MAX_TIME for row in rows for v in row):
@@ -176,35 +153,35 @@ class _PhaseReader:
 
     def phase(self, value: object) -> PhaseEntry:
         fields = _fields(value, "a phase", _PHASE)
-        kinds_of = _integers(fields["kind_of"], "kind_of", len(_list(fields["kinds"], "kinds")) - 1)
+        kinds_of = integers(fields["kind_of"], "kind_of", len(items(fields["kinds"], "kinds")) - 1)
         if len(kinds_of) != len(self.pods):
             fail("kind_of does not name a kind for each pod")
         kinds = tuple(self._kind(row, k, kinds_of) for k, row in enumerate(fields["kinds"]))
         wires = (MAX_TIME, MAX_TIME)
-        uplinks = tuple(_table(row, "uplinks", wires) for row in _list(fields["uplinks"], "uplinks"))
+        uplinks = tuple(_table(row, "uplinks", wires) for row in items(fields["uplinks"], "uplinks"))
         if [len(u) for u in uplinks] != [len(kinds[k].gates) for k in kinds_of]:
             fail("uplinks do not fit the gates of the pods")
         paths = {}
-        for row in _list(fields["paths"], "paths"):
-            ends = _integers(_list(row, "a path", 3)[:2], "a path", MAX_TIME)
-            paths[ends[0], ends[1]] = _integers(row[2], "a path", MAX_TIME)
+        for row in items(fields["paths"], "paths"):
+            ends = integers(items(row, "a path", 3)[:2], "a path", MAX_TIME)
+            paths[ends[0], ends[1]] = integers(row[2], "a path", MAX_TIME)
         rounds = _table(fields["rounds"], "rounds", (MAX_TIME, MAX_TIME))
         pods = len(self.pods)
         limits = pods, pods, self.positions, self.positions + 1
-        moves = tuple(_table(row, "moves", limits) for row in _list(fields["moves"], "moves", len(rounds)))
+        moves = tuple(_table(row, "moves", limits) for row in items(fields["moves"], "moves", len(rounds)))
         if any((m[:, 2] + m[:, 3] > self.positions).any() for m in moves):
             fail("a move names a position that there is not")
         batches = []
-        for kind, rows in zip(kinds, _list(fields["batches"], "batches", len(kinds)), strict=True):
+        for kind, rows in zip(kinds, items(fields["batches"], "batches", len(kinds)), strict=True):
             lengths = [len(kind.home) + 1] + [len(kind.entered) + 1] * len(rounds)
             times = [
-                np.array(_integers(_list(row, "a batch", length), "a batch", MAX_TIME), np.int64)
-                for row, length in zip(_list(rows, "batches", len(rounds) + 1), lengths, strict=True)
+                np.array(integers(items(row, "a batch", length), "a batch", MAX_TIME), np.int64)
+                for row, length in zip(items(rows, "batches", len(rounds) + 1), lengths, strict=True)
             ]
             if any((np.diff(t) < 0).any() for t in times):
                 fail("the steps of a batch run backwards")
             batches.append(tuple(times))
-        adds = bool(_integer(fields["adds"], "adds", 0, 1))
+        adds = bool(integer(fields["adds"], "adds", 0, 1))
         return PhaseEntry(adds, kinds, np.array(kinds_of, np.int64), uplinks, paths, rounds, tuple(batches), moves)
 
     def _kind(self, value: object, number: int, kinds_of: tuple[int, ...]) -> KindEntry:
@@ -214,25 +191,25 @@ class _PhaseReader:
             fail(f"the pods of kind {number} are not of one size")
         ranks = sizes.pop()
         gates = []
-        for row in _list(fields["gates"], "gates"):
-            gpu, out, into = _list(row, "a gate", 3)
-            wires = _integers(out, "a gate", MAX_TIME), _integers(into, "a gate", MAX_TIME)
-            gates.append(GateEntry(_integer(gpu, "a gate", 0, ranks - 1), *wires))
+        for row in items(fields["gates"], "gates"):
+            gpu, out, into = items(row, "a gate", 3)
+            wires = integers(out, "a gate", MAX_TIME), integers(into, "a gate", MAX_TIME)
+            gates.append(GateEntry(integer(gpu, "a gate", 0, ranks - 1), *wires))
         links = []
-        for row in _list(fields["links"], "links"):
-            src, dst, path = _list(row, "a link", 3)
-            ends = _integer(src, "a link", 0, ranks - 1), _integer(dst, "a link", 0, ranks - 1)
-            links.append((*ends, _integers(path, "a link", MAX_TIME)))
-        slots = _integers(fields["slots"], "slots", len(gates) - 1)
-        own = _integers(fields["own"], "own", len(gates) - 1)
+        for row in items(fields["links"], "links"):
+            src, dst, path = items(row, "a link", 3)
+            ends = integer(src, "a link", 0, ranks - 1), integer(dst, "a link", 0, ranks - 1)
+            links.append((*ends, integers(path, "a link", MAX_TIME)))
+        slots = integers(fields["slots"], "slots", len(gates) - 1)
+        own = integers(fields["own"], "own", len(gates) - 1)
         if not slots or (own and len(own) != ranks * self.chunks):
             fail("slots are missing, or own gates do not fit the chunks of a pod")
         home, entered = (
-            tuple(_table(step, name, (size, len(links))) for step in _list(fields[name], name))
+            tuple(_table(step, name, (size, len(links))) for step in items(fields[name], name))
             for name, size in (("home", ranks), ("entered", len(slots)))
         )
         numbers = np.array(slots, np.int64), np.array(own, np.int64)
-        order = _integers(fields["order"], "order", ranks - 1)
+        order = integers(fields["order"], "order", ranks - 1)
         if sorted(order) != list(range(ranks)):
             fail("the order of a kind does not name each GPU once")
         return KindEntry(np.array(order, np.int64), tuple(gates), *numbers, tuple(links), home, entered)
@@ -281,9 +258,8 @@ class Expansion:
     @cached_property
     def gate_rank(self) -> Ints:
         """The rank of each gate."""
-        pods = zip(self.phase.kind_of, self.document.pods, strict=True)
-        ranks = [first + gate.gpu for k, (_, first, _) in pods for gate in self.phase.kinds[k].gates]
-        return np.array(ranks, np.int64)
+        pods = zip(self.phase.kind_of, self.first, strict=True)
+        return np.array([first + gate.gpu for k, first in pods for gate in self.phase.kinds[k].gates], np.int64)
 
     def events(self) -> list[Event]:
         """Rounds and steps by their beginning."""
@@ -327,8 +303,8 @@ class Expansion:
         links = step[order, 1]
         begin = np.searchsorted(step[order, 0], np.arange(slots + 1))
         count = np.diff(begin)[slot]
-        inside = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-        return np.repeat(position, count), np.repeat(pod, count), links[np.repeat(begin[slot], count) + inside]
+        index, at = _runs(np.arange(len(position)), begin[slot], count)
+        return position[index], pod[index], links[at]
 
     def _moved(self, number: int) -> tuple[Ints, Ints, Ints]:
         rows = self.phase.moves[number]

@@ -16,15 +16,8 @@ from itertools import groupby, islice, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from hetesynth.judge.composition.document import (
-    COLLECTIVES,
-    Document,
-    Event,
-    Expansion,
-    Ints,
-    NotReadable,
-    read_document,
-)
+from hetesynth.judge.composition.document import COLLECTIVES, Document, Event, Expansion, Ints, read_document
+from hetesynth.judge.fields import NotReadable
 from hetesynth.model.pods import PodCluster
 from hetesynth.model.topology import Topology, Wire
 from hetesynth.model.verdict import Violation, ViolationKind

@@ -30,74 +30,24 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from hetesynth.judge.layout import Layout, SumDefect, Value, added
 from hetesynth.judge.msccl.checks import READS_SRC, RECEIVES, SENDS, WRITES_DST, publishers
-from hetesynth.judge.msccl.rules import Findings, Place, shown
-from hetesynth.judge.race_detection import Conflict, Kind, Memory, Part
+from hetesynth.judge.race_detection import Access, Clock, Conflict, Kind, Memory
+from hetesynth.judge.rules import Place, ProgramFindings, shown
 from hetesynth.model.program import Buffer, BufferSlice, Instruction
-from hetesynth.model.topology import Rank
 
-Clock = npt.NDArray[np.unsignedinteger]
 _BUFFERS: tuple[Buffer, ...] = ("i", "o", "s")
 _SUM_RULES: dict[SumDefect, str] = {"different chunks": "different-chunks", "added twice": "added-twice"}
 MAX_SHOWN_WAITS = 6
+ENDLESS = np.iinfo(np.int64).max  # the segment of a thread block whose steps are in order
 
 _Event = tuple[Clock, int, int]
 """(clock, thread block, stamp): what is known once that instruction is done."""
-
-
-class Span(NamedTuple):
-    """``size`` cells from ``first``, which the program calls ``buffer`` from ``offset``."""
-
-    first: int
-    size: int
-    buffer: str
-    offset: int
-
-
-class ProgramAccess(NamedTuple):
-    """Who touches memory: thread block ``actor`` at step ``operation``, in its ``stamp``-th message or other
-    instruction, knowing ``clock``."""
-
-    actor: int
-    stamp: int
-    clock: Clock
-    operation: int
-
-    def knows(self, actor: int, stamp: int, part: Part, position: int) -> bool:
-        """Whether an access stamped so happened before; steps of one thread block are in order."""
-        return actor == self.actor or bool(self.clock[actor] >= stamp)
-
-
-class ProgramMemory(Memory[ProgramAccess, Span]):
-    """The cells of one GPU. ``places``: of each thread block; ``split``: the most chunks a message carries, 0: all
-    of its instruction."""
-
-    BY_POSITION = False
-
-    def __init__(self, layout: Layout, rank: Rank, findings: Findings, places: list[Place], split: int) -> None:
-        super().__init__(layout, rank)
-        self._findings, self._places, self._split = findings, places, split
-
-    def _report(
-        self, access: ProgramAccess, kind: Kind, other: Conflict | None, where: Span, position: int
-    ) -> None:
-        own, cell = self._places[access.actor], f"{where.buffer}[{where.offset + position}]"
-        rule, text = "undefined-data", f"reads {cell}, which nothing has written yet"
-        if other is not None:
-            place = self._places[other.actor]
-            block = self._findings.program.gpus[place.gpu].thread_blocks[place.block or 0]
-            step = bisect_left(list(accumulate(parts(x, self._split) for x in block.instructions)), other.stamp)
-            rule = "split-race" if self._split else "race"
-            text = f"{kind}s {cell} while thread block {block.id} step {step} {other.kind}s it"
-            text += ": no dependence or message orders them"
-        self._findings.add(rule, text, Place(own.gpu, own.block, access.operation))
 
 
 def parts(x: Instruction, split: int) -> int:
@@ -158,6 +108,11 @@ class _Block:
         """The step that the thread block is at."""
         return Place(self.place.gpu, self.place.block, self.step)
 
+    @property
+    def wait(self) -> tuple[int, int] | None:
+        """What the instruction at hand waits for."""
+        return self.waits[self.step]
+
     def event(self) -> _Event:
         """What is known once the instruction, or message, at hand is done."""
         self.shared = True
@@ -177,7 +132,7 @@ class Execution:
     """One run of the program of ``findings``, to which ``run`` reports, with its buffers as ``layout`` says.
     ``split``: the most chunks of a message, 0: as many as its instruction says."""
 
-    def __init__(self, layout: Layout, slots: int, findings: Findings, split: int = 0) -> None:
+    def __init__(self, layout: Layout, slots: int, findings: ProgramFindings, split: int = 0) -> None:
         self._slots, self._findings, self._split = slots, findings, split
         gpus = findings.program.gpus
         places = [Place(g, t) for g, gpu in enumerate(gpus) for t in range(len(gpu.thread_blocks))]
@@ -185,7 +140,7 @@ class Execution:
         longest = max((sum(parts(x, split) for x in block.instructions) for block in code), default=0)
         self._start: Clock = np.zeros(len(places), dtype=np.min_scalar_type(longest))
         self._published: dict[tuple[int, int], _Publication] = {}
-        self._memory = [ProgramMemory(layout, gpu.rank, findings, places, split) for gpu in gpus]
+        self._memory = [Memory(layout, gpu.rank, partial(self._conflict, places), False) for gpu in gpus]
         bases = [{b: layout.cell(gpu.rank, gpu.rank, b, 0) for b in _BUFFERS} for gpu in gpus]
         position = {(p.gpu, block.id): k for k, (p, block) in enumerate(zip(places, code, strict=True))}
         published = [publishers(block) for block in code]
@@ -222,7 +177,7 @@ class Execution:
                     if woken not in queued:
                         queued.add(woken)
                         ready.append(self._blocks[woken])
-            wait = block.waits[block.step] if block.runs else None
+            wait = block.wait if block.runs else None
             if wait is not None and self._blocks[wait[0]].step <= wait[1]:
                 self._published[wait].sleepers.append(block.index)
         if self._findings.full:
@@ -231,13 +186,13 @@ class Execution:
             self._deadlocks()
             return
         for g, memory in enumerate(self._memory):
-            defect = memory.final_defect(spoilt=True)
+            defect = memory.final_defect()
             if defect:
                 self._findings.add("final-data", defect, Place(g))
 
     def _blocked_on(self, block: _Block) -> tuple[str, int] | None:
         """What the next instruction waits for, and which thread block could end the wait."""
-        x, wait = block.instructions[block.step], block.waits[block.step]
+        x, wait = block.instructions[block.step], block.wait
         if wait is not None and self._blocks[wait[0]].step <= wait[1]:
             return "dependence", wait[0]
         if x.op in RECEIVES and not block.inbound.messages:
@@ -248,7 +203,7 @@ class Execution:
 
     def _execute(self, block: _Block, x: Instruction) -> list[int]:
         """Does an instruction, or a message of it; the thread blocks that may go on because of it."""
-        wait, woken = block.waits[block.step], []
+        wait, woken = block.wait, []
         if wait is not None and not block.part:
             publication = self._published[wait]
             if publication.event is not None:
@@ -288,69 +243,70 @@ class Execution:
 
     def _move(self, block: _Block, x: Instruction, incoming: list[Value]) -> list[Value]:
         """Reads, adds, writes; returns what a sending instruction sends."""
+        before = block.part * self._split  # chunks in earlier messages
+        size = min(self._split, x.count - before) if parts(x, self._split) > 1 else x.count
 
-        def span(
-            part: BufferSlice | None,
-        ) -> Span | None:  # the cells that the message at hand touches on one side
-            if part is None:
-                return None
-            before = block.part * self._split
-            count = min(self._split, x.count - before) if parts(x, self._split) > 1 else x.count
-            return Span(block.bases[part.buffer] + part.offset + before, count, part.buffer, part.offset + before)
+        def span(part: BufferSlice | None) -> tuple[int, BufferSlice] | None:  # the first cell of the message
+            if part is None or not before:
+                return None if part is None else (block.bases[part.buffer] + part.offset, part)
+            return block.bases[part.buffer] + part.offset + before, BufferSlice(part.buffer, part.offset + before)
 
         def report(defect: SumDefect, text: str) -> None:
             self._findings.add(_SUM_RULES[defect], text, block.here)
 
         src = span(x.src) if x.op in READS_SRC else None
         dst = span(x.dst) if x.op in WRITES_DST else None
-        access = ProgramAccess(block.index, block.done + 1, block.clock, block.step)
+        access = Access(block.index, block.done + 1, block.step, block.clock, block.index, ENDLESS)
         memory = self._memory[block.place.gpu]
         data = incoming
         if src is not None:
-            values = memory.read(access, src.first, src.size, src)
+            values = memory.read(access, src[0], size, src[1])
             data = added(incoming, values, report) if x.op in RECEIVES else values
-        if x.op == "cpy" and src is not None and dst is not None and src.first == dst.first:
+        if x.op == "cpy" and src is not None and dst is not None and src[0] == dst[0]:
             return data  # a chunk copied onto itself (the own block, in place) changes nothing for its readers
         if x.op == "re" and dst is not None:
-            data = added(memory.read(access, dst.first, dst.size, dst), data, report)
+            data = added(memory.read(access, dst[0], size, dst[1]), data, report)
         if dst is not None:
-            if src is not None and 0 < abs(src.first - dst.first) < src.size:
+            if src is not None and 0 < abs(src[0] - dst[0]) < size:
                 self._findings.add("overlap", f"`{x.op}` reads and writes overlapping chunks", block.here)
-            memory.write(access, dst.first, data, dst)
+            memory.write(access, dst[0], data, dst[1])
         return data
 
+    def _conflict(
+        self, places: list[Place], access: Access, kind: Kind, other: Conflict | None, where: BufferSlice, at: int
+    ) -> None:
+        own, cell = places[access.actor], f"{where.buffer}[{where.offset + at}]"
+        rule, text = "undefined-data", f"reads {cell}, which nothing has written yet"
+        if other is not None:
+            code = self._blocks[other.actor].instructions
+            step = bisect_left(list(accumulate(parts(x, self._split) for x in code)), other.stamp)
+            there = self._findings.where(Place(own.gpu, places[other.actor].block, step))
+            rule = "split-race" if self._split else "race"
+            text = f"{kind}s {cell} while {there} {other.kind}s it: no dependence or message orders them"
+        self._findings.add(rule, text, Place(own.gpu, own.block, access.operation))
+
     def _deadlocks(self) -> None:
-        """Follows who waits for whom; each cycle is reported once."""
-        seen: set[int] = set()
-        for block in self._blocks:
-            path: dict[int, str] = {}
-            index = block.index
-            while index not in seen and self._blocks[index].runs:
-                seen.add(index)
-                waiting = self._blocks[index]
-                path[index] = who = self._findings.where(waiting.here)
-                blocked = self._blocked_on(waiting)
-                if blocked is None:
-                    break
-                on, wait = self._findings.where(self._blocks[blocked[1]].place), waiting.waits[waiting.step]
-                what = f"{on} to take one of the {self._slots} messages under way"
-                if blocked[0] == "dependence" and wait is not None:
-                    what = f"step {wait[1]} of {on}"
-                elif blocked[0] == "message":
-                    what = f"a message from {on}"
-                path[index] = f"{who} waits for {what}"
-                index = blocked[1]
-            if index in path:
-                cycle = list(path)[list(path).index(index) :]
-                waits = [path[k] for k in cycle[:MAX_SHOWN_WAITS]]
-                if len(cycle) > MAX_SHOWN_WAITS:
-                    waits.append(f"and {len(cycle) - MAX_SHOWN_WAITS} more")
-                text = f"deadlock, {len(cycle)} thread blocks wait in a circle: " + "; ".join(waits)
-                rule = "split-deadlock" if self._split else "deadlock"
-                self._findings.add(rule, text, self._blocks[cycle[0]].here)
+        """Follows who waits for whom from the first that waits, into the circle that it ends in."""
+        path: dict[int, str] = {}
+        index = next(block.index for block in self._blocks if block.runs)
+        while index not in path and self._blocks[index].runs:
+            block = self._blocks[index]
+            what, other = self._blocked_on(block) or ("nothing", index)
+            on = self._findings.where(self._blocks[other].place)
+            if what == "dependence" and block.wait is not None:
+                on = f"step {block.wait[1]} of {on}"
+            path[index] = f"{self._findings.where(block.here)} waits for a {what}: {on}"
+            index = other
+        circle = list(path)[list(path).index(index) :] if index in path else list(path)
+        waits = [path[k] for k in circle[:MAX_SHOWN_WAITS]]
+        if len(circle) > MAX_SHOWN_WAITS:
+            waits.append(f"and {len(circle) - MAX_SHOWN_WAITS} more")
+        text = f"deadlock, {len(circle)} thread blocks wait in a circle: " + "; ".join(waits)
+        rule = "split-deadlock" if self._split else "deadlock"
+        self._findings.add(rule, text, self._blocks[circle[0]].here)
 
 
-def buffers_touched(layout: Layout, findings: Findings) -> None:
+def buffers_touched(layout: Layout, findings: ProgramFindings) -> None:
     """Accesses that this aliasing forbids: the caller's input out of place, and buffers that only the root has."""
     for g, gpu in enumerate(findings.program.gpus):
         for t, block in enumerate(gpu.thread_blocks):

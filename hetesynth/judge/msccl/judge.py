@@ -13,17 +13,17 @@ questions, three functions, each of what reader.read_program returns, or of a Pr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
-from itertools import pairwise
 
 from hetesynth.judge.layout import ROOTED
-from hetesynth.judge.msccl.checks import RECEIVES, SENDS, continues, program_layout, structure
+from hetesynth.judge.msccl.checks import RECEIVES, SENDS, program_layout, structure
 from hetesynth.judge.msccl.execution import Execution, buffers_touched
 from hetesynth.judge.msccl.lint_readers import ANY, limits
 from hetesynth.judge.msccl.reader import ReadResult
-from hetesynth.judge.msccl.rules import MAX_FINDINGS, Findings, Place
+from hetesynth.judge.rules import MAX_FINDINGS, Place, ProgramFindings
 from hetesynth.model.collective import MAX_GUESSED_ROOTS
-from hetesynth.model.program import Program
+from hetesynth.model.program import Program, ThreadBlock
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
@@ -34,7 +34,6 @@ MAX_WORK = 3 * 10**10
 """Thread blocks times chunks moved."""
 MAX_GUESSED_WORK = 1_000_000
 """Instructions executed in search of a root that is not stated."""
-MAX_MERGED_REDUCTIONS = 16
 
 
 def program_violations(
@@ -56,7 +55,8 @@ def program_violations(
     read = ReadResult(source, ()) if isinstance(source, Program) else source
     if read.program is None:
         return list(read.violations[:max_findings])
-    findings = Findings(read.program, read.lines, max_findings, violations=list(read.violations[:max_findings]))
+    findings = ProgramFindings(read.program, read.lines, max_findings)
+    findings.violations += read.violations[:max_findings]
     limits(findings, ANY, read.numbers, sms, read.later)
     before = len(findings.violations)
     structure(findings, links)
@@ -76,7 +76,7 @@ def large_message_violations(
     read = ReadResult(source, ()) if isinstance(source, Program) else source
     if read.program is None or longest_message(read.program) <= split:
         return []
-    findings = Findings(read.program, read.lines)
+    findings = ProgramFindings(read.program, read.lines)
     structure(findings, None)
     if findings.violations or _too_large(findings):
         return []
@@ -86,7 +86,7 @@ def large_message_violations(
     return findings.violations
 
 
-def _too_large(findings: Findings) -> bool:
+def _too_large(findings: ProgramFindings) -> bool:
     """Whether executing would take more memory (square of the thread blocks) or time than a judge should."""
     code = [block for gpu in findings.program.gpus for block in gpu.thread_blocks]
     blocks, chunks = len(code), sum(max(1, x.count) for block in code for x in block.instructions)
@@ -97,7 +97,7 @@ def _too_large(findings: Findings) -> bool:
     return True
 
 
-def execute(findings: Findings, slots: int | None, root: Rank | None) -> None:
+def execute(findings: ProgramFindings, slots: int | None, root: Rank | None) -> None:
     """Runs a program that passed ``structure``: deadlock, races, data. ``slots``, ``root``: as above."""
     if _too_large(findings):
         return
@@ -106,7 +106,7 @@ def execute(findings: Findings, slots: int | None, root: Rank | None) -> None:
         _execute(findings, slots, root)
 
 
-def _execute(findings: Findings, slots: int | None, root: Rank | None, split: int = 0) -> None:
+def _execute(findings: ProgramFindings, slots: int | None, root: Rank | None, split: int = 0) -> None:
     """One run per aliasing the file claims (out of place when it claims none). ``split``: the chunks of a message,
     0: all that its instruction says."""
     program = findings.program
@@ -129,7 +129,7 @@ def longest_message(program: Program) -> int:
     return max((x.count for x in instructions if x.op in SENDS or x.op in RECEIVES), default=0)
 
 
-def _root(findings: Findings, slots: int | None, root: Rank | None) -> Rank | None:
+def _root(findings: ProgramFindings, slots: int | None, root: Rank | None) -> Rank | None:
     """The root given, or stated, or else, of a rooted collective, the one for which the program is right; None,
     with a finding, when that is no rank."""
     program = findings.program
@@ -144,15 +144,14 @@ def _root(findings: Findings, slots: int | None, root: Rank | None) -> Rank | No
         return None
     # the ranks that receive (broadcast, scatter) or send (reduce, gather) least first
     ops = RECEIVES if program.collective in ("broadcast", "scatter") else SENDS
-    moved = {
-        gpu.rank: sum(x.count for block in gpu.thread_blocks for x in block.instructions if x.op in ops)
-        for gpu in program.gpus
-    }
+    moved: Counter[Rank] = Counter()
+    for gpu in program.gpus:
+        moved[gpu.rank] += sum(x.count for block in gpu.thread_blocks for x in block.instructions if x.op in ops)
     candidates = sorted(range(program.ranks), key=lambda rank: (moved[rank], rank))
     instructions = sum(len(block.instructions) for gpu in program.gpus for block in gpu.thread_blocks)
     trials = min(MAX_GUESSED_ROOTS, MAX_GUESSED_WORK // (1 + instructions))
     for candidate in candidates[: max(1, trials)]:
-        trial = Findings(program, findings.lines, 1)
+        trial = ProgramFindings(program, findings.lines, 1)
         _execute(trial, slots, candidate)
         if not trial.violations:
             return candidate
@@ -172,24 +171,26 @@ def profile_violations(source: ReadResult | Program) -> list[Violation]:
     program = read.program
     if program is None:
         return list(read.portability)
-    findings = Findings(program, read.lines)
+    findings = ProgramFindings(program, read.lines)
     used = [b.channel for gpu in program.gpus for b in gpu.thread_blocks]
     if used and program.channels > max(used) + 1:
         text = f"nchannels={program.channels}, but the highest channel in use is {max(used)}"
         findings.add("unused-channels", f"{text}: the others are set up for nothing")
     if program.collective in ROOTED and program.root is None:
         findings.add("root-unstated", f"the root of the {program.collective} is not stated (attribute `root`)")
-    everywhere, shared = Findings(program, read.lines), Findings(program, read.lines)
+    everywhere, shared = ProgramFindings(program, read.lines), ProgramFindings(program, read.lines)
     limits(everywhere, ANY, read.numbers)
     limits(shared, PORTABLE, read.numbers)
     fatal = {(v.rule, v.rank, v.thread_block, v.step) for v in everywhere.violations}
     new = [v for v in shared.violations if (v.rule, v.rank, v.thread_block, v.step) not in fatal]
     findings.violations += new[: findings.limit - len(findings.violations)]
+    sending: dict[tuple[Rank | None, Rank | None, int], ThreadBlock] = {}
+    sending |= {(gpu.rank, b.send_peer, b.channel): b for gpu in program.gpus for b in gpu.thread_blocks}
     for g, gpu in enumerate(program.gpus):
         blocks = {b.id: b for b in gpu.thread_blocks}
         for t, block in enumerate(gpu.thread_blocks):
-            # peers without a step, and dependences met only because a later step publishes: these work on GPUs,
-            # but not in every simulator
+            # peers without a step, dependences met only because a later step publishes, and receives that do not
+            # repeat the plain send they meet: these work on GPUs, but not in every simulator
             ops = {x.op for x in block.instructions}
             idle = block.send_peer is not None and not ops & SENDS
             if idle or (block.recv_peer is not None and not ops & RECEIVES):
@@ -201,48 +202,12 @@ def profile_violations(source: ReadResult | Program) -> list[Violation]:
                 if 0 <= step < len(awaited) and not awaited[step].has_dependents:
                     text = f"depends on step {step} of thread block {number}, which lacks hasdep=1"
                     findings.add("published-later", text, Place(g, t, s))
-    _mirrored(findings)
+            sender = sending.get((block.recv_peer, gpu.rank, block.channel))
+            sent = [] if sender is None else [x for x in sender.instructions if x.op in SENDS]
+            got = [(s, x) for s, x in enumerate(block.instructions) if x.op in RECEIVES]
+            for a, (s, b) in zip(sent, got, strict=False):
+                if a.op == "s" and b.op == "r" and (a.src, a.dst) != (b.src, b.dst):
+                    text = "the receive does not repeat the buffers and offsets of the send it meets"
+                    findings.add("not-mirrored", text, Place(g, t, s))
+                    break
     return [*read.portability, *findings.violations]
-
-
-def _mirrored(findings: Findings) -> None:
-    """A plain send and the receive it meets repeat the same buffers and offsets."""
-    gpus = findings.program.gpus
-    places = [(g, t, gpu.rank, block) for g, gpu in enumerate(gpus) for t, block in enumerate(gpu.thread_blocks)]
-    receiving = {(b.recv_peer, rank, b.channel): (g, t, b) for g, t, rank, b in places}
-    for _, _, rank, block in places:
-        key = (rank, block.send_peer, block.channel)
-        if key not in receiving:
-            continue
-        g, t, receiver = receiving[key]
-        sent = [x for x in block.instructions if x.op in SENDS]
-        got = [(s, x) for s, x in enumerate(receiver.instructions) if x.op in RECEIVES]
-        for a, (s, b) in zip(sent, got, strict=False):
-            if a.op == "s" and b.op == "r" and (a.src, a.dst) != (b.src, b.dst):
-                text = "the receive does not repeat the buffers and offsets of the send it meets"
-                findings.add("not-mirrored", f"{text}; some simulators demand it", Place(g, t, s))
-                break
-
-
-def notes(source: ReadResult | Program) -> list[Violation]:
-    """Where readers merge reductions differently from what the steps say: nothing is wrong with such a program."""
-    read = ReadResult(source, ()) if isinstance(source, Program) else source
-    if read.program is None:
-        return []
-    findings = Findings(read.program, read.lines)
-    for g, gpu in enumerate(read.program.gpus):
-        for t, block in enumerate(gpu.thread_blocks):
-            merged = 1
-            for s, (a, b) in enumerate(pairwise(block.instructions), 1):
-                if a.has_dependents or not continues(a, b):
-                    merged = 1
-                elif b.depends is not None:
-                    text = "a dependence inside a run of `re` ends the merging; a nop before the run can carry it"
-                    findings.add("reduction-split", text, Place(g, t, s))
-                    merged = 1
-                else:
-                    merged += 1
-                    if merged == MAX_MERGED_REDUCTIONS + 1:
-                        text = f"a run of `re` into one place is longer than {MAX_MERGED_REDUCTIONS}"
-                        findings.add("long-reduction", f"{text}: readers begin another", Place(g, t, s))
-    return findings.violations

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hetesynth.judge.msccl.checks import RECEIVES, SENDS
-from hetesynth.judge.msccl.rules import Findings, Place
+from hetesynth.judge.rules import Place, ProgramFindings
 from hetesynth.model.program import ThreadBlock
 from hetesynth.model.target import ALL_OPS, TARGETS, Target
 
@@ -90,11 +90,6 @@ def reader_of(target: Target) -> Reader:
     return READERS.get(target.name, Reader(takes_next_channel=False, idle_peers_crash=False))
 
 
-def metadata_required(target: Target) -> frozenset[str]:
-    """The attributes of <algo> without which the reader refuses the file."""
-    return frozenset(target.required_attributes) | reader_of(target).required
-
-
 Numbers = Mapping[tuple[int, int, int], int]
 """What ``s`` says, by (position of the GPU, of the thread block, of the step), where it is not the position."""
 Later = Mapping[int | None, int]
@@ -102,11 +97,11 @@ Later = Mapping[int | None, int]
 
 
 def limits(
-    findings: Findings, target: Target, numbers: Numbers, sms: int | None = None, later: Later | None = None
+    findings: ProgramFindings, target: Target, numbers: Numbers, sms: int | None = None, later: Later | None = None
 ) -> None:
     """Everything that ``target`` limits. ``sms``: multiprocessors of a GPU; None: thread blocks are not held
     against them. ``later``: what else of the file readers store."""
-    program, later = findings.program, later or {}
+    program = findings.program
     who = {"portable": "every runtime", "any": "any runtime"}.get(target.name, target.runtime)
     room = f"readers have room for {MAX_CHILDREN} children"
     if program.channels > target.max_channel + 1:
@@ -116,10 +111,9 @@ def limits(
     for g, gpu in enumerate(program.gpus):
         blocks = len(gpu.thread_blocks)
         nodes = 1 + len(program.gpus) + blocks + sum(len(b.instructions) for b in gpu.thread_blocks)
-        more = later.get(None, 0) + later.get(gpu.rank, 0)
-        if nodes + more > target.max_nodes:
-            text = f"{nodes + more} stored nodes exceed the {target.max_nodes} that the readers keep"
-            text += f", {more} of them under further <algo> elements" if more else ""
+        nodes += 0 if later is None else later.get(None, 0) + later.get(gpu.rank, 0)
+        if nodes > target.max_nodes:
+            text = f"{nodes} stored nodes exceed the {target.max_nodes} that the readers keep"
             findings.add("node-limit", text, Place(g))
         if blocks > target.max_thread_blocks:
             text = f"{blocks} thread blocks exceed the {target.max_thread_blocks} that {who} takes"
@@ -140,7 +134,7 @@ def limits(
 
 
 def _peers(
-    findings: Findings, g: int, target: Target, word: str, peers: list[int | None], ops: frozenset[str]
+    findings: ProgramFindings, g: int, target: Target, word: str, peers: list[int | None], ops: frozenset[str]
 ) -> None:
     """Thread blocks of one direction on one channel: readers keep a table of fixed length and look at it when a
     step uses it."""
@@ -160,7 +154,7 @@ def _peers(
 
 
 def _steps(
-    findings: Findings, place: Place, block: ThreadBlock, target: Target, numbers: Numbers, who: str
+    findings: ProgramFindings, place: Place, block: ThreadBlock, target: Target, numbers: Numbers, who: str
 ) -> None:
     """Readers look at ``s`` and not at the count, so small numbers on many steps overflow their memory."""
     steps = len(block.instructions)
@@ -193,7 +187,7 @@ def _steps(
             findings.add(rule, text, Place(place.gpu, place.block, s))
 
 
-def _channel(findings: Findings, place: Place, block: ThreadBlock, target: Target) -> None:
+def _channel(findings: ProgramFindings, place: Place, block: ThreadBlock, target: Target) -> None:
     """Readers compare with the number of channels, so the channel after the last passes, and has no entry in their
     table. In foreign memory behind it they find some number of peers: a step that sends or receives has too many,
     a thread block without such a step is entered far outside."""
@@ -213,25 +207,20 @@ def _channel(findings: Findings, place: Place, block: ThreadBlock, target: Targe
         findings.add("channel-crash", f"{exceeded}: the reader writes behind its table and crashes", place)
 
 
-def peers_refused(findings: Findings) -> None:
-    """Peers that are no rank, for a reader that looks."""
-    program = findings.program
+def contradictions(findings: ProgramFindings, target: Target) -> None:
+    """Peers that are no rank, and sizes that contradict nchunksperloop, for a reader that looks."""
+    program, reader = findings.program, reader_of(target)
+    blocks = {"allgather": (program.ranks, 1), "reducescatter": (1, program.ranks)}
+    inputs, outputs = blocks.get(program.collective, (1, 1))
+    looks_at_sizes = reader.checks_sizes and program.collective not in ("gather", "scatter")
     for g, gpu in enumerate(program.gpus):
-        for t, block in enumerate(gpu.thread_blocks):
+        for t, block in enumerate(gpu.thread_blocks) if reader.checks_peers else ():
             for word, peer in (("send", block.send_peer), ("recv", block.recv_peer)):
                 if peer is not None and peer >= program.ranks:
                     text = f"{word} peer {peer} is no rank: ngpus={program.ranks}, and the reader looks"
                     findings.add("peer-refused", text, Place(g, t))
-
-
-def sizes_refused(findings: Findings) -> None:
-    """i_chunks and o_chunks, where they are not 0, for a reader that holds them against nchunksperloop."""
-    program = findings.program
-    input_blocks = program.ranks if program.collective == "allgather" else 1
-    output_blocks = program.ranks if program.collective == "reducescatter" else 1
-    for g, gpu in enumerate(program.gpus):
-        both = (("i_chunks", gpu.input_chunks, input_blocks), ("o_chunks", gpu.output_chunks, output_blocks))
-        for name, size, blocks in both:
-            if size > 0 and size * blocks != program.chunks_per_loop:
-                text = f"{name}={size} times {blocks} is not nchunksperloop={program.chunks_per_loop}"
+        both = (("i_chunks", gpu.input_chunks, inputs), ("o_chunks", gpu.output_chunks, outputs))
+        for name, size, times in both if looks_at_sizes else ():
+            if size > 0 and size * times != program.chunks_per_loop:
+                text = f"{name}={size} times {times} is not nchunksperloop={program.chunks_per_loop}"
                 findings.add("chunk-consistency", text, Place(g))

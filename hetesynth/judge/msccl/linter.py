@@ -7,16 +7,16 @@ with the program, so whether they matter depends on the job.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from hetesynth.judge.layout import ROOTED
 from hetesynth.judge.msccl.checks import structure
 from hetesynth.judge.msccl.judge import execute, large_message_violations
-from hetesynth.judge.msccl.lint_readers import limits, metadata_required, peers_refused, reader_of, sizes_refused
+from hetesynth.judge.msccl.lint_readers import contradictions, limits, reader_of
 from hetesynth.judge.msccl.reader import ReadResult
-from hetesynth.judge.msccl.rules import BY_ID, MAX_FINDINGS, RULES, Findings, Stage, violation
+from hetesynth.judge.rules import BY_ID, MAX_FINDINGS, RULES, ProgramFindings, Stage, violation
 from hetesynth.model.program import Program
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank
@@ -65,7 +65,7 @@ def lint_targets(
     is right, with messages as short as the largest call that selects the file makes them."""
     shared: list[Violation] = []  # what is wrong for every target without running
     if read.program is not None:
-        findings = Findings(read.program, read.lines, UNBOUNDED)
+        findings = ProgramFindings(read.program, read.lines, UNBOUNDED)
         structure(findings, links)
         shared = findings.violations
     executed: dict[int, list[Violation]] = {}
@@ -80,19 +80,16 @@ def lint_targets(
         if read.algo_line is not None:
             violations += metadata(read.algo, read.program, read.algo_line, target)
         if read.program is not None:
-            findings = Findings(read.program, read.lines, UNBOUNDED)
+            findings = ProgramFindings(read.program, read.lines, UNBOUNDED)
             limits(findings, target, read.numbers, sms or target.multiprocessors, read.later)
-            if reader_of(target).checks_peers:
-                peers_refused(findings)
-            if reader_of(target).checks_sizes and read.program.collective not in ("gather", "scatter"):
-                sizes_refused(findings)
+            contradictions(findings, target)
             violations += findings.violations
         stages = {_stage(v) for v in violations}
         acceptance: Acceptance = "refused" if "read" in stages else "crashes" if "crash" in stages else "accepted"
         if read.program is not None and not shared:
             slots = target.slots(read.program.protocol)
             if slots not in executed:
-                findings = Findings(read.program, read.lines)
+                findings = ProgramFindings(read.program, read.lines)
                 execute(findings, slots, root)
                 executed[slots] = findings.violations
             violations += executed[slots]
@@ -117,43 +114,45 @@ def metadata(
 ) -> list[Violation]:
     """What ``target``'s reader makes of the attributes of <algo> on ``line``: which it demands, which values it
     knows, what it selects."""
-    violations: list[Violation] = []
-    for name in sorted(metadata_required(target) - _COMMON - attributes.keys()):
-        text = f"attribute `{name}` is missing on <algo>; {target.runtime} refuses the file"
-        violations.append(violation("metadata-missing", text, line))
+    reader, who = reader_of(target), target.runtime
+    required = frozenset(target.required_attributes) | reader.required
+    defects = [
+        ("metadata-missing", f"attribute `{name}` is missing on <algo>; {who} refuses the file")
+        for name in sorted(required - _COMMON - attributes.keys())
+    ]
     word = attributes.get("coll")
-    words = reader_of(target).words
-    if word is not None and word not in words:
-        accepted = ", ".join(sorted(words))
-        text = f'coll="{word[:40]}" is unknown to {target.runtime}, which takes {accepted}'
-        violations.append(violation("collective-refused", text, line))
-    if program is None:
-        return violations
-    reader, defects = reader_of(target), []  # sizes and flags by which a call selects the file
-    low = program.min_bytes
-    high = _high(attributes, program, target)
+    if word is not None and word not in reader.words:
+        text = f'coll="{word[:40]}" is unknown to {who}, which takes {", ".join(sorted(reader.words))}'
+        defects.append(("collective-refused", text))
+    if program is not None:
+        defects += _selection(attributes, program, target)
+    return [violation(rule, text, line) for rule, text in defects]
+
+
+def _selection(attributes: Mapping[str, str], program: Program, target: Target) -> Iterator[tuple[str, str]]:
+    """Rules about the sizes and flags by which a call selects the file."""
+    reader, who, low, high = (
+        reader_of(target),
+        target.runtime,
+        program.min_bytes,
+        _high(attributes, program, target),
+    )
     unlimited = high == 0 and target.open_max_bytes == 0
     if reader.checks_order and low > high:
-        text = f"minBytes={low} exceeds maxBytes={high}; {target.runtime} refuses the file"
-        defects.append(("min-above-max", text))
-    elif not unlimited and (low > high or (low == high and not target.max_bytes_inclusive)):
-        text = f"minBytes={low}, maxBytes={high}: {target.runtime} selects the file for no size"
-        defects.append(("never-selected", text))
-    elif high == 0 and not unlimited:
-        defects.append(("never-selected", "maxBytes=0 means no size at all to the research runtime"))
+        yield "min-above-max", f"minBytes={low} exceeds maxBytes={high}; {who} refuses the file"
+    elif not unlimited and (low > high or high == 0 or (low == high and not target.max_bytes_inclusive)):
+        yield "never-selected", f"minBytes={low}, maxBytes={high}: {who} selects the file for no size"
     if program.collective in reader.uncalled:
-        text = f"no call of {target.runtime} reaches MSCCL as {program.collective}: the file never runs there"
-        defects.append(("never-selected", text))
+        text = f"no call of {who} reaches MSCCL as {program.collective}: the file never runs there"
+        yield "never-selected", text
     if program.collective in reader.mode_ignored and program.in_place and not program.out_of_place:
-        text = f"{target.runtime} has no {program.collective} in place and runs this file for calls out of place"
-        defects.append(("in-place-ignored", text))
+        text = f"{who} has no {program.collective} in place and runs this file for calls out of place"
+        yield "in-place-ignored", text
     if not program.in_place and not program.out_of_place:
-        text = "neither inplace nor outofplace is 1: no runtime can ever select this file"
-        defects.append(("never-selected", text))
+        yield "never-selected", "neither inplace nor outofplace is 1: no runtime can ever select this file"
     threads = attributes.get("nthreads", "0")
     if threads.isdecimal() and int(threads) % reader.thread_multiple:
-        defects.append(("bad-nthreads", f"nthreads={threads} is no multiple of {reader.thread_multiple}"))
-    return violations + [violation(rule, text, line) for rule, text in defects]
+        yield "bad-nthreads", f"nthreads={threads} is no multiple of {reader.thread_multiple}"
 
 
 def smallest_message(attributes: Mapping[str, str], program: Program, target: Target) -> int:
@@ -197,20 +196,15 @@ def network_violations(
     finding says for which connections it holds.
     """
     fifos = [target.fifo(program.protocol, program.collective) for target in targets or (PORTABLE,)]
-    disagreeing = [fifo for fifo in fifos if not fifo.proxy_agrees]
-    crossing = None  # (sender, receiver) of connections between servers; of ranks whose server is known
+    disagreeing = next((fifo for fifo in fifos if not fifo.proxy_agrees), None)
+    sends = {(g.rank, b.send_peer) for g in program.gpus for b in g.thread_blocks if b.send_peer is not None}
     if servers is not None:
-        pairs = {(g.rank, b.send_peer) for g in program.gpus for b in g.thread_blocks if b.send_peer is not None}
         ranks = range(len(servers))
-        crossing = sorted((a, b) for a, b in pairs if a in ranks and b in ranks and servers[a] != servers[b])
-    if not disagreeing or crossing == []:
+        sends = {(a, b) for a, b in sends if a in ranks and b in ranks and servers[a] != servers[b]}
+    if disagreeing is None or not (sends or servers is None):
         return []
-    fifo = disagreeing[0]
-    where = "between servers" if crossing is None else f"from rank {crossing[0][0]} to rank {crossing[0][1]}"
-    if crossing and len(crossing) > 1:
-        where += f" (and {len(crossing) - 1} more pairs between servers)"
     text = (
-        f"{program.protocol} {program.collective}: over a NIC, as {where}, the proxy is told of "
-        f"{fifo.host_steps} step a message and the interpreter makes {fifo.kernel_steps}; as read, it hangs"
+        f"{program.protocol} {program.collective}: over a NIC the proxy is told of {disagreeing.host_steps} step "
+        f"a message and the interpreter makes {disagreeing.kernel_steps}; as read, it hangs between servers"
     )
     return [violation("network-steps", text)]

@@ -10,7 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
-from hetesynth.judge.mscclpp.rules import PlanFindings, PlanPlace
+from hetesynth.judge.rules import Findings, Place, shown
 from hetesynth.model.plan import (
     ALIGNMENT,
     CHANNEL_TYPES,
@@ -31,6 +31,7 @@ from hetesynth.model.plan import (
     RemoteSlice,
     Slice,
 )
+from hetesynth.model.program import BufferSlice
 
 PUTS = frozenset({"put", "pws", "pwsf"})
 _NOTIFIES = frozenset({"signal", "wait", "rlxsignal", "rlxwait", "flush"})
@@ -52,7 +53,7 @@ Defect = tuple[str, str]
 
 def plan_structure(
     plan: Plan,
-    findings: PlanFindings,
+    findings: Findings,
     links: Collection[tuple[int, int]] | None,
     servers: Sequence[str] | None,
     sms: int | None = None,
@@ -67,101 +68,91 @@ def plan_structure(
         text = f"min_message_size {plan.min_bytes} is above max_message_size {plan.max_bytes}"
         findings.add("plan-min-above-max", text)
     for g, gpu in enumerate(plan.gpus):
-        _gpu(plan, g, gpu, findings, servers)
-        if sms is not None and len(gpu.blocks) > sms:
-            text = f"{len(gpu.blocks)} thread blocks wait for each other on {sms} multiprocessors"
-            findings.add("plan-co-residency", f"{text}: all must be there at once", PlanPlace(g))
+        for rule, message in _gpu_defects(plan, g, gpu, servers, sms):
+            findings.add(rule, message, Place(g))
+        for t, block in enumerate(gpu.blocks):
+            defects = list(_block_defects(gpu, t, block))
+            for rule, message in defects:
+                findings.add(rule, message, Place(g, t))
+            for i, operation in enumerate(() if defects else block.operations):
+                for rule, message in operation_defects(plan, gpu, block, operation):
+                    findings.add(rule, message, Place(g, t, i))
+        for rule, message in _barrier_defects(gpu):
+            findings.add(rule, message, Place(g))
     for kind in CHANNEL_TYPES:
         pairs = {(g, peer) for g, gpu in enumerate(plan.gpus) for peer in gpu.peers(kind)}
-        for a, b in sorted(pairs):
-            if (b, a) not in pairs:
-                text = f"gpu {a} has {kind} channels to gpu {b}, which has none back"
-                findings.add("plan-unpaired-channels", text)
+        for a, b in sorted(pairs - {(b, a) for a, b in pairs}):
+            text = f"gpu {a} has {kind} channels to gpu {b}, which has none back"
+            findings.add("plan-unpaired-channels", text)
     if links is not None:
         _links(plan, findings, links)
 
 
-def _gpu(plan: Plan, g: int, gpu: GpuPlan, findings: PlanFindings, servers: Sequence[str] | None) -> None:
-    place = PlanPlace(g)
+def _gpu_defects(
+    plan: Plan, g: int, gpu: GpuPlan, servers: Sequence[str] | None, sms: int | None
+) -> Iterator[Defect]:
     if gpu.rank != g:
-        text = f"its id is {gpu.rank}: the loader takes the {g}th entry as rank {g}"
-        findings.add("plan-gpu-order", text, place)
+        yield "plan-gpu-order", f"its id is {gpu.rank}: the loader takes the {g}th entry as rank {g}"
     if gpu.input_chunks < 1 or gpu.output_chunks < 1:
-        text = "input_chunks and output_chunks must be at least 1: the loader divides by them"
-        findings.add("plan-no-chunks", text, place)
+        yield "plan-no-chunks", "input_chunks and output_chunks must be at least 1: the loader divides by them"
     if not gpu.blocks:
-        findings.add("plan-no-block", "there is no thread block: the kernel cannot be started", place)
+        yield "plan-no-block", "there is no thread block: the kernel cannot be started"
     for kind in CHANNEL_TYPES:
         for peer in sorted(set(gpu.peers(kind))):
             if peer == g or peer >= plan.ranks:
-                what = "the GPU itself" if peer == g else f"GPU {peer}, which does not exist"
-                findings.add("plan-peer", f"a {kind} channel leads to {what}", place)
+                yield "plan-peer", f"a {kind} channel leads to gpu {peer}: not another GPU"
             elif kind == "memory" and servers is not None and servers[peer] != servers[g]:
-                text = f"a memory channel leads to GPU {peer} in another server"
-                findings.add("plan-memory-across-servers", text, place)
+                yield "plan-memory-across-servers", f"a memory channel leads to gpu {peer} in another server"
     for i, buffer in enumerate(gpu.remote_buffers):
         if buffer.rank == g or buffer.rank >= plan.ranks:
-            text = f"remote buffer {i} is of GPU {buffer.rank}: not another GPU"
-            findings.add("plan-remote-buffer", text, place)
+            yield "plan-remote-buffer", f"remote buffer {i} is of gpu {buffer.rank}: not another GPU"
         elif buffer.buffer == "s" and not plan.gpus[buffer.rank].scratch_chunks:
-            text = f"remote buffer {i} is scratch of GPU {buffer.rank}, which has none"
-            findings.add("plan-no-scratch", text, place)
-    for t, block in enumerate(gpu.blocks):
-        _block(plan, PlanPlace(g, t), gpu, block, findings)
-    _barriers(g, gpu, findings)
+            yield "plan-no-scratch", f"remote buffer {i} is scratch of gpu {buffer.rank}, which has none"
+    if sms is not None and len(gpu.blocks) > sms:
+        text = f"{len(gpu.blocks)} thread blocks wait for each other on {sms} multiprocessors"
+        yield "plan-co-residency", f"{text}: all must be there at once"
 
 
-def _block(plan: Plan, place: PlanPlace, gpu: GpuPlan, block: PlanBlock, findings: PlanFindings) -> None:
-    """A thread block: its number, the channels and remote buffers that it names, then its operations."""
-    if block.id != place.block:
-        text = f"its id is {block.id}: the loader takes thread blocks by position"
-        findings.add("plan-block-order", text, place)
+def _block_defects(gpu: GpuPlan, t: int, block: PlanBlock) -> Iterator[Defect]:
+    """Its number, and the channels and remote buffers that it names."""
+    if block.id != t:
+        yield "plan-block-order", f"its id is {block.id}: the loader takes thread blocks by position"
     if len(block.operations) > MAX_OPERATIONS:
-        text = f"{len(block.operations)} operations, at most {MAX_OPERATIONS}"
-        findings.add("plan-operation-limit", text, place)
-    before = len(findings.violations)
+        yield "plan-operation-limit", f"{len(block.operations)} operations, at most {MAX_OPERATIONS}"
     for kind in CHANNEL_TYPES:
-        channels, buffers = block.channels(kind), block.buffers(kind)
+        channels, buffers, there = block.channels(kind), block.buffers(kind), len(gpu.peers(kind))
         if len(channels) > MAX_CHANNELS:
-            text = f"{len(channels)} {kind} channels, at most {MAX_CHANNELS}"
-            findings.add("plan-channel-limit", text, place)
+            yield "plan-channel-limit", f"{len(channels)} {kind} channels, at most {MAX_CHANNELS}"
         if len(buffers) > MAX_REMOTE_BUFFERS:
             text = f"{len(buffers)} remote buffers over {kind} channels, at most {MAX_REMOTE_BUFFERS}"
-            findings.add("plan-remote-limit", text, place)
+            yield "plan-remote-limit", text
         for c in channels:
-            if c >= len(gpu.peers(kind)):
-                text = f"{kind} channel {c} does not exist: the GPU has {len(gpu.peers(kind))}"
-                findings.add("plan-no-such-channel", text, place)
+            if c >= there:
+                yield "plan-no-such-channel", f"{kind} channel {c} does not exist: the GPU has {there}"
         for b in buffers:
             if b >= len(gpu.remote_buffers) or kind not in gpu.remote_buffers[b].access:
-                text = f"there is no remote buffer {b} reached over a {kind} channel"
-                findings.add("plan-no-such-remote", text, place)
-    if len(findings.violations) == before:
-        for i, operation in enumerate(block.operations):
-            for rule, message in operation_defects(plan, gpu, block, operation):
-                findings.add(rule, message, PlanPlace(place.gpu, place.block, i))
+                yield "plan-no-such-remote", f"there is no remote buffer {b} reached over a {kind} channel"
 
 
-def _barriers(g: int, gpu: GpuPlan, findings: PlanFindings) -> None:
+def _barrier_defects(gpu: GpuPlan) -> Iterator[Defect]:
     """A barrier counts arrivals: it must have as many thread blocks as it says, each equally often."""
     users: dict[int, Counter[int]] = defaultdict(Counter)
     sizes: dict[int, set[int]] = defaultdict(set)
     for t, block in enumerate(gpu.blocks):
         for operation in block.operations:
             if operation.op == "barrier" and operation.barrier is not None and operation.blocks is not None:
-                users[operation.barrier].update((t,))
+                users[operation.barrier][t] += 1
                 sizes[operation.barrier].add(operation.blocks)
-    for barrier in sorted(users):
+    for barrier, by_block in sorted(users.items()):
         said = sizes[barrier]
-        if said != {len(users[barrier])}:
-            text = f"barrier {barrier} is met by {len(users[barrier])} thread blocks but says {sorted(said)[:4]}"
-            findings.add("plan-barrier-count", text, PlanPlace(g))
-        elif len(set(users[barrier].values())) > 1:
-            text = f"thread blocks meet barrier {barrier} unequally often"
-            findings.add("plan-barrier-unequal", text, PlanPlace(g))
+        if said != {len(by_block)}:
+            text = f"barrier {barrier} is met by {len(by_block)} thread blocks but says {sorted(said)[:4]}"
+            yield "plan-barrier-count", text
+        elif len(set(by_block.values())) > 1:
+            yield "plan-barrier-unequal", f"thread blocks meet barrier {barrier} unequally often"
 
 
-def _links(plan: Plan, findings: PlanFindings, links: Collection[tuple[int, int]]) -> None:
+def _links(plan: Plan, findings: Findings, links: Collection[tuple[int, int]]) -> None:
     """Data may flow only where the topology has a link; signals may go either way."""
     for g, gpu in enumerate(plan.gpus):
         for t, block in enumerate(gpu.blocks):
@@ -169,91 +160,81 @@ def _links(plan: Plan, findings: PlanFindings, links: Collection[tuple[int, int]
                 kind = operation.channel_type
                 if kind is None:
                     continue
-                pairs: list[tuple[int | None, int | None]]
                 pairs = [(slice_owner(gpu, block, kind, part), g) for part in operation.src]
-                pairs += [(g, slice_owner(gpu, block, kind, part)) for part in operation.dst]
-                for pair in pairs:
-                    if None not in pair and pair not in links:
-                        text = f"moves data from gpu {pair[0]} to gpu {pair[1]}: the topology has no such link"
-                        findings.add("plan-no-such-link", text, PlanPlace(g, t, i))
+                ends = [(g, slice_owner(gpu, block, kind, part)) for part in operation.dst]
+                for a, b in (*pairs, *ends):
+                    if a is not None and b is not None and (a, b) not in links:
+                        text = f"moves data from gpu {a} to gpu {b}: the topology has no such link"
+                        findings.add("plan-no-such-link", text, Place(g, t, i))
 
 
 def operation_defects(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation) -> Iterator[Defect]:
     """What is wrong with ``operation`` of ``block``, a thread block whose own tables are in order."""
-    op = operation.op
-    if len(operation.src) > MAX_SLICES or len(operation.dst) > MAX_SLICES:
+    op, kind, src, dst = operation.op, operation.channel_type, operation.src, operation.dst
+    if len(src) > MAX_SLICES or len(dst) > MAX_SLICES:
         yield "plan-slice-limit", f"more than {MAX_SLICES} slices on one side"
     if len(operation.channels) > MAX_CHANNELS_OF_OPERATION:
         text = f"{len(operation.channels)} channels, at most {MAX_CHANNELS_OF_OPERATION} an operation"
         yield "plan-operation-channels", text
-    kind = operation.channel_type
     reachable = 0 if kind is None else len(block.buffers(kind))
-    for part in (*operation.src, *operation.dst) if op not in SHAPES else ():
+    for part in (*src, *dst) if op not in SHAPES else ():
         if isinstance(part, RemoteSlice) and part.buffer_id >= reachable:
             text = f"buffer_id {part.buffer_id}: the thread block has {reachable} over {kind or 'no'} channels"
             yield "plan-buffer-id", f"{text}, and the loader looks it up though `{op}` moves nothing"
             break
-    single = op in _NOTIFIES or (op in PUTS and operation.channel_type == "port")
+    single = op in _NOTIFIES or (op in PUTS and kind == "port")
     entries = len(operation.channels) if single else len(operation.semaphores)
     if 1 <= plan.threads < entries:
         yield "plan-threads", f"`{op}` has {entries} entries, one for a thread each, and there are {plan.threads}"
     if op in ("barrier", "sem_acquire", "sem_release"):
         yield from _local_synchronization(gpu, operation)
         return
-    remote = op in PUTS or op in ("get", "res", "rre", "rres")
-    if (remote or op in _NOTIFIES) and operation.channel_type is None:
+    if kind is None and (op in _NOTIFIES or (op in SHAPES and op not in ("copy", "re"))):
         yield "plan-channel-type", f"`{op}` needs a channel_type"
         return
     if op in SHAPES:
         yield from _slices(plan, gpu, block, operation)
-    yield from _channels(block, operation)
+    if kind is not None:
+        yield from _channels(block, operation, kind)
 
 
 def _local_synchronization(gpu: GpuPlan, operation: PlanOperation) -> Iterator[Defect]:
-    if operation.op == "barrier":
+    op, semaphores = operation.op, operation.semaphores
+    if op == "barrier":
         if operation.barrier is None or operation.blocks is None:
             yield "plan-barrier-incomplete", "`barrier` needs barrier_id and num_threadblocks"
         elif operation.barrier >= MAX_BARRIERS:
-            text = f"barrier_id {operation.barrier}: there are {MAX_BARRIERS} barriers, from 0"
-            yield "plan-barrier-limit", text
-    elif not operation.semaphores:
-        yield "plan-no-semaphore", f"`{operation.op}` names no semaphore"
-    elif len(operation.semaphores) > MAX_SEMAPHORES_OF_OPERATION:
-        text = f"{len(operation.semaphores)} semaphores, at most {MAX_SEMAPHORES_OF_OPERATION} an operation"
+            yield "plan-barrier-limit", f"barrier_id {operation.barrier}: there are {MAX_BARRIERS}, from 0"
+    elif not semaphores:
+        yield "plan-no-semaphore", f"`{op}` names no semaphore"
+    elif len(semaphores) > MAX_SEMAPHORES_OF_OPERATION:
+        text = f"{len(semaphores)} semaphores, at most {MAX_SEMAPHORES_OF_OPERATION} an operation"
         yield "plan-semaphore-limit", text
-    elif max(operation.semaphores) >= len(gpu.semaphores):
-        text = f"semaphore {max(operation.semaphores)}: the GPU has {len(gpu.semaphores)}"
-        yield "plan-semaphore-range", text
-    elif len(set(operation.semaphores)) < len(operation.semaphores):
-        yield "plan-semaphore-twice", f"`{operation.op}` names a semaphore twice"
+    elif max(semaphores) >= len(gpu.semaphores):
+        yield "plan-semaphore-range", f"semaphore {max(semaphores)}: the GPU has {len(gpu.semaphores)}"
+    elif len(set(semaphores)) < len(semaphores):
+        yield "plan-semaphore-twice", f"`{op}` names a semaphore twice"
 
 
-def _channels(block: PlanBlock, operation: PlanOperation) -> Iterator[Defect]:
-    op, kind = operation.op, operation.channel_type
-    if kind is None:
-        return
-    block_channels = block.channels(kind)
-    if any(c >= len(block_channels) for c in operation.channels):
-        text = f"channel {max(operation.channels)}: the thread block has {len(block_channels)} {kind} channels"
+def _channels(block: PlanBlock, operation: PlanOperation, kind: ChannelType) -> Iterator[Defect]:
+    op, channels, there, targets = operation.op, operation.channels, block.channels(kind), len(operation.dst)
+    if any(c >= len(there) for c in channels):
+        text = f"channel {max(channels)}: the thread block has {len(there)} {kind} channels"
         yield "plan-no-such-channel", text
-    if op in _NOTIFIES:
-        if not operation.channels:
-            yield "plan-no-channel", f"`{op}` names no channel"
-        ends = [block_channels[c] for c in operation.channels if c < len(block_channels)]
-        if len(set(ends)) < len(ends):
-            yield "plan-channel-twice", f"`{op}` names a channel twice: two threads would use it at once"
-    if op == "flush" and not len(operation.channels) <= len(operation.dst) <= MAX_CHANNELS_OF_OPERATION:
-        text = (
-            f"`flush` of {len(operation.channels)} channels has {len(operation.dst)} dst_buff: the runtime counts"
-        )
-        yield "plan-flush-count", f"{text} these, thread i flushes channel_ids[i] if there is a dst_buff[i]"
+    if op in _NOTIFIES and not channels:
+        yield "plan-no-channel", f"`{op}` names no channel"
+    ends = [there[c] for c in channels if c < len(there)]
+    if op in _NOTIFIES and len(set(ends)) < len(ends):
+        yield "plan-channel-twice", f"`{op}` names a channel twice: two threads would use it at once"
+    if op == "flush" and not len(channels) <= targets <= MAX_CHANNELS_OF_OPERATION:
+        text = f"`flush` of {len(channels)} channels has {targets} dst_buff: the runtime counts these, thread i"
+        yield "plan-flush-count", f"{text} flushes channel_ids[i] if there is a dst_buff[i]"
     if op in ("flush", "pws", "pwsf") and kind == "memory":
         yield "plan-port-only", f"`{op}` is for port channels"
     if op in ("get", "res", "rre", "rres") and kind == "port":
         yield "plan-memory-only", f"`{op}` reads or writes peers directly: a port channel cannot"
-    if op in PUTS and kind == "port" and len(operation.channels) != len(operation.dst):
-        text = f"{len(operation.channels)} channels for {len(operation.dst)} slices: one carries each"
-        yield "plan-channel-each", text
+    if op in PUTS and kind == "port" and len(channels) != targets:
+        yield "plan-channel-each", f"{len(channels)} channels for {targets} slices: one carries each"
 
 
 def _slices(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation) -> Iterator[Defect]:
@@ -267,12 +248,10 @@ def _slices(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation
     if paired and len(src) != len(dst):
         yield "plan-slice-count", f"`{op}` has {len(src)} sources and {len(dst)} targets"
         return
-    sizes = (
-        [{a.size, b.size} for a, b in zip(src, dst, strict=True)] if paired else [{p.size for p in (*src, *dst)}]
-    )
-    if any(len(size) > 1 for size in sizes):
+    pairs = list(zip(src, dst, strict=True)) if paired else [(*src, *dst)]
+    if any(len({part.size for part in pair}) > 1 for pair in pairs):
         yield "plan-slice-size", f"`{op}` moves between slices of different sizes"
-    if op == "get" and any(a.index != b.index for a, b in zip(src, dst, strict=True)):
+    if op == "get" and any(pair[0].index != pair[1].index for pair in pairs):
         yield "plan-get-exchanged", "`get` between different indices: the runtime exchanges the two offsets"
     buffers = {part.buffer for part in src if isinstance(part, LocalSlice)}
     if op == "put" and operation.channel_type == "memory" and len(buffers) > 1:
@@ -286,27 +265,27 @@ def _range(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation,
     if part.size < 1:
         yield "plan-empty-slice", "a slice of no chunks"
         return
+    rank, kind = gpu.rank, operation.channel_type or "memory"
     if isinstance(part, RemoteSlice):
-        kind = operation.channel_type or "memory"
         buffers = block.buffers(kind)
         if part.buffer_id >= len(buffers):
             text = f"buffer_id {part.buffer_id}: the thread block has {len(buffers)} over {kind} channels"
             yield "plan-buffer-id", text
             return
-        buffer = gpu.remote_buffers[buffers[part.buffer_id]]
-        if buffer.rank >= plan.ranks:
+        remote = gpu.remote_buffers[buffers[part.buffer_id]]
+        rank, name = remote.rank, remote.buffer
+        if rank >= plan.ranks:
             return
-        owner, name, what = plan.gpus[buffer.rank], buffer.buffer, f"GPU {buffer.rank}'s {buffer.buffer}"
         near = {block_peer(gpu, block, operation.channel_type, c) for c in operation.channels}
-        if near and operation.channel_type == "port" and buffer.rank not in near:
-            text = f"`{operation.op}` into GPU {buffer.rank}: none of its channels leads there"
-            yield "plan-other-peer", text
+        if near and kind == "port" and rank not in near:
+            yield "plan-other-peer", f"`{operation.op}` into gpu {rank}: none of its channels leads there"
     else:
-        owner, name, what = gpu, part.buffer, part.buffer
+        name = part.buffer
+    owner = plan.gpus[rank] if isinstance(part, RemoteSlice) else gpu
     room = {"i": owner.input_chunks, "o": owner.output_chunks, "s": owner.scratch_chunks}[name]
     if part.index + part.size > room:
-        text = f"touches {what}[{part.index}..{part.index + part.size - 1}], which has {room} chunks"
-        yield "plan-range", text
+        touched = shown(BufferSlice(name, part.index), part.size)
+        yield "plan-range", f"touches {touched} of gpu {rank}, which has {room} chunks"
 
 
 def block_peer(gpu: GpuPlan, block: PlanBlock, kind: ChannelType | None, channel: int) -> int:

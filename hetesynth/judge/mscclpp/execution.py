@@ -17,68 +17,61 @@ it is sure of.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from hetesynth.judge.layout import Layout, SumDefect, Value, added
-from hetesynth.judge.mscclpp.rules import PlanFindings, PlanPlace
-from hetesynth.judge.mscclpp.state import (
-    BlockState,
-    ChannelEnd,
-    PlanAccess,
-    PlanMemory,
-    PortPut,
-    SemaphoreState,
-    meet_all,
-    orders,
-)
+from hetesynth.judge.mscclpp.state import BlockState, ChannelEnd, PortPut, SemaphoreState, meet_all, orders
+from hetesynth.judge.race_detection import Access, Conflict, Kind, Memory
+from hetesynth.judge.rules import Findings, Place, shown
 from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, LocalSlice, Plan, PlanOperation, Slice
+from hetesynth.model.program import BufferSlice
 from hetesynth.model.topology import Rank
 
 MAX_SHOWN_WAITS = 6
+_NOP = "a nop must stand between a put and a signal or flush of another thread"
 _SUM_RULES: dict[SumDefect, str] = {"different chunks": "plan-different-chunks", "added twice": "plan-added-twice"}
 
 
 class PlanExecution:
     """One run of ``plan`` with its buffers as ``layout`` says; ``run`` reports to ``findings``."""
 
-    def __init__(self, plan: Plan, layout: Layout, findings: PlanFindings) -> None:
+    def __init__(self, plan: Plan, layout: Layout, findings: Findings) -> None:
         self._layout, self._plan, self._findings = layout, plan, findings
-        codes = [(PlanPlace(g, t), code) for g, gpu in enumerate(plan.gpus) for t, code in enumerate(gpu.blocks)]
-        names = [str(place) for place, _ in codes]
+        codes = [(Place(g, t), code) for g, gpu in enumerate(plan.gpus) for t, code in enumerate(gpu.blocks)]
+        self._names = [findings.where(place) for place, _ in codes]  # of every actor
         self._own: list[range] = []
         for gpu in plan.gpus:
             begin = self._own[-1].stop if self._own else 0
             self._own.append(range(begin, begin + len(gpu.blocks)))
         self._ends: list[ChannelEnd] = []
-        self._end_of: dict[tuple[Rank, ChannelType, int], int] = {}
-        met: dict[tuple[Rank, Rank, ChannelType], list[int]] = {}
+        self._end_of: dict[tuple[Rank, ChannelType, int], ChannelEnd] = {}
+        met: dict[tuple[Rank, Rank, ChannelType], list[ChannelEnd]] = defaultdict(list)
         for g, gpu in enumerate(plan.gpus):
             for kind in CHANNEL_TYPES:
                 for c, peer in enumerate(gpu.peers(kind)):
                     end = ChannelEnd(g, kind, c)
                     if kind == "port":
-                        end.engine = len(names)
-                        names.append(f"the port channel {c} of gpu {g} to gpu {peer}")
-                    self._end_of[g, kind, c] = len(self._ends)
-                    met.setdefault((g, peer, kind), []).append(len(self._ends))
+                        end.engine = len(self._names)
+                        self._names.append(f"the port channel {c} of gpu {g} to gpu {peer}")
+                    self._end_of[g, kind, c] = end
+                    met[g, peer, kind].append(end)
                     self._ends.append(end)
         for (g, peer, kind), mine in met.items():  # the k-th channel to a peer meets the peer's k-th back
-            for a, b in zip(mine, met.get((peer, g, kind), []), strict=False):
-                self._ends[a].far = b
-        self._started = len(names)
-        self._hints: dict[int, str] = {}
-        self._memory = [PlanMemory(layout, g, findings, names, self._hints) for g in range(plan.ranks)]
+            for end, far in zip(mine, met.get((peer, g, kind), []), strict=False):
+                end.far = far
+        self._started = len(self._names)
+        self._memory = [Memory(layout, g, partial(self._conflict, g), True) for g in range(plan.ranks)]
         self._semaphores = [[SemaphoreState(v, v) for v in gpu.semaphores] for gpu in plan.gpus]
-        self._releasers: dict[tuple[Rank, int], Counter[int]] = {}
-        for k, (place, code) in enumerate(codes):
-            for s in (s for x in code.operations if x.op == "sem_release" for s in x.semaphores):
-                self._releasers.setdefault((place.gpu, s), Counter())[k] += 1
-        self._barriers: dict[tuple[Rank, int | None], list[BlockState]] = {}
+        self._releasers: dict[tuple[Rank, int], Counter[int]] = defaultdict(Counter)
+        self._barriers: dict[tuple[Rank, int | None], list[BlockState]] = defaultdict(list)
         self._blocks: list[BlockState] = []
         for k, (place, code) in enumerate(codes):
+            for s in (s for x in code.operations if x.op == "sem_release" for s in x.semaphores):
+                self._releasers[place.gpu, s][k] += 1
             clock = np.zeros(self._started + plan.ranks, dtype=np.int32)
             clock[self._started + place.gpu] = 1
             self._blocks.append(BlockState(k, place, code, clock, self._started))
@@ -92,8 +85,7 @@ class PlanExecution:
             block = self._blocks[index]
             operations = block.code.operations
             while block.done < len(operations) and not self._blocked(block, operations[block.done]):
-                place = PlanPlace(block.place.gpu, block.place.block, block.done)
-                self._execute(block, operations[block.done], place)
+                self._execute(block, operations[block.done])
                 block.done += 1
         if self._findings.full:
             return
@@ -102,9 +94,9 @@ class PlanExecution:
         else:
             self._leftovers()
             for g, memory in enumerate(self._memory):
-                defect = memory.final_defect(spoilt=False)
+                defect = memory.final_defect()
                 if defect:
-                    self._findings.add("plan-final-data", defect, PlanPlace(g))
+                    self._findings.add("plan-final-data", defect, Place(g))
 
     def _blocked(self, block: BlockState, operation: PlanOperation) -> bool:
         """Whether it must wait. The last to come to a barrier lets everybody go on."""
@@ -115,7 +107,7 @@ class PlanExecution:
             case "sem_acquire":
                 return any(self._semaphores[gpu][s].value < 1 for s in operation.semaphores)
             case "barrier":
-                members = self._barriers.setdefault((gpu, operation.barrier), [])
+                members = self._barriers[gpu, operation.barrier]
                 if block.arrived:
                     block.arrived = block in members
                     return block.arrived
@@ -128,89 +120,69 @@ class PlanExecution:
                 return block.arrived
         return False
 
-    def _execute(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
+    def _execute(self, block: BlockState, operation: PlanOperation) -> None:
+        gpu = block.place.gpu
         match operation.op:
             case "nop":
                 block.meet()
             case "barrier":  # the last to arrive did it for all
                 return
             case "signal" | "rlxsignal":
-                for thread, end in enumerate(self._ends_of(block, operation)):
-                    self._signal(block, end, thread, place)
+                for end in self._ends_of(block, operation):
+                    self._signal(block, end)
             case "wait" | "rlxwait":
                 relaxed = operation.op == "rlxwait" and operation.channel_type != "port"
                 for end in self._ends_of(block, operation):
-                    self._uses(block, end, "wait", place)
+                    self._uses(block, end, "wait")
                     event = end.inbox.popleft()
                     block.pending.append(replace(event, relaxed=True) if relaxed else event)
             case "flush":
                 for thread, end in enumerate(self._ends_of(block, operation)):
-                    self._flush(block, end, thread)
+                    block.await_puts(end, end.before_thread(block, thread), thread)
             case "sem_acquire":
                 for s in operation.semaphores:
-                    releasers = self._releasers.get((place.gpu, s), Counter())
-                    block.pending += self._semaphores[place.gpu][s].acquire(block.index, releasers)
+                    releasers = self._releasers[gpu, s]
+                    block.pending += self._semaphores[gpu][s].acquire(block.index, releasers)
             case "sem_release":
                 for s in operation.semaphores:
-                    self._semaphores[place.gpu][s].value += 1
-                    self._semaphores[place.gpu][s].releases.append(block.event())
-                    self._ready.update(OrderedDict.fromkeys(self._own[place.gpu]))
+                    self._semaphores[gpu][s].value += 1
+                    self._semaphores[gpu][s].releases.append(block.event())
+                    self._ready.update(OrderedDict.fromkeys(self._own[gpu]))
             case "put" | "pws" | "pwsf" if operation.channel_type == "port":
-                self._port_puts(block, operation, place)
+                self._port_puts(block, operation)
             case _:
-                self._move(block, operation, place)
+                self._move(block, operation)
 
     def _ends_of(self, block: BlockState, operation: PlanOperation) -> list[ChannelEnd]:
         kind = operation.channel_type or "memory"
         channels = block.code.channels(kind)
-        return [self._ends[self._end_of[block.place.gpu, kind, channels[c]]] for c in operation.channels]
+        return [self._end_of[block.place.gpu, kind, channels[c]] for c in operation.channels]
 
-    def _uses(self, block: BlockState, end: ChannelEnd, use: str, place: PlanPlace) -> None:
+    def _uses(self, block: BlockState, end: ChannelEnd, use: str) -> None:
         """A channel's counters belong to one thread block at a time."""
         who, segment = end.last.get(use, (block.index, block.segment))
         if who != block.index and block.clock[who] < segment:
-            other = self._blocks[who].place
-            text = f"uses a channel that {other} uses too: nothing orders the two"
-            self._findings.add("plan-channel-shared", text, place)
+            text = f"uses a channel that {self._names[who]} uses too: nothing orders the two"
+            self._findings.add("plan-channel-shared", text, block.here)
         end.last[use] = block.index, block.segment
 
-    def _signal(self, block: BlockState, end: ChannelEnd, thread: int, place: PlanPlace) -> None:
-        self._uses(block, end, "signal", place)
+    def _signal(self, block: BlockState, end: ChannelEnd) -> None:
+        self._uses(block, end, "signal")
         turn = end.turn(block)
         turn[1] += 1
         puts = None
         relaxed = turn[1] <= self._orders[block.index][block.segment, end.kind, end.channel].relaxed
         if end.kind == "port":
             puts = end.engine, end.before_signal(block)
-            self._hint(block, end, thread, puts[1], "signals")
         if end.far is None:
-            self._findings.add("plan-no-far-end", "signals on a channel that has no far end", place)
+            self._findings.add("plan-no-far-end", "signals on a channel that has no far end", block.here)
             return
-        far = self._ends[end.far]
-        far.inbox.append(block.event(puts, relaxed))
-        self._ready.update(OrderedDict.fromkeys(self._own[far.gpu]))
+        end.far.inbox.append(block.event(puts, relaxed))
+        self._ready.update(OrderedDict.fromkeys(self._own[end.far.gpu]))
 
-    def _flush(self, block: BlockState, end: ChannelEnd, thread: int) -> None:
-        sure = end.before_thread(block, thread)
-        self._hint(block, end, thread, sure, "flushes")
-        block.await_puts(end, sure, thread)
-
-    def _hint(self, block: BlockState, end: ChannelEnd, thread: int, sure: int, does: str) -> None:
-        """Remembers why a put is not covered: another thread made it, and the two have not met."""
-        if sure == len(end.puts):
-            return
-        put = end.puts[sure]
-        if put.block != block.index:
-            text = f"{self._blocks[put.block].place} also puts on this channel, unordered"
-        elif put.thread != thread:
-            text = f"thread {put.thread} of the block puts and thread {thread} {does}: a nop must stand between"
-        else:
-            return
-        self._hints.setdefault(end.engine, text)
-
-    def _move(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
+    def _move(self, block: BlockState, operation: PlanOperation) -> None:
         """Everything that the threads of the block copy and add themselves."""
-        access = PlanAccess(block.index, block.segment, block.index, block.segment, block.done, block.clock, place)
+        access = Access(block.index, block.segment, block.done, block.clock, block.index, block.segment)
         if operation.op in ("put", "get", "copy"):
             for src, dst in zip(operation.src, operation.dst, strict=True):
                 self._write(block, operation, access, dst, self._read(block, operation, access, src))
@@ -218,77 +190,91 @@ class PlanExecution:
         total = self._read(block, operation, access, operation.src[0])
         for part in operation.src[1:]:
             values = self._read(block, operation, access, part)
-            total = added(total, values, lambda defect, text: self._findings.add(_SUM_RULES[defect], text, place))
+            total = added(
+                total, values, lambda defect, text: self._findings.add(_SUM_RULES[defect], text, block.here)
+            )
         for part in operation.dst:
             self._write(block, operation, access, part, total)
 
-    def _port_puts(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
+    def _port_puts(self, block: BlockState, operation: PlanOperation) -> None:
         for thread, end in enumerate(self._ends_of(block, operation)):
             before, turn = end.before_thread(block, thread), end.turn(block)
             covered = self._orders[block.index][block.segment, end.kind, end.channel].covers[turn[0]]
             turn[0] += 1
             end.puts.append(PortPut(block.index, block.segment, thread, covered))
-            actor, stamp = end.engine, len(end.puts)
-            access = PlanAccess(actor, stamp, block.index, block.segment, block.done, block.clock, place, before)
+            own = block.clock, block.index, block.segment
+            access = Access(end.engine, len(end.puts), block.done, *own, before)
             values = self._read(block, operation, access, operation.src[thread])
             self._write(block, operation, access, operation.dst[thread], values)
             if operation.op in ("pws", "pwsf"):
-                self._signal(block, end, thread, place)
+                self._signal(block, end)
             if operation.op == "pwsf":
-                self._flush(block, end, thread)
+                block.await_puts(end, end.before_thread(block, thread), thread)
 
     def _located(
-        self, block: BlockState, operation: PlanOperation, access: PlanAccess, part: Slice
-    ) -> tuple[Rank, int, str]:
-        """(owner, first cell, name) of a slice; its owner's kernel must run."""
+        self, block: BlockState, operation: PlanOperation, part: Slice
+    ) -> tuple[Memory, int, BufferSlice]:
+        """The memory of a slice, its first cell there, and its name; its owner's kernel must run."""
         gpu = block.place.gpu
         if isinstance(part, LocalSlice):
-            owner, buffer = gpu, part.buffer
+            owner, name = gpu, BufferSlice(part.buffer, part.index)
         else:
             number = block.code.buffers(operation.channel_type or "memory")[part.buffer_id]
             remote = self._plan.gpus[gpu].remote_buffers[number]
-            owner, buffer = remote.rank, remote.buffer
-        last = part.index + part.size - 1
-        text = f"{buffer}[{part.index}]" if part.size == 1 else f"{buffer}[{part.index}..{last}]"
-        name = text if owner == gpu else f"{text} of gpu {owner}"
-        if not access.clock[self._started + owner]:
-            text = f"touches {name}, whose kernel may not have started: nothing has been heard from it"
-            self._findings.add("plan-early-access", text, access.place)
-        return owner, self._layout.cell(owner, gpu, buffer, part.index), name
+            owner, name = remote.rank, BufferSlice(remote.buffer, part.index)
+        if not block.clock[self._started + owner]:
+            text = f"touches {shown(name, part.size)} of gpu {owner}, whose kernel may not have started"
+            self._findings.add("plan-early-access", f"{text}: nothing has been heard from it", block.here)
+        return self._memory[owner], self._layout.cell(owner, gpu, name.buffer, part.index), name
 
-    def _read(self, block: BlockState, operation: PlanOperation, access: PlanAccess, part: Slice) -> list[Value]:
-        owner, first, name = self._located(block, operation, access, part)
-        return self._memory[owner].read(access, first, part.size, name)
+    def _read(self, block: BlockState, operation: PlanOperation, access: Access, part: Slice) -> list[Value]:
+        memory, first, name = self._located(block, operation, part)
+        return memory.read(access, first, part.size, name)
 
     def _write(
-        self, block: BlockState, operation: PlanOperation, access: PlanAccess, part: Slice, values: list[Value]
+        self, block: BlockState, operation: PlanOperation, access: Access, part: Slice, values: list[Value]
     ) -> None:
-        owner, first, name = self._located(block, operation, access, part)
-        if name[0] == "i" and not self._plan.in_place:
-            text = f"writes {name}: out of place the input buffer must stay as it is"
-            self._findings.add("plan-input-overwritten", text, access.place)
-        self._memory[owner].write(access, first, values, name)
+        memory, first, name = self._located(block, operation, part)
+        if name.buffer == "i" and not self._plan.in_place:
+            text = f"writes {shown(name, part.size)}: out of place the input buffer must stay as it is"
+            self._findings.add("plan-input-overwritten", text, block.here)
+        memory.write(access, first, values, name)
+
+    def _conflict(
+        self, owner: Rank, access: Access, kind: Kind, other: Conflict | None, where: BufferSlice, at: int
+    ) -> None:
+        block = self._blocks[access.block]
+        of = "" if owner == block.place.gpu else f" of gpu {owner}"
+        rule, text = "plan-missing-nop", f"{kind}s {where.buffer}[{where.offset + at}]{of}, which"
+        if other is None:
+            rule, text = "plan-undefined-data", f"{text} nothing has written yet"
+        elif other.actor == access.actor == access.block and other.part[0] == access.operation:
+            text += f" its other threads {other.kind}: slices of an operation must not overlap"
+        elif other.actor == access.actor:
+            text += f" an operation before it {other.kind}s: a nop must stand between them"
+        else:
+            rule, text = "plan-race", f"{text} {self._names[other.actor]} {other.kind}s: nothing orders the two"
+            if other.actor >= len(self._blocks):
+                text += f"; {_NOP}"
+        self._findings.add(rule, text, Place(block.place.gpu, block.place.block, access.operation))
 
     def _deadlock(self) -> None:
         stuck = [b for b in self._blocks if b.done < len(b.code.operations)]
         waits = []
         for block in stuck[:MAX_SHOWN_WAITS]:
             operation, gpu = block.code.operations[block.done], block.place.gpu
-            if operation.op == "barrier":
-                what = f"at barrier {operation.barrier}"
-            elif operation.op == "sem_acquire":
-                consumed = [str(s) for s in operation.semaphores if self._semaphores[gpu][s].value < 1]
-                what = f"for semaphore {', '.join(consumed)}"
-            else:
+            what = f"at barrier {operation.barrier}"
+            if operation.op == "sem_acquire":
+                what = f"for one of the semaphores {list(operation.semaphores)}"
+            elif operation.op != "barrier":
                 peers = self._plan.gpus[gpu].peers(operation.channel_type or "memory")
                 dry = [str(peers[end.channel]) for end in self._ends_of(block, operation) if not end.inbox]
                 what = f"for a signal of gpu {', '.join(dry)}"
-            waits.append(f"{PlanPlace(gpu, block.place.block, block.done)} {what}")
+            waits.append(f"{self._findings.where(block.here)} {what}")
         if len(stuck) > MAX_SHOWN_WAITS:
             waits.append(f"and {len(stuck) - MAX_SHOWN_WAITS} more")
-        who = f"{len(stuck)} thread block{'s' if len(stuck) > 1 else ''} wait for ever"
-        place = PlanPlace(stuck[0].place.gpu, stuck[0].place.block, stuck[0].done)
-        self._findings.add("plan-deadlock", f"deadlock, {who}: {'; '.join(waits)}", place)
+        text = f"deadlock, thread blocks that wait for ever: {len(stuck)}: {'; '.join(waits)}"
+        self._findings.add("plan-deadlock", text, stuck[0].here)
 
     def _leftovers(self) -> None:
         """The next run must find channels and semaphores as this one did, and nothing still under way."""
@@ -296,15 +282,17 @@ class PlanExecution:
             if end.inbox:
                 text = f"{len(end.inbox)} signals on a {end.kind} channel are never waited for"
                 text += ": the next run would take them for its own"
-                self._findings.add("plan-signals-left", text, PlanPlace(end.gpu))
+                self._findings.add("plan-signals-left", text, Place(end.gpu))
         for g, semaphores in enumerate(self._semaphores):
             for s, semaphore in enumerate(semaphores):
                 if semaphore.value != semaphore.start:
                     text = f"semaphore {s} ends with {semaphore.value}, not {semaphore.start} as it began"
-                    self._findings.add("plan-semaphore-left", text, PlanPlace(g))
+                    self._findings.add("plan-semaphore-left", text, Place(g))
         for g, own in enumerate(self._own):
             clock = np.zeros(self._started + self._plan.ranks, dtype=np.int32)
             for index in own:
                 self._blocks[index].meet()
                 clock = np.maximum(clock, self._blocks[index].clock)
-            self._memory[g].outlived(clock, own)
+            for actor in self._memory[g].outlived(clock, own):
+                text = f"its kernel may end while {self._names[actor]} still uses its memory"
+                self._findings.add("plan-late-access", f"{text}: no wait or flush covers it; {_NOP}", Place(g))

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from hetesynth.errors import HetesynthError
-from hetesynth.judge.layout import COLLECTIVES, ROOTED, Layout
-from hetesynth.judge.msccl.rules import MAX_FINDINGS
+from hetesynth.judge.layout import COLLECTIVES, ROOTED, Layout, buffer_sizes
 from hetesynth.judge.mscclpp.checks import SHAPES, plan_structure
 from hetesynth.judge.mscclpp.execution import PlanExecution
-from hetesynth.judge.mscclpp.rules import PLAN_RULES, PlanFindings, PlanPlace
+from hetesynth.judge.rules import MAX_FINDINGS, Findings, Place, violation
 from hetesynth.model.collective import MAX_GUESSED_ROOTS
 from hetesynth.model.plan import MAX_BUFFER_BYTES, OPEN_MAX_BYTES, GpuPlan, Plan, RemoteSlice
 from hetesynth.model.topology import Rank
@@ -49,7 +48,7 @@ def plan_violations(
             exit_code=3,
             help=f"use one of {', '.join(sorted(COLLECTIVES))}",
         )
-    findings = PlanFindings(max_findings)
+    findings = Findings(max_findings)
     plan_structure(plan, findings, links, servers, sms)
     if not findings.violations:
         _demand_bounded(plan)
@@ -68,13 +67,13 @@ def plan_violations(
 
 def open_range_violations(plan: Plan) -> list[Violation]:
     """What goes wrong at sizes that a plan lets in because it states no range at all."""
-    findings = PlanFindings()
+    findings = Findings()
     if not states_sizes(plan):
         size_violations(plan, findings)
     return findings.violations
 
 
-def _execute(plan: Plan, root: Rank | None, findings: PlanFindings) -> None:
+def _execute(plan: Plan, root: Rank | None, findings: Findings) -> None:
     layout = plan_layout(plan, root)
     if isinstance(layout, str):
         findings.add("plan-sizes", layout)
@@ -82,7 +81,7 @@ def _execute(plan: Plan, root: Rank | None, findings: PlanFindings) -> None:
         PlanExecution(plan, layout, findings).run()
 
 
-def _guess(plan: Plan, findings: PlanFindings) -> None:
+def _guess(plan: Plan, findings: Findings) -> None:
     """No root is stated: the plan is right if it is for one; else the findings are those of the likeliest, which
     puts most for broadcast and scatter, least for reduce and gather."""
     work, moved = 1, [0] * plan.ranks
@@ -94,7 +93,7 @@ def _guess(plan: Plan, findings: PlanFindings) -> None:
     candidates = sorted(range(plan.ranks), key=lambda rank: (sign * moved[rank], rank))
     candidates = candidates[: max(1, min(MAX_GUESSED_ROOTS, MAX_GUESSED_WORK // work))]
     for root in candidates:
-        trial = PlanFindings(1)
+        trial = Findings(1)
         _execute(plan, root, trial)
         if not trial.violations:
             return
@@ -123,30 +122,19 @@ def _demand_bounded(plan: Plan) -> None:
 def plan_layout(plan: Plan, root: Rank | None) -> Layout | str:
     """The buffers of ``plan``, or what is wrong with their sizes."""
     name, ranks = plan.collective, plan.ranks
-    inputs = [gpu.input_chunks for gpu in plan.gpus]
-    outputs = [gpu.output_chunks for gpu in plan.gpus]
+    inputs, outputs = [gpu.input_chunks for gpu in plan.gpus], [gpu.output_chunks for gpu in plan.gpus]
     i, o = inputs[0], outputs[0]
     block = i // ranks if name == "alltoall" else o if name in ("reducescatter", "scatter") else i
-    if name not in COLLECTIVES:
-        return f"there is no collective {name[:40]!r}"
-    if name in ("gather", "scatter"):
-        shares, large = (inputs, outputs) if name == "gather" else (outputs, inputs)
-        if len(set(shares)) > 1:
-            return "every rank's own block must have the same number of chunks"
-        if large[root or 0] != ranks * block:
-            return f"the root's buffer has {large[root or 0]} chunks, not {ranks} blocks of {block}"
-    elif len(set(inputs)) > 1 or len(set(outputs)) > 1:
-        return "input_chunks and output_chunks must be the same on every rank"
-    elif name == "allgather":
-        if o != ranks * i:
-            return f"output_chunks is {o}, not {ranks} times input_chunks, {i}"
-    elif name == "reducescatter":
-        if i != ranks * o:
-            return f"input_chunks is {i}, not {ranks} times output_chunks, {o}"
-    elif i != o:
-        return f"input_chunks is {i} but output_chunks {o}: {name} has equal buffers"
-    elif name == "alltoall" and i % ranks:
-        return f"input_chunks is {i}, no multiple of the {ranks} ranks"
+    expected = buffer_sizes(name, ranks, block)
+    for rank, own in enumerate(zip(inputs, outputs, strict=True)):
+        alone = rank != (root or 0)  # of gather and scatter only the root's large buffer is real
+        sizes = (
+            own[0] if alone and name == "scatter" else expected[0],
+            own[1] if alone and name == "gather" else expected[1],
+        )
+        if own != sizes:
+            text = f"gpu {rank} has {own[0]} input and {own[1]} output chunks"
+            return f"{text}: {name} on {ranks} ranks with blocks of {block} has {sizes[0]} and {sizes[1]}"
     return Layout(name, plan.in_place, root, inputs, outputs, block)
 
 
@@ -169,7 +157,7 @@ def largest_message(plan: Plan) -> int:
     return chunk * max(_message(plan, gpu) for gpu in plan.gpus)
 
 
-def size_violations(plan: Plan, findings: PlanFindings) -> None:
+def size_violations(plan: Plan, findings: Findings) -> None:
     """At most one finding: the largest buffer that the sizes let in, when it cannot be addressed."""
     unit = max(1, plan.alignment)
     chunk = min(plan.max_bytes // (_message(plan, gpu) * unit) * unit for gpu in plan.gpus)
@@ -181,7 +169,7 @@ def size_violations(plan: Plan, findings: PlanFindings) -> None:
     said = "an open max_message_size" if plan.max_bytes == OPEN_MAX_BYTES else f"max_message_size {plan.max_bytes}"
     text = f"{said} lets its {name} buffer grow to 4 GiB and more, past offsets of 32 bits"
     text += f", where chunks overwrite each other; messages of up to {largest_message(plan)} bytes are safe"
-    findings.add("plan-size-range", text, PlanPlace(-g))
+    findings.add("plan-size-range", text, Place(-g))
 
 
 def _message(plan: Plan, gpu: GpuPlan) -> int:
@@ -207,5 +195,4 @@ def plan_warnings(plan: Plan, root: Rank | None = None) -> list[Violation]:
         return []
     whose = "one root" if root is None else f"root {root}"
     text = f"it is for {whose}, but the built-in selector runs it for every broadcast: others get wrong data"
-    rule = PLAN_RULES["plan-any-root"]
-    return [Violation(rule.kind, text, rule=rule.id)]
+    return [violation("plan-any-root", text)]

@@ -8,22 +8,19 @@ themselves.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from hetesynth.judge.layout import Layout
 from hetesynth.judge.mscclpp.checks import PUTS
-from hetesynth.judge.mscclpp.rules import PlanFindings, PlanPlace
-from hetesynth.judge.race_detection import Conflict, Kind, Memory, Part
+from hetesynth.judge.race_detection import Clock
+from hetesynth.judge.rules import Place
 from hetesynth.model.plan import ChannelType, PlanBlock
 from hetesynth.model.topology import Rank
 
-Clock = npt.NDArray[np.int32]
 Push = Literal["put", "signal", "relaxed"]
 Where = tuple[int, ChannelType, int]
 """(segment from 1, type of channel, index into the GPU's channels of that type)."""
@@ -43,8 +40,7 @@ class Event:
     relaxed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PortPut:
+class PortPut(NamedTuple):
     """A put of a port channel: who issued it, and how many signals of its segment cover it (``Order.covers``)."""
 
     block: int
@@ -53,7 +49,7 @@ class PortPut:
     covered: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ChannelEnd:
     """One end of a channel; ``far`` is the other, ``engine`` the actor of its port puts.
 
@@ -65,7 +61,7 @@ class ChannelEnd:
     gpu: Rank
     kind: ChannelType
     channel: int = 0
-    far: int | None = None
+    far: ChannelEnd | None = None
     engine: int = -1
     inbox: deque[Event] = field(default_factory=deque)
     puts: list[PortPut] = field(default_factory=list)
@@ -125,7 +121,7 @@ class BlockState:
     """
 
     index: int
-    place: PlanPlace
+    place: Place
     code: PlanBlock
     clock: Clock
     kernels: int
@@ -134,6 +130,11 @@ class BlockState:
     pending: list[Event] = field(default_factory=list)
     flushed: dict[int, tuple[int, set[int]]] = field(default_factory=dict)
     arrived: bool = False
+
+    @property
+    def here(self) -> Place:
+        """The operation that the thread block is at."""
+        return Place(self.place.gpu, self.place.block, self.done)
 
     def event(self, puts: tuple[int, int] | None = None, relaxed: bool = False) -> Event:
         """What a signal given now passes on."""
@@ -188,69 +189,7 @@ def meet_all(blocks: list[BlockState]) -> None:
         block.clock = clock
 
 
-@dataclass(slots=True)
-class PlanAccess:
-    """Who touches memory: ``actor`` at ``stamp``, issued by thread block ``block`` in ``segment``, knowing
-    ``clock``. ``before``: of an engine, how many of its puts surely go before this one."""
-
-    actor: int
-    stamp: int
-    block: int
-    segment: int
-    operation: int
-    clock: Clock
-    place: PlanPlace
-    before: int = 0
-
-    def knows(self, actor: int, stamp: int, part: Part, position: int) -> bool:
-        """Whether an access stamped so happened before that to ``position``, or the same threads make both."""
-        if actor == self.block:
-            return stamp < self.segment or (actor == self.actor and part == (self.operation, position))
-        return (actor == self.actor and stamp <= self.before) or bool(self.clock[actor] >= stamp)
-
-
-class PlanMemory(Memory[PlanAccess, str]):
-    """The cells of one GPU; ``names`` says who an actor is, ``hints`` of some why it is not waited for."""
-
-    BY_POSITION = True
-
-    def __init__(
-        self, layout: Layout, rank: Rank, findings: PlanFindings, names: list[str], hints: dict[int, str]
-    ) -> None:
-        super().__init__(layout, rank)
-        self._findings, self._names, self._hints = findings, names, hints
-
-    def _report(self, access: PlanAccess, kind: Kind, other: Conflict | None, where: str, position: int) -> None:
-        rule, text = "plan-missing-nop", f"{kind}s {where}, of which"
-        if other is None:
-            rule, text = "plan-undefined-data", f"{text} nothing is written yet"
-        elif other.actor == access.actor == access.block and other.part[0] == access.operation:
-            text += f" its other threads {other.kind} parts: slices of an operation must not overlap"
-        elif other.actor == access.actor:
-            text = f"{kind}s {where}, which an operation before it {other.kind}s: a nop must stand between them"
-        else:
-            text = f"{kind}s {where}, which {self._names[other.actor]} {other.kind}s: nothing orders the two"
-            rule, text = "plan-race", text + self._why(other.actor)
-        self._findings.add(rule, text, access.place)
-
-    def _why(self, actor: int) -> str:
-        return f" ({self._hints[actor]})" if actor in self._hints else ""
-
-    def outlived(self, clock: Clock, own: range) -> None:
-        """At the end of the GPU's kernel, whose thread blocks together know ``clock``: nothing may still come."""
-        late: set[int] = set()
-        for record in self._cells.values():
-            if record.writer not in own and clock[record.writer] < record.written:  # 0 where nobody wrote
-                late.add(record.writer)
-            late |= {a for a, stamp, _ in record.reads() if a not in own and clock[a] < stamp}
-        for actor in sorted(late):
-            text = f"its kernel may end while {self._names[actor]} still uses its memory"
-            text += ": no wait or flush covers it" + self._why(actor)
-            self._findings.add("plan-late-access", text, PlanPlace(self._rank))
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(NamedTuple):
     """What is sure of the pushes to one channel in one segment, a stretch of operations between two meetings of
     the block's threads.
 
@@ -271,7 +210,7 @@ class Order:
 
 def orders(block: PlanBlock) -> dict[Where, Order]:
     """Every channel of ``block`` in every segment in which something is pushed to it."""
-    pushed: dict[Where, list[tuple[int, Push]]] = {}
+    pushed: dict[Where, list[tuple[int, Push]]] = defaultdict(list)
     segment = 1
     for operation in block.operations:
         if operation.op in ("nop", "barrier"):
@@ -284,7 +223,7 @@ def orders(block: PlanBlock) -> dict[Where, Order]:
         if operation.op == "rlxsignal":  # the kernel has no relaxed form for ports: it signals
             pushes.append("signal" if kind == "port" else "relaxed")
         for thread, channel in enumerate(operation.channels if pushes else ()):
-            pushed.setdefault((segment, kind, channels[channel]), []).extend((thread, p) for p in pushes)
+            pushed[segment, kind, channels[channel]] += [(thread, p) for p in pushes]
     by_place: dict[Where, Order] = {}
     for where, here in pushed.items():
         # Any order may arise in which each thread's own pushes stay in theirs. So a put comes after at most all

@@ -1,43 +1,48 @@
-"""The rules for plans: each is in the code and in the manual, and findings carry them wherever they are shown."""
+"""The rules of the judges: each is in the code and in the manual, and findings carry them."""
 
 from __future__ import annotations
 
 import ast
 import json
+import re
 from pathlib import Path
 from typing import get_args
 
 import pytest
 from plan_builders import exchange, pair
 
-import hetesynth.judge.mscclpp
+import hetesynth.judge
 from hetesynth.cli.main import run
-from hetesynth.judge.msccl.rules import BY_ID, Stage
-from hetesynth.judge.mscclpp.rules import ALL_BY_ID, PLAN_RULES
+from hetesynth.judge.msccl.lint_readers import READERS
+from hetesynth.judge.rules import BY_ID, RULES, Stage
 from hetesynth.model.target import TARGETS
 from hetesynth.model.verdict import ViolationKind
 from hetesynth.programs.mscclpp.json_writer import write_plan_json
 
 MULTIPROCESSORS = TARGETS["mscclpp"].multiprocessors
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_every_rule_is_used_and_no_other() -> None:
     used: set[str] = set()
-    for path in sorted(Path(hetesynth.judge.mscclpp.__file__).parent.glob("*.py")):
+    for path in Path(hetesynth.judge.__file__).parent.rglob("*.py"):
         if path.name != "rules.py":
             nodes = ast.walk(ast.parse(path.read_text()))
             used |= {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
-    assert {word for word in used if word.startswith("plan-")} == set(PLAN_RULES)
-    assert len(ALL_BY_ID) == len(BY_ID) + len(PLAN_RULES)
-    for rule in ALL_BY_ID.values():
+    assert set(RULES) <= used
+    assert {word for word in used if word.startswith("plan-")} <= set(RULES)
+    assert len(BY_ID) == len(RULES)
+    for rule in RULES.values():
         assert rule.kind in get_args(ViolationKind) and rule.stage in get_args(Stage)
 
 
-def test_the_table_in_the_manual_is_that_of_the_code() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "mscclpp.md").read_text()
-    for rule in PLAN_RULES.values():
-        assert f"| {rule.id} | {rule.name} | {rule.kind} | {rule.stage} | {rule.summary} | {rule.help} |" in text
+def test_the_tables_in_the_manual_are_those_of_the_code() -> None:
+    text = (DOCS / "verify.md").read_text() + (DOCS / "mscclpp.md").read_text()
+    rows = re.findall(r"^\| (HX\d+) \| (\S+) \| (\S+) \| (\S+) \| .* \| (.*) \|$", text, re.MULTILINE)
+    assert sorted(rows) == sorted((r.id, r.name, r.kind, r.stage, r.help) for r in RULES.values())
     assert f"or else {MULTIPROCESSORS}," in text
+    for name in READERS:
+        assert f"| {name} | {TARGETS[name].multiprocessors} |" in text
 
 
 NODE = "node n { gpus 1; nic nic0 { bandwidth 100 Gbps }; attach gpu0 -> nic0 }"
