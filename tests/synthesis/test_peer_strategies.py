@@ -25,7 +25,6 @@ from hetesynth.search.registry import ROWS, names, strategy, timed_strategies
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.solve import Solution, Solver
 from hetesynth.search.timed.earliest_arrival import Rates
-from hetesynth.search.trees.packed_trees import forwarding_delay_strategy
 
 COLLECTIVES: tuple[CollectiveName, ...] = get_args(CollectiveName)
 SLOW = ("cegis", "monolithic", "lns", "auto")  # with a solver
@@ -37,7 +36,7 @@ def every(wanted: Problem) -> dict[str, Strategy]:
     rates = Rates([1.0] * len(wanted.arcs), tables.resources_of, [float(r.capacity) for r in tables.resources], 1)
     by_steps = {name: strategy(name) for name in names("steps")}
     by_time = {label: s for row in ROWS if row.objective == "time" for label, s in timed_strategies(row, rates)}
-    return {**by_steps, **by_time, "tree-packing, forwarding delay": forwarding_delay_strategy()}
+    return {**by_steps, **by_time}
 
 
 def solved_or_declined(wanted: Problem, found: Strategy) -> bool:

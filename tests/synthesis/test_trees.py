@@ -99,16 +99,3 @@ def test_trees_span_and_fill_the_scarcest_resources_to_the_last_chunk() -> None:
     assert max(sum(crossed[a] for a in r.arcs) / r.capacity for r in instance.resources) < steps
     # 16 chunks a rank, 8 of them routed: every tree serves two chunks of the same rank
     assert Counter(copy) == {0: 8 * instance.ranks, 1: 8 * instance.ranks}
-
-
-@pytest.mark.parametrize(("graph", "chunks"), [(servers([4, 4, 8]), 8), (ring(6), 1), (servers([3, 4]), 1)])
-def test_a_forwarding_delay_is_kept_and_costs_few_steps(graph: Graph, chunks: int) -> None:
-    instance = problem(graph, "allgather", chunks)
-    search = Search(instance, lower_bound(instance).steps, Budget(None, 0), schedule_violations)
-    packed_trees.forwarding_delay_strategy().improve(search)
-    assert search.best is not None and complaint(instance, search.best) is None
-    assert chunks == 1 or search.best.makespan <= search.target + 2
-    arrived = {(t.chunk, instance.arcs[t.link].dst): t.end for t in search.best.transfers}
-    for t in search.best.transfers:
-        came = arrived.get((t.chunk, instance.arcs[t.link].src))
-        assert came is None or t.start >= came + 1

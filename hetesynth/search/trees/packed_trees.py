@@ -1,13 +1,12 @@
 """Packed trees, step by step filled: the strategy for many chunks that go to everybody.
 
 In: a copying problem. Out: a schedule, most often as long as the busiest resource needs and a step more for the
-last delivery. ``packed`` finds the trees, ``StepLp`` their steps. For large buffers there is a variant with a
-forwarding delay, which takes a step more and hides latencies.
+last delivery. ``packed`` finds the trees, ``StepLp`` their steps.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from math import ceil, floor, gcd
@@ -28,23 +27,17 @@ ROUND = 1e-6  # an integral solution is this close to integers
 
 
 class StepLp:
-    """The schedule of ``trees``, chunks of a smaller ``copy`` first. ``forwarding_delay``: steps between those in
-    which a rank receives a chunk and passes it on.
+    """The schedule of ``trees``, chunks of a smaller ``copy`` first.
 
     A step takes of the deliveries that are ready those with the longest path behind them, and no resource may be
     left with more than the steps after this one can carry; a resource without slack is filled to the last chunk in
     every step. Where that cannot be, the schedule gets a step more. Deliveries over one link with an equally long
     path behind them are one variable. As in direct exchange, where resources nest the programs have integral
     solutions. The deliveries of a step are chosen together; ``list_scheduling`` chooses one after the other.
-
-    With a forwarding delay, a chunk is passed on only some steps after it could be: its latency then passes while
-    other chunks are on their way, and the transfers of a step begin and end together.
     """
 
-    def __init__(
-        self, tables: CopyProblem, trees: Sequence[Tree], copy: Sequence[int], forwarding_delay: int
-    ) -> None:
-        self.tables, self.copy, self.forwarding_delay = tables, copy, forwarding_delay
+    def __init__(self, tables: CopyProblem, trees: Sequence[Tree], copy: Sequence[int]) -> None:
+        self.tables, self.copy = tables, copy
         self.deliveries = Deliveries(trees)
         columns: dict[tuple[int, int], int] = {}
         arcs_and_heights = [
@@ -68,7 +61,6 @@ class StepLp:
         tasks, below = self.deliveries.all, self.deliveries.below
         self._release(below[-1])
         transfers: list[Transfer] = []
-        later: deque[list[int]] = deque([[]] * self.forwarding_delay)  # what can be passed on in the next steps
         step = 0
         while len(transfers) < len(tasks):
             ready: Ints = np.array([c for c, heap in enumerate(self.waiting) if heap], dtype=np.int64)
@@ -81,8 +73,7 @@ class StepLp:
                 self.left[self.tables.resources_of[tasks[i][2]]] -= 1
                 self._next(tasks[i][:2])
             transfers += [Transfer(step, step + 1, tasks[i][0], tasks[i][2]) for i in sent]
-            later.append([i for t in sent for i in below[t]])
-            self._release(later.popleft())
+            self._release([i for t in sent for i in below[t]])
             step += 1
         return Schedule.of(transfers, step)
 
@@ -92,8 +83,6 @@ class StepLp:
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         many = np.array([len(self.waiting[c]) for c in ready], dtype=np.int64)
-        if not len(ready):  # all that is left is delayed
-            return many
         matrix, gain = self.matrix[:, ready], self.gain[ready]
         while self.steps <= self.most and not ended():
             after = self.capacity * max(0, self.steps - step - 1)
@@ -204,7 +193,7 @@ def _negotiated(
     return best
 
 
-def improve(search: Search, forwarding_delay: int = 0) -> None:
+def improve(search: Search) -> None:
     """Offer the schedule of packed trees, if they can be had in time; a first schedule may take 10 seconds more
     than a deadline that is not strict."""
     if refuses(search.problem, search.policy) is not None:
@@ -217,14 +206,9 @@ def improve(search: Search, forwarding_delay: int = 0) -> None:
     packing = packed(search.problem, search.target, rng, ended, search.policy)
     if packing is None:
         return
-    schedule = StepLp(CopyProblem(search.problem), *packing, forwarding_delay).run(ended)
+    schedule = StepLp(CopyProblem(search.problem), *packing).run(ended)
     if schedule is not None:
         search.offer(schedule, "tree-packing")
-
-
-def forwarding_delay_strategy() -> Strategy:
-    """The variant whose ranks pass a chunk on one step later than they could."""
-    return Strategy("tree-packing", lambda search: improve(search, 1), refuses)
 
 
 STRATEGY = Strategy("tree-packing", improve, refuses)
