@@ -1,10 +1,8 @@
-"""Load-balanced trees, then list scheduling: the second schedule that auto tries.
+"""Load-balanced trees for chunks that go to everybody.
 
-In: a copying problem whose chunks go to everybody. Every chunk is routed on a tree that grows by the cheapest link
-to a rank not yet reached; a resource costs exponentially more the nearer it is to carrying what the lower bound
-allows (Aspnes et al. 1997), and chunks are rerouted in turn until the load is even. Then a list schedule: of the
-deliveries whose sender holds the chunk, those go first on which most work waits (Graham 1966). Trees see the load
-of the whole schedule where the greedy rounds see one step. Out: schedules that keep every capacity.
+Every chunk is routed on a tree that grows by the cheapest link to a rank not yet reached; a resource costs
+exponentially more the nearer it is to carrying what it is allowed (Aspnes et al. 1997), and chunks are rerouted in
+turn until the load is even. Tree packing and ``timed-trees`` make schedules of them.
 """
 
 from __future__ import annotations
@@ -17,11 +15,10 @@ from hetesynth.errors import InternalError
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.copy_problem import cheapest_links
-from hetesynth.search.list_scheduling import Tree, list_schedule_by_work
+from hetesynth.search.list_scheduling import Tree
 from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.peers import stranded, within_peers
 from hetesynth.search.portable_math import exp
-from hetesynth.search.search import Search, Strategy
 
 
 def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
@@ -33,23 +30,6 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
     if len(collective.chunks) * problem.ranks > 60_000 or problem.ranks > 256:
         return "it is too large"
     return stranded(problem, policy)
-
-
-def improve(search: Search, rounds: int = 8) -> None:
-    """Offer schedules along balanced trees until the bound is met, the rounds are used up or time is out."""
-    if refuses(search.problem, search.policy) is not None:
-        return
-    rng = np.random.default_rng(search.budget.seed)
-    routing = TreeRouting(search.problem, max(1, search.target), rng, search.policy)
-    for number in range(rounds):
-        for _ in range(2):
-            if search.done or search.out_of_time() or not routing.sweep():
-                return
-        noise = 0.3 * min(number, 1)
-        schedule = list_schedule_by_work(routing.tables, routing.trees, noise, rng, search.may_leave)
-        if schedule is None:
-            return
-        search.offer(schedule, "trees")
 
 
 @dataclass
@@ -136,6 +116,3 @@ class TreeRouting:
             nearest[closer] = through[closer]
             parent[closer] = v
         return tree
-
-
-STRATEGY = Strategy("trees", improve, refuses)
