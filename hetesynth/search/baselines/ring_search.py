@@ -94,7 +94,7 @@ def _cycle_of(successor: Ints, start: int) -> list[int]:
 class ServerPaths:
     """Paths through one server. ``cost[e, x]``: of the path from rank e to rank x.
 
-    The cheapest of few ranks (Held and Karp 1962) and where links are so few that all paths can be listed, from the
+    Exact for few ranks (Held and Karp 1962) and where links are so few that all paths can be listed, from the
     first ``starts`` ranks on; else the nearest rank comes next.
     """
 
