@@ -64,9 +64,9 @@ class Timer:
     """What the times of one candidate depend on besides its rounds.
 
     A round begins when the one before has ended. What entered a pod in a round is spread there afterwards, a
-    *batch* for each round, while later rounds go on, unless gates and links inside share a wire. Then either a
-    round waits for the batches before it, or all go in lockstep: an interval for a round, the first step of the
-    batch before it, the second of the one before that, and so on, as long as all of them together need.
+    *batch* for each round, while later rounds go on, unless gates and links inside share a wire. Then all go in
+    lockstep: an interval for a round, the first step of the batch before it, the second of the one before it, and
+    so on, as long as all of them together need.
     """
 
     entries: Entries
@@ -77,12 +77,11 @@ class Timer:
 
     def phase(self, rounds: Sequence[Round]) -> Phase:
         """``rounds`` in time. NoPath: two gates between which chunks are to move are not joined."""
-        table, serial = GateTable(self.entries), self.serial()
+        table = GateTable(self.entries)
         kinds = range(len(self.home))
         whole = [(self.entries.chunks,) * len(spread.origins) for spread in self.home]
         batches: list[list[Times]] = [[self._batch(k, self.home[k], [whole[k]], 0)] for k in kinds]
-        waits = serial or not self.entries.own
-        now = max((b[0][-1] for b in batches), default=0) if waits else 0
+        now = 0 if self.entries.own else max((b[0][-1] for b in batches), default=0)
         spans = []
         for moves in rounds:
             src, dst, position = expanded(moves)
@@ -92,7 +91,7 @@ class Timer:
             for k in kinds:
                 begin = max(end, batches[k][-1][-1])
                 batches[k].append(self._batch(k, self.entered[k], counts[k], begin))
-            now = max([end] + [b[-1][-1] for b in batches]) if serial else end
+            now = end
         paths = tuple((a, b, path) for (a, b), path in sorted(self.crossings.paths.items()))
         ends = tuple(spans), tuple(tuple(b) for b in batches)
         return Phase(self.entries, self.home, self.entered, tuple(rounds), *ends, paths)
@@ -337,11 +336,10 @@ def _gathered(
             name = f"{way} of {len(cluster.pods)} pods" + (", own chunks spread first" if spread_first else "")
             progress(f"pods: {name}", None)
             try:
-                phases = [timer.phase(rounds), *([timer.lockstep(rounds)] if timer.serial() else [])]
+                phase = timer.lockstep(rounds) if timer.serial() else timer.phase(rounds)
             except NoPath as missing:
                 reason = str(missing)
                 break
-            phase = min(phases, key=lambda candidate: candidate.end)
             if best is None or phase.end < best[0].end:
                 best = phase, name
     if best is None:
