@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from support.graphs import fig10, problem, ring, servers, star
 from support.solving import solve
@@ -14,7 +12,6 @@ from support.solving import solve
 from hetesynth.engine.fused_receives import _width
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.policy import DEFAULT
 from hetesynth.search.auto import _many_checkpoints
 from hetesynth.search.greedy import direct, greedy
 from hetesynth.search.search import Search
@@ -34,16 +31,6 @@ def test_a_round_ends_when_time_is_out(strict: bool, monkeypatch: pytest.MonkeyP
     greedy.improve(search)
     assert (search.best is None) == strict and search.cut_short
     assert time.monotonic() - began < 15
-
-
-def test_rounds_are_limited_by_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers: list[int] = []
-    run = greedy._round
-    monkeypatch.setattr(greedy, "_round", lambda *arguments: numbers.append(arguments[4]) or run(*arguments))
-    for policy in (DEFAULT.greedy, replace(DEFAULT.greedy, rounds=0.1), replace(DEFAULT.greedy, most_rounds=3)):
-        greedy.improve(search_of(problem(ring(5), "alltoall"), policy=replace(DEFAULT, greedy=policy)))
-    usual, few, three = np.split(np.array(numbers), np.flatnonzero(np.array(numbers) == 0)[1:])
-    assert len(three) == 3 < len(few) < len(usual)
 
 
 @pytest.mark.slow

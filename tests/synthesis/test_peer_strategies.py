@@ -70,13 +70,6 @@ def test_few_peers_are_enough_on_servers(name: str) -> None:
         assert solved_or_declined(wanted, every(wanted)[name])
 
 
-@pytest.mark.parametrize("name", ["alltoall", "gather", "scatter"])
-def test_an_exchange_relays_where_peers_are_few(name: CollectiveName) -> None:
-    for most in (2, 4):
-        wanted = replace(problem(servers([2, 2, 2]), name), max_peers=most)
-        assert solved_or_declined(wanted, every(wanted)["exchange"])
-
-
 def gateways(count: int) -> Graph:
     """Servers of four: three GPUs at the first, and the first of every two servers joined."""
     graph = Graph(4 * count)
@@ -161,12 +154,3 @@ def test_the_judge_refuses_too_many_peers() -> None:
     schedule = solved(problem)
     limited = replace(problem, max_peers=1)
     assert {v.kind for v in schedule_violations(limited, schedule)} == {"too-many-peers"}
-
-
-def test_servers_talk_over_few_rails_without_losing_a_step() -> None:
-    """Two servers of four: nobody needs all seven others."""
-    problem = problem_on(servers([4, 4]), "allgather")
-    free = solved(problem)
-    limited = solved(replace(problem, max_peers=5))
-    assert peers_of(problem, limited) <= 5
-    assert limited.makespan == free.makespan

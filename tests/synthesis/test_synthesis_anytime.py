@@ -24,7 +24,6 @@ from hetesynth.model.bound import LowerBound
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.schedule import Schedule
-from hetesynth.model.verdict import Violation
 from hetesynth.search.interrupts import announcing, deferred, finishing
 from hetesynth.search.registry import strategy
 from hetesynth.search.search import Search, Strategy
@@ -143,17 +142,6 @@ def test_a_wrong_proposal_is_our_bug_and_not_an_answer() -> None:
     with pytest.raises(InternalError):
         search.offer(Schedule.of([], 3), "nothing")
     assert search.best is None
-
-
-def test_the_oracle_handed_in_is_the_one_that_judges() -> None:
-    asked: list[int] = []
-
-    def picky(wanted, schedule: Schedule) -> list[Violation]:  # type: ignore[no-untyped-def]
-        asked.append(schedule.makespan)
-        return schedule_violations(wanted, schedule)
-
-    outcome = Solver(strategy("auto"), Budget(), picky).solve(problem(ring(4), "allgather"))
-    assert isinstance(outcome, Solution) and outcome.schedule.makespan in asked
 
 
 CASES = """
