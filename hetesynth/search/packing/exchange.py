@@ -133,7 +133,7 @@ class _Rehang:
 def _rehung(
     tree: _Tree, top: int, entry: int, link: int, cheapest: Ints, parents: Sequence[int]
 ) -> _Rehang | None:
-    """The chunk enters the ranks below ``top`` at ``entry`` over ``link`` (-1: ``entry`` is the root now), and links
+    """The chunk enters the ranks below ``top`` at ``entry`` over ``link`` (-1: ``entry`` is the root), and links
     from there up to ``top`` turn around. None: one has no counterpart. ``cheapest``: the link of each pair."""
     link_to = tree.link_to.copy()
     removed = [] if tree.link_to[top] < 0 else [int(tree.link_to[top])]
