@@ -201,14 +201,9 @@ class Loads:
     limit: int
 
     def __post_init__(self) -> None:
-        arcs = self.tables.problem.arcs
         self.capacity: Floats = np.array([float(r.capacity) for r in self.tables.resources])
         self.load: Floats = np.zeros(len(self.capacity))
         self.uses = self.tables.resources_of
-        self.src: Ints = np.array([arc.src for arc in arcs], dtype=np.int64)
-        self.dst: Ints = np.array([arc.dst for arc in arcs], dtype=np.int64)
-        self._of_use: Ints = np.repeat(np.arange(len(arcs)), [len(used) for used in self.uses])
-        self._flat: Ints = np.array([r for used in self.uses for r in used], dtype=np.int64)
 
     def book(self, arc: int, times: int = 1) -> None:
         """A delivery more, or ``times``, over ``arc``."""
@@ -227,8 +222,8 @@ class Loads:
 
     def cheapest(self) -> tuple[Floats, Ints]:
         """Ranks x ranks: the cost of the cheapest link from row to column, and which it is (-1: none)."""
-        cost = np.bincount(self._of_use, self.prices()[self._flat], len(self.src)).astype(np.float64)
-        return cheapest_links(self.tables.problem.ranks, self.src, self.dst, cost)
+        cost = self.tables.arc_prices(self.prices())
+        return cheapest_links(self.tables.problem.ranks, *self.tables.ends, cost)
 
 
 @dataclass

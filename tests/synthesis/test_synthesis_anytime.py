@@ -69,16 +69,6 @@ def test_a_second_one_ends_what_is_being_finished() -> None:
     assert said == ["x"]
 
 
-def test_it_is_said_though_no_handler_can_run() -> None:
-    """As in foreign code; here the handler is replaced by one that does nothing."""
-    said: list[str] = []
-    with announcing(lambda: said.append("x")):
-        signal.signal(signal.SIGINT, lambda number, frame: None)
-        signal.raise_signal(signal.SIGINT)
-        time.sleep(0.1)
-    assert said == ["x"]
-
-
 @pytest.mark.parametrize(
     ("method", "name"),
     [("auto", "allgather"), ("cegis", "allgather"), ("auto", "reducescatter"), ("auto", "allreduce")],

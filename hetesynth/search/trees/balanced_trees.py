@@ -53,11 +53,6 @@ class TreeRouting:
         self.load: Floats = np.zeros(len(self.capacity))
         self.scarcity: Floats = np.ones(len(self.capacity))  # how much dearer each resource is than its load says
         self.links: Ints = np.array(tables.arcs, dtype=np.int64)
-        self.src: Ints = np.array([self.problem.arcs[a].src for a in tables.arcs], dtype=np.int64)
-        self.dst: Ints = np.array([self.problem.arcs[a].dst for a in tables.arcs], dtype=np.int64)
-        uses = [self.uses[a] for a in tables.arcs]
-        self.link_of_use: Ints = np.repeat(np.arange(len(uses)), [len(used) for used in uses])
-        self.flat: Ints = np.array([r for used in uses for r in used], dtype=np.int64)
         self.trees: list[Tree] = [[] for _ in self.problem.collective.chunks]
 
     @property
@@ -90,11 +85,10 @@ class TreeRouting:
         share = self.load / (self.capacity * self.target)
         with np.errstate(over="ignore"):  # what is far overfull costs more than any way around it
             price = self.scarcity * exp(self.sharpness * share) / self.capacity
-        costs = np.zeros(len(self.src))
-        np.add.at(costs, self.link_of_use, price[self.flat])
+        costs, (src, dst) = self.tables.arc_prices(price)[self.links], self.tables.ends
         costs *= 1.0 + 0.01 * self.rng.random(len(costs))  # breaks ties
         ranks = self.problem.ranks
-        cost, arc = cheapest_links(ranks, self.src, self.dst, costs)
+        cost, arc = cheapest_links(ranks, src[self.links], dst[self.links], costs)
         depth = np.zeros(ranks)
         nearest = cost[root].copy()
         parent: Ints = np.full(ranks, root, dtype=np.int64)
