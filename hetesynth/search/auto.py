@@ -84,10 +84,6 @@ def _schedule_found(search: Search) -> str | None:
     return _bound_met(search) or _out_of_time(search)
 
 
-def _more(number: int, most: int, what: str) -> str | None:
-    return f"{number:,} {what} are more than {most:,}" if number > most else None
-
-
 def _not_direct(search: Search) -> str | None:
     from hetesynth.search.greedy import direct
 
@@ -95,24 +91,20 @@ def _not_direct(search: Search) -> str | None:
 
 
 def _trees_refuse(search: Search) -> str | None:
-    from hetesynth.search.trees import balanced_trees
+    from hetesynth.search.trees import packed_trees
 
-    return balanced_trees.refuses(search.problem, search.policy)
-
-
-def _model_small(search: Search) -> str | None:
-    few, sends = 10_000, _sends(search.problem, search.target)
-    return None if sends > few else f"{sends:,} Send variables are not more than {few:,}"
+    return packed_trees.refuses(search.problem, search.policy)
 
 
 def _model_large(search: Search) -> str | None:
-    return _more(_sends(search.problem, search.target), 60_000, "Send variables")
+    sends = _sends(search.problem, search.target)
+    return f"{sends:,} Send variables are more than 60,000" if sends > 60_000 else None
 
 
 def _many_checkpoints(search: Search) -> str | None:
     """Filling steps takes as long as there are ranks, and steps, to look at for each delivery."""
     work = search.problem.collective.deliveries * max(search.problem.ranks, search.target)
-    return _more(work, 3_000_000, "ranks or steps to look at")
+    return f"{work:,} ranks or steps to look at are more than 3,000,000" if work > 3_000_000 else None
 
 
 def _much_relayed(search: Search) -> str | None:
@@ -155,7 +147,7 @@ def _checkpoints(search: Search) -> None:
 
 
 def _exact(search: Search) -> LowerBound | None:
-    units = 30_000_000 if _model_small(search) else 2_000_000
+    units = 30_000_000 if _sends(search.problem, search.target) <= 10_000 else 2_000_000
     return _by_cegis(search, rlimit=scaled(units, search.policy.smt.units_in_auto))
 
 

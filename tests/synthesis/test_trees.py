@@ -17,7 +17,7 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.policy import DEFAULT
 from hetesynth.search.bounds.lower import lower_bound
 from hetesynth.search.search import Search
-from hetesynth.search.trees import balanced_trees, packed_trees
+from hetesynth.search.trees import packed_trees
 
 
 def searched(instance: Problem, seed: int = 0, seconds: float | None = None) -> Search:
@@ -68,8 +68,8 @@ def test_the_same_seed_gives_the_same_schedule() -> None:
 def test_no_time_is_no_schedule_and_what_does_not_go_to_everybody_is_refused() -> None:
     late = searched(problem(servers([4, 4]), "allgather", 2), seconds=0.0)
     assert late.best is None and late.cut_short
-    assert balanced_trees.refuses(problem(ring(4), "alltoall")) is not None
-    assert balanced_trees.refuses(problem(ring(4), "allgather")) is None
+    assert packed_trees.refuses(problem(ring(4), "alltoall")) is not None
+    assert packed_trees.refuses(problem(ring(4), "allgather")) is None
     assert searched(problem(ring(4), "alltoall")).best is None
 
 

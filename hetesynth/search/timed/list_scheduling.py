@@ -39,8 +39,7 @@ from hetesynth.search.timed.kernels import (
     run_queue,
     run_sweep,
 )
-from hetesynth.search.trees import balanced_trees
-from hetesynth.search.trees.balanced_trees import TreeRouting
+from hetesynth.search.trees import packed_trees
 
 
 def timed_trees_strategy(rates: Rates) -> Strategy:
@@ -52,13 +51,13 @@ def timed_trees_strategy(rates: Rates) -> Strategy:
     """
 
     def improve(search: Search) -> None:
-        if balanced_trees.refuses(search.problem, search.policy) is not None:
+        if packed_trees.refuses(search.problem, search.policy) is not None:
             return
         tables = CopyProblem(search.problem)
         link_times = rates.link_times(tables)
         best: TimedRoutes | None = None
         rng = np.random.default_rng(search.budget.seed)
-        routing = TreeRouting(search.problem, 1, rng, search.policy)
+        routing = packed_trees.TreeRouting(search.problem, 1, rng, search.policy)
         routing.capacity = 1.0 / np.array(link_times.busy)
         deliveries = len(search.problem.collective.chunks) * (search.problem.ranks - 1)
         target = deliveries / routing.capacity.sum()
@@ -78,7 +77,7 @@ def timed_trees_strategy(rates: Rates) -> Strategy:
         if best is not None:
             search.offer(schedule_of(tables, best), "timed-trees")
 
-    return Strategy("timed-trees", improve, balanced_trees.refuses)
+    return Strategy("timed-trees", improve, packed_trees.refuses)
 
 
 def negotiated_strategy(rates: Rates) -> Strategy:
