@@ -93,16 +93,6 @@ def test_ctrl_c_is_announced_and_known_afterwards() -> None:
     assert said == ["interrupted"]
 
 
-def test_a_second_ctrl_c_waits_for_no_first_result() -> None:
-    def work(tell: Tell) -> int:
-        for _ in range(2):
-            tell("progress", None)
-        time.sleep(LONG)
-        return 0
-
-    assert last_result(work, soon(LONG), LONG, pressed) == (None, "interrupt")
-
-
 def test_errors_are_those_of_the_work_with_its_traceback() -> None:
     finding = Diagnostic("HS101", Span("a.dsl", 1, 2), "wrong", "do better")
     for error in (HetesynthError("no", code="HS602", help="raise it", exit_code=3), SourceError([finding], {})):

@@ -20,7 +20,6 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import Infeasible, Synthesized
 from hetesynth.search.bounds.lower import lower_bound
-from hetesynth.search.collectives import invert
 from hetesynth.search.copy_problem import CopyProblem, start_arrays, without_useless
 from hetesynth.search.search import Candidate, Search
 from hetesynth.search.smt import cegis, monolithic
@@ -116,14 +115,6 @@ def test_each_law_that_is_broken_once_is_repaired(
     assert kind in {None, *(v.kind for v in schedule_violations(asked, spoiled))}
     _, search = repaired(asked, spoiled, 3)
     assert search.trace.entries[0].number > 0 and search.trace.entries[0].checkpoint is not None
-
-
-def test_two_additions_at_once_are_repaired() -> None:
-    asked, _ = invert(problem(ring(4), "reduce", exclusive=True))
-    sends = [at(0, 0, arc(asked, 0, 1)), at(0, 0, arc(asked, 0, 3)), at(1, 0, arc(asked, 1, 2))]
-    assert "not-exclusive" in {v.kind for v in schedule_violations(asked, Schedule.of(sends, 2))}
-    _, search = repaired(asked, Schedule.of(sends, 2), 3 if lower_bound(asked).steps > 2 else 2)
-    assert search.trace.entries[0].checkpoint == 0
 
 
 def test_peers_are_few_in_what_is_repaired() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,7 +42,6 @@ from hetesynth.search.timed.list_scheduling import (
     by_start,
     exchange_strategy,
     negotiated_strategy,
-    timed_trees_strategy,
 )
 from hetesynth.topology.language import load_topology
 
@@ -170,22 +168,6 @@ def test_rounds_end_when_time_is_up() -> None:
         assert search.best is not None and search.cut_short
 
 
-@settings(max_examples=12, deadline=None)
-@given(clusters(), st.sampled_from(["allgather", "broadcast", "alltoall"]))
-def test_strategies_verify(graph: Graph, name: str) -> None:
-    instance = problem(graph, name)  # type: ignore[arg-type]
-    tables = CopyProblem(instance)
-    rates = Rates(
-        [1e-6] * len(instance.arcs), tables.resources_of, [float(r.capacity) for r in tables.resources], 1.0
-    )
-    strategies = [timed_strategy(rates, 0.5), negotiated_strategy(rates), timed_trees_strategy(rates)]
-    for strategy in [*strategies, exchange_strategy(rates)]:
-        search = Search(instance, 1, Budget(None, 0), schedule_violations)
-        strategy.improve(search)
-        assert (search.best is None) == (strategy.refuses(instance, search.policy) is not None)
-        assert search.best is None or complaint(instance, search.best) is None
-
-
 def test_a_wide_port_serves_several_transfers_at_full_speed() -> None:
     tables = CopyProblem(problem(servers([4, 4]), "allgather"))
     wide = LinkTimes([0.0] * len(tables.problem.arcs), [1.0] * len(tables.resources))
@@ -224,14 +206,3 @@ def test_dgx2_alltoall_is_at_its_bound() -> None:
     bound = float(tightest(time_bounds(topology, "alltoall", None), size).seconds(size))
     assert size / seconds / 1e9 >= 12.4
     assert bound <= seconds * (1 + 1e-9) <= bound * 1.001
-
-
-def test_a_law_is_as_fast_as_what_all_its_arcs_share() -> None:
-    search, rates = of_example("h20_4p8", "allgather", 1, 12 * 10**6)
-    tables = CopyProblem(search.problem)
-    busy = rates.link_times(tables).busy
-    by_name = {r.name: seconds for r, seconds in zip(tables.resources, busy, strict=True)}
-    ports = [s for name, s in by_name.items() if "nvswitch" in name]
-    cards = [s for name, s in by_name.items() if name.startswith("a.nic0->")]
-    assert ports and np.allclose(ports, rates.chunk_bytes / 450e9)
-    assert cards and np.allclose(cards, rates.chunk_bytes / 50e9)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -48,15 +47,6 @@ def test_many_chunks_lose_few_steps(graph: Graph, chunks: int, above: int) -> No
 def test_random_clusters(graph: Graph) -> None:
     search = searched(problem(graph, "allgather", 2))
     assert search.best is not None and search.best.makespan >= search.target
-
-
-def test_what_few_problems_have() -> None:
-    """The oracle knows both laws; a broadcast goes to everybody too."""
-    instance = problem(servers([3, 4]), "allgather", 2)
-    laws = (replace(instance, exclusive_reduction=True), replace(instance, max_peers=5))
-    for asked in (*laws, problem(ring(6), "broadcast", 4)):
-        search = searched(asked)
-        assert search.best is not None and search.best.makespan >= search.target
 
 
 def test_the_same_seed_gives_the_same_schedule() -> None:
