@@ -92,9 +92,7 @@ class Timer:
                 begin = max(end, batches[k][-1][-1])
                 batches[k].append(self._batch(k, self.entered[k], counts[k], begin))
             now = end
-        paths = tuple((a, b, path) for (a, b), path in sorted(self.crossings.paths.items()))
-        ends = tuple(spans), tuple(tuple(b) for b in batches)
-        return Phase(self.entries, self.home, self.entered, tuple(rounds), *ends, paths)
+        return self._in_time(rounds, tuple(spans), tuple(tuple(b) for b in batches))
 
     def lockstep(self, rounds: Sequence[Round]) -> Phase:
         """``rounds`` and the steps of batches in common intervals. NoPath as above."""
@@ -104,17 +102,17 @@ class Timer:
         times = [0]
         for stage in range(max(first + len(rounds) + last, max(len(s.steps) for s in self.home))):
             times.append(times[-1] + pipeline.duration(stage, first))
-        batches = tuple(
-            (
-                tuple(times[: len(self.home[k].steps) + 1]),
-                *(
-                    tuple(times[first + r + 1 : first + r + 2 + len(self.entered[k].steps)])
-                    for r in range(len(rounds))
-                ),
-            )
-            for k in kinds
-        )
+        batches = []
+        for k in kinds:
+            home, entered = len(self.home[k].steps) + 1, len(self.entered[k].steps) + 1
+            later = (tuple(times[first + r + 1 :][:entered]) for r in range(len(rounds)))
+            batches.append((tuple(times[:home]), *later))
         spans = tuple((times[first + r], times[first + r + 1]) for r in range(len(rounds)))
+        return self._in_time(rounds, spans, tuple(batches))
+
+    def _in_time(
+        self, rounds: Sequence[Round], spans: tuple[tuple[int, int], ...], batches: tuple[tuple[Times, ...], ...]
+    ) -> Phase:
         paths = tuple((a, b, path) for (a, b), path in sorted(self.crossings.paths.items()))
         return Phase(self.entries, self.home, self.entered, tuple(rounds), spans, batches, paths)
 
@@ -297,15 +295,13 @@ def compose(task: Task, solvers: tuple[Solver, ...], progress: Progress) -> Comp
             code="HS412",
             help="state servers, or groups of servers, as instances of the cluster, or choose another strategy",
         )
-    phases, ways = [], []
+    phases, ways = list[Phase](), list[str]()
     if task.collective != "allgather":
         phase, way = _gathered(task, task.cluster.reversed(), solvers, progress, adding=True)
-        phases.append(backwards(phase))
-        ways.append(way)
+        phases, ways = [backwards(phase)], [way]
     if task.collective != "reducescatter":
         phase, way = _gathered(task, task.cluster, solvers, progress, adding=False)
-        phases.append(phase)
-        ways.append(way)
+        phases, ways = [*phases, phase], [*ways, way]
     return Composition(task, tuple(phases), tuple(ways))
 
 
