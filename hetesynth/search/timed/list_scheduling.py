@@ -4,8 +4,9 @@ In: a copying problem, what its links cost, the arcs that each chunk takes. Out:
 (1966); Jackson (1955): on one machine, the longest tail first. Routes should come balanced; their schedule is then
 hardly longer than the work of the busiest resource.
 
-This is the one list scheduling in seconds. In steps it is another thing (``search.list_scheduling``): there a
-resource has a number of transfers in a step, not a time when it is free.
+This is the one list scheduling in seconds: ``by_start`` for trees, negotiated loads and very many paths, ``Paths``
+looks at every path before each choice. In steps it is another thing (``search.list_scheduling``): there a resource
+has a number of transfers in a step, not a time when it is free.
 """
 
 from __future__ import annotations
@@ -31,14 +32,19 @@ from hetesynth.search.timed.earliest_arrival import (
     schedule_of,
 )
 from hetesynth.search.timed.kernels import (
+    Chunks,
     Deliveries,
+    Prices,
     QueueProgress,
     QueueRules,
     Routing,
-    Sweep,
+    ScanProgress,
+    ScanRules,
     run_queue,
+    run_scan,
     run_sweep,
 )
+from hetesynth.search.timed.kernels import Paths as PathRows
 from hetesynth.search.trees import packed_trees
 
 
@@ -216,40 +222,57 @@ class Paths:
 
     def sweep(self, sharpness: float) -> bool:
         """Reroute every chunk once, in random order; False when one has no path."""
-        order, fullest = self.rng.permutation(len(self.chunk)), float(self.load.max(initial=0.0))
-        target, steep = (fullest, sharpness) if fullest else (1.0, 0.0)  # at first all take the shortest path
-        sweep = Sweep(self.origin, self.goal, order, target, steep)
+        chunks = Chunks(self.origin, self.goal, self.rng.permutation(len(self.chunk)))
+        prices = Prices(float(self.load.max(initial=0.0)), sharpness)
+        if not self.load.any():  # as if all took the shortest path
+            prices = Prices(1.0, 0.0)
         seconds = 3e-6 * len(self.chunk) * len(self.network.arc_src)
-        return bool(run_kernel(run_sweep, self.network, sweep, self.routing, seconds=seconds))
+        return bool(run_kernel(run_sweep, self.network, chunks, prices, self.routing, seconds=seconds))
 
     def list_schedule(self, pressure: float) -> TimedRoutes:
         """When each chunk takes each arc of its path."""
-        deliveries = [(k, a) for k, path in zip(self.chunk, self.paths, strict=True) for a in path]
-        return by_start(self.tables, self.link_times, deliveries, pressure, updates=240)
+        routes = [[(k, a) for a in path] for k, path in zip(self.chunk, self.paths, strict=True)]
+        deliveries = [delivery for route in routes for delivery in route]
+        if len(routes) > 20_000:  # looking at all before each choice takes quadratic time
+            return by_start(self.tables, self.link_times, deliveries, pressure)
+        record = records(self.tables, self.link_times, deliveries)
+        end: Ints = np.cumsum([len(path) for path in routes], dtype=np.int64)
+        at: Ints = end - np.array([len(path) for path in routes], dtype=np.int64)
+        tail = np.zeros(len(deliveries))
+        for first, last in zip(at.tolist(), end.tolist(), strict=True):
+            for i in range(last - 2, first - 1, -1):
+                tail[i] = tail[i + 1] + record.flow[i + 1]
+        progress = ScanProgress(
+            left=self.load.copy(),
+            free=np.zeros(len(self.load)),
+            begins=np.zeros(len(deliveries)),
+            ready=np.zeros(len(routes)),
+            at=at,
+            open_paths=np.arange(len(routes)),
+        )
+        rules = ScanRules(pressure, 1e-3 * float(record.busy.min()) if len(record.busy) else 0.0)
+        estimate = 1e-6 * len(deliveries) * len(routes)
+        seconds = run_kernel(run_scan, record, PathRows(end, tail), rules, progress, seconds=estimate)
+        start = dict(zip(deliveries, progress.begins.tolist(), strict=True))
+        return TimedRoutes(start, self.load.tolist(), float(seconds))
 
 
 Route = Sequence[tuple[int, int]]  # deliveries (chunk, arc) in an order in which they could be made
 
 
 def by_start(
-    tables: CopyProblem,
-    link_times: LinkTimes,
-    deliveries: Route,
-    pressure: float,
-    load: Floats | None = None,
-    updates: int = 60,
+    tables: CopyProblem, link_times: LinkTimes, deliveries: Route, pressure: float, load: Floats | None = None
 ) -> TimedRoutes:
     """Begin times: what can begin first goes first, of those that begin at the same time the most urgent; with
-    ``load``, seconds of work of each resource, the urgent may go ahead of what can begin before it. Urgencies
-    are computed anew ``updates`` times."""
+    ``load``, seconds of work of each resource, the urgent may go ahead of what can begin before it."""
     record, number = records(tables, link_times, deliveries), len(deliveries)
     if load is None:
         shortest = min((b for b in link_times.busy if b > 0), default=1e-9)
-        rules = QueueRules(pressure, 1e-3 * shortest, 0.0, max(1, number // updates), np.inf)
+        rules = QueueRules(pressure, 1e-3 * shortest, 0.0, max(1, number // 60), np.inf)
         load = np.zeros(len(record.busy))
         np.add.at(load, record.uses, record.busy[record.uses])
     else:
-        rules = QueueRules(pressure, 0.0, 0.05, 2**62, max(load.tolist(), default=0.0) / updates)
+        rules = QueueRules(pressure, 0.0, 0.05, 2**62, max(load.tolist(), default=0.0) / 60)
     progress = QueueProgress(
         left=load.copy(),
         free=np.zeros(len(load)),
