@@ -32,14 +32,13 @@ from hetesynth.search.timed.earliest_arrival import (
     schedule_of,
 )
 from hetesynth.search.timed.kernels import (
-    Chunks,
     Deliveries,
-    Prices,
     QueueProgress,
     QueueRules,
     Routing,
     ScanProgress,
     ScanRules,
+    Sweep,
     run_queue,
     run_scan,
     run_sweep,
@@ -222,12 +221,11 @@ class Paths:
 
     def sweep(self, sharpness: float) -> bool:
         """Reroute every chunk once, in random order; False when one has no path."""
-        chunks = Chunks(self.origin, self.goal, self.rng.permutation(len(self.chunk)))
-        prices = Prices(float(self.load.max(initial=0.0)), sharpness)
-        if not self.load.any():  # as if all took the shortest path
-            prices = Prices(1.0, 0.0)
+        order, fullest = self.rng.permutation(len(self.chunk)), float(self.load.max(initial=0.0))
+        target, steep = (fullest, sharpness) if fullest else (1.0, 0.0)  # at first all take the shortest path
+        sweep = Sweep(self.origin, self.goal, order, target, steep)
         seconds = 3e-6 * len(self.chunk) * len(self.network.arc_src)
-        return bool(run_kernel(run_sweep, self.network, chunks, prices, self.routing, seconds=seconds))
+        return bool(run_kernel(run_sweep, self.network, sweep, self.routing, seconds=seconds))
 
     def list_schedule(self, pressure: float) -> TimedRoutes:
         """When each chunk takes each arc of its path."""
