@@ -181,23 +181,16 @@ class Checkpoints:
         if likely is None:
             self._note("solve", len(steps), steps, [], len(model.sends), "infeasible")
             return None
-        # larger models are only shown to Z3 as far as the linear program uses them: 65,056 took all of 20 million
-        # units and had no answer (h20_8x8)
-        small = len(model.sends) <= 6_000
-        if small and likely[0] != likely[1]:
+        if len(model.sends) <= 6_000 and likely[0] != likely[1]:
             likely = model.likely(100) or likely
-        ways: list[tuple[Sequence[int], Sequence[int]]] = [likely]
-        if small:
-            ways.append((range(len(model.sends)), ()))
-        for among, assumed in ways:
-            clauses, variables = model.clauses(among, self.stop)
-            answer = self._answer(clauses, len(among), [variables[n] for n in assumed])
-            true = set(clauses.true(variables.values())) if answer == "sat" else set()
-            chosen = [model.sends[n] for n, variable in variables.items() if variable in true]
-            self._note("solve", len(steps), [*steps, chosen], [], len(among), answer, clauses.spent)
-            if answer == "sat":
-                return sorted(chosen)
-        return None
+        # of 730 models each that has an answer has one among the sends that the linear program uses
+        among, assumed = likely
+        clauses, variables = model.clauses(among, self.stop)
+        answer = self._answer(clauses, len(among), [variables[n] for n in assumed])
+        true = set(clauses.true(variables.values())) if answer == "sat" else set()
+        chosen = [model.sends[n] for n, variable in variables.items() if variable in true]
+        self._note("solve", len(steps), [*steps, chosen], [], len(among), answer, clauses.spent)
+        return sorted(chosen) if answer == "sat" else None
 
     def _answer(self, clauses: Clauses, sends: int, assumed: Sequence[int] = ()) -> Answer:
         """Z3's, within the units of one check: it spends 450 a variable before it begins to search."""
