@@ -27,12 +27,12 @@ class GreedyPolicy:
     allgather, 2 chunks: halved 13 % less time."""
     stale_share: float = 0.6
     """Share of the gain when queued: A delivery whose gain fell below it is queued anew instead of made.
-    v100_fail_one4 broadcast, 3 chunks, lns: halved 4 % more time."""
+    v100_fail_one4 broadcast, 3 chunks: halved 4 % more time."""
 
 
 @dataclass(frozen=True)
 class SmtPolicy:
-    """What Z3 may spend, as shares of the solver's units: ``units`` of cegis, lns and monolithic where they are
+    """What Z3 may spend, as shares of the solver's units: ``units`` of cegis and monolithic where they are
     stated, ``units_in_auto`` inside auto. An effort sets both."""
 
     units: float = 1.0

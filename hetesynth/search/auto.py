@@ -84,41 +84,27 @@ def _schedule_found(search: Search) -> str | None:
     return _bound_met(search) or _out_of_time(search)
 
 
-def _more(number: int, most: int, what: str) -> str | None:
-    return f"{number:,} {what} are more than {most:,}" if number > most else None
-
-
 def _not_direct(search: Search) -> str | None:
     from hetesynth.search.greedy import direct
 
     return direct.refuses(search.problem)
 
 
-def _trees_refuse_any(search: Search) -> str | None:
-    from hetesynth.search.trees import balanced_trees
-
-    return balanced_trees.refuses(search.problem, search.policy)
-
-
 def _trees_refuse(search: Search) -> str | None:
-    work = search.target * search.problem.collective.deliveries
-    many = _more(work, 15_360_000, "deliveries to look at, step by step,")
-    return many or _trees_refuse_any(search)
+    from hetesynth.search.trees import packed_trees
 
-
-def _model_small(search: Search) -> str | None:
-    few, sends = 10_000, _sends(search.problem, search.target)
-    return None if sends > few else f"{sends:,} Send variables are not more than {few:,}"
+    return packed_trees.refuses(search.problem, search.policy)
 
 
 def _model_large(search: Search) -> str | None:
-    return _more(_sends(search.problem, search.target), 60_000, "Send variables")
+    sends = _sends(search.problem, search.target)
+    return f"{sends:,} Send variables are more than 60,000" if sends > 60_000 else None
 
 
 def _many_checkpoints(search: Search) -> str | None:
     """Filling steps takes as long as there are ranks, and steps, to look at for each delivery."""
     work = search.problem.collective.deliveries * max(search.problem.ranks, search.target)
-    return _more(work, 3_000_000, "ranks or steps to look at")
+    return f"{work:,} ranks or steps to look at are more than 3,000,000" if work > 3_000_000 else None
 
 
 def _much_relayed(search: Search) -> str | None:
@@ -146,14 +132,6 @@ def _of(module: str, function: str) -> Callable[[Search], Any]:
     return lambda search: getattr(import_module(f"hetesynth.search.{module}"), function)(search)
 
 
-def _neighbourhoods(search: Search) -> None:
-    from hetesynth.search.smt import neighbourhood_search
-
-    units = scaled(10_000_000, search.policy.smt.units_in_auto)
-    share = 0.5 if _model_large(search) is None else 1.0  # of the time left: cegis follows
-    neighbourhood_search.improve(search, rlimit=units, share=share)
-
-
 def _checkpoints(search: Search) -> None:
     """From checkpoint to checkpoint, for the fewest steps that are not excluded and one more."""
     from hetesynth.search.smt import cegis
@@ -169,7 +147,7 @@ def _checkpoints(search: Search) -> None:
 
 
 def _exact(search: Search) -> LowerBound | None:
-    units = 30_000_000 if _model_small(search) else 2_000_000
+    units = 30_000_000 if _sends(search.problem, search.target) <= 10_000 else 2_000_000
     return _by_cegis(search, rlimit=scaled(units, search.policy.smt.units_in_auto))
 
 
@@ -178,17 +156,7 @@ RULES: tuple[Rule, ...] = (
     Rule("greedy", (_bound_met,), _of("greedy.greedy", "improve")),
     Rule("few peers", (_schedule_found,), _few_peers),
     Rule("checkpoints", (_bound_met, _many_checkpoints, _much_relayed, _out_of_time), _checkpoints),
-    Rule(
-        "tree-packing",
-        (_bound_met, _trees_refuse_any, _out_of_time),
-        _of("trees.packed_trees", "improve"),
-    ),
-    Rule("trees", (_bound_met, _trees_refuse, _out_of_time), _of("trees.balanced_trees", "improve")),
-    Rule(
-        "lns",
-        (_bound_met, _model_small, lambda search: _too_large(search.problem, search.policy), _out_of_time),
-        _neighbourhoods,
-    ),
+    Rule("tree-packing", (_bound_met, _trees_refuse, _out_of_time), _of("trees.packed_trees", "improve")),
     Rule("cegis", (_bound_met, _model_large, _out_of_time), _exact),
 )
 """What ``auto`` tries, in this order."""
@@ -203,12 +171,6 @@ def _relays(problem: Problem) -> bool:
 def _sends(problem: Problem, steps: int) -> int:
     """Upper estimate of the Send variables of a step model."""
     return len(problem.collective.chunks) * len(problem.arcs) * max(1, steps)
-
-
-def _too_large(problem: Problem, policy: Policy) -> str | None:
-    """Why a problem is too large even for neighbourhood search, or None."""
-    deliveries, most = problem.collective.deliveries, 200_000
-    return f"it has more than {most} deliveries ({deliveries})" if deliveries > most else None
 
 
 def _too_many_sends(problem: Problem, policy: Policy) -> str | None:
@@ -260,15 +222,6 @@ def _cegis(search: Search) -> LowerBound | None:
                 _of("greedy.greedy", "one_round")(search)
 
 
-def _lns(search: Search) -> None:
-    """One greedy round as the schedule to shorten."""
-    from hetesynth.search.smt import neighbourhood_search
-
-    _of("greedy.greedy", "one_round")(search)
-    if not search.done:
-        neighbourhood_search.improve(search)
-
-
 def _monolithic(search: Search) -> LowerBound | None:
     from hetesynth.search.smt import monolithic
 
@@ -277,7 +230,6 @@ def _monolithic(search: Search) -> LowerBound | None:
 
 AUTO = Strategy("auto", applying(RULES))
 CEGIS = Strategy("cegis", _cegis, _too_many_sends)
-LNS = Strategy("lns", _lns, _too_large)
 MONOLITHIC = Strategy("monolithic", _monolithic, _too_many_sends)
 
 

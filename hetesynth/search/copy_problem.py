@@ -92,6 +92,30 @@ class CopyProblem:
         return csc_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(self.resources), len(uses)))
 
     @cached_property
+    def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The senders and the receivers of all arcs."""
+        import numpy as np
+
+        pairs = [(arc.src, arc.dst) for arc in self.problem.arcs]
+        src, dst = np.array(pairs, dtype=np.int64).reshape(-1, 2).T.copy()
+        return src, dst
+
+    @cached_property
+    def _uses(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        import numpy as np
+
+        many = [len(used) for used in self.resources_of]
+        flat = np.array([r for used in self.resources_of for r in used], dtype=np.int64)
+        return np.repeat(np.arange(len(many)), many), flat
+
+    def arc_prices(self, prices: NDArray[np.float64]) -> NDArray[np.float64]:
+        """For each arc, the prices of its resources together."""
+        import numpy as np
+
+        arc, resource = self._uses
+        return np.bincount(arc, prices[resource], len(self.problem.arcs)).astype(np.float64)
+
+    @cached_property
     def into(self) -> list[list[int]]:
         """For each rank, the usable arcs that end there."""
         table: list[list[int]] = [[] for _ in range(self.problem.ranks)]

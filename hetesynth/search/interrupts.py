@@ -8,7 +8,6 @@ A process that was started with the interrupt ignored, as shells start jobs in t
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -39,7 +38,8 @@ class _Handler:
             signal.signal(signal.SIGINT, self.before)
         elif announcing is not None and announcing.say is not None:
             announcing.times += 1
-            announcing.say()
+            if announcing.times == 1:
+                announcing.say()
         if self.event is None or again:
             if callable(self.before):
                 self.before(number, frame)
@@ -70,35 +70,9 @@ def abandoned() -> bool:
 
 @contextmanager
 def announcing(say: Callable[[], None]) -> Iterator[None]:
-    """``say`` at the first Ctrl-C, at once, wherever it arrives: in foreign code too, where a thread
-    sees to it."""
-    if _unreachable():
+    """``say`` at the first Ctrl-C, whatever puts it off."""
+    with _handled(_Handler(say)):
         yield
-        return
-    first = threading.Lock()
-
-    def once() -> None:
-        if first.acquire(blocking=False):
-            say()
-
-    def listen() -> None:
-        while numbers := os.read(reading, 64):
-            if signal.SIGINT in numbers:
-                once()
-
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    listener = threading.Thread(target=listen, daemon=True)
-    listener.start()
-    try:
-        with _handled(_Handler(once)):
-            yield
-    finally:
-        signal.set_wakeup_fd(before)
-        os.close(writing)
-        listener.join()
-        os.close(reading)
 
 
 @contextmanager

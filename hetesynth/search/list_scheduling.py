@@ -1,12 +1,8 @@
 """Fixed routes to a schedule: list scheduling in steps, under all capacity laws (Graham 1966).
 
 In: a copying problem and, for every chunk, the deliveries of a tree from one of its holders. Out: a schedule in
-which every transfer starts as soon as its sender holds the chunk and there is room. Of those that compete, one of
-two rules says which goes first:
-
-- ``list_schedule``: arcs take turns, each with the chunk that has the longest path behind it. For baselines.
-- ``list_schedule_by_work``: what the most work waits for, computed anew in each step; for balanced trees, where a
-  resource that falls behind is what costs steps.
+which every transfer starts as soon as its sender holds the chunk and there is room. Of those that compete, arcs
+take turns, each with the chunk that has the longest path behind it.
 
 The step LP (``trees.packed_trees``) is no list scheduling: it chooses all deliveries of a step together. In
 seconds (``timed.list_scheduling``) resources have times when they are free and there are no steps.
@@ -16,16 +12,13 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-
-import numpy as np
+from collections.abc import Callable, Sequence
 
 from hetesynth.errors import InternalError
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.search.copy_problem import CopyProblem, Routes
 
 Tree = list[tuple[int, int, int]]  # (sender, receiver, arc), senders before receivers
-Ended = Callable[[], bool]
 
 
 class StepRoom:
@@ -78,31 +71,10 @@ class Deliveries:
             if self.parent[i] >= 0:
                 self.height[self.parent[i]] = max(self.height[self.parent[i]], self.height[i] + 1)
 
-    def in_steps(
-        self,
-        tables: CopyProblem,
-        release: Callable[[Iterable[int]], None],
-        choose: Callable[[StepRoom], list[int]],
-        ended: Ended,
-    ) -> Schedule | None:
-        """A schedule, step by step: ``release`` hears of deliveries whose senders hold their chunks, ``choose``
-        books those of a step. None when ``ended`` says so, which is asked before each step."""
-        transfers: list[Transfer] = []
-        step = 0
-        release(self.below[-1])
-        while len(transfers) < len(self.all):
-            if ended():
-                return None
-            sent = choose(StepRoom(tables))
-            if not sent:
-                raise InternalError("routes that do not hang together")
-            transfers += [Transfer(step, step + 1, self.all[i][0], self.all[i][2]) for i in sent]
-            release(j for i in sent for j in self.below[i])
-            step += 1
-        return Schedule.of(transfers, step)
 
-
-def list_schedule(tables: CopyProblem, routes: Routes, ended: Ended = lambda: False) -> Schedule | None:
+def list_schedule(
+    tables: CopyProblem, routes: Routes, ended: Callable[[], bool] = lambda: False
+) -> Schedule | None:
     """The schedule of ``routes``, arcs in turn; None when ``ended`` says so, which is asked before each step."""
     arcs = tables.problem.arcs
     trees: list[Tree] = []
@@ -121,16 +93,16 @@ def list_schedule(tables: CopyProblem, routes: Routes, ended: Ended = lambda: Fa
         trees.append(tree)
     deliveries = Deliveries(trees)
     ready: dict[int, list[tuple[int, int]]] = defaultdict(list)  # arc -> (-height, delivery), sorted
-
-    def release(released: Iterable[int]) -> None:
+    transfers: list[Transfer] = []
+    released, step = deliveries.below[-1], 0
+    while len(transfers) < len(deliveries.all):
         for i in released:
             insort(ready[deliveries.all[i][2]], (-deliveries.height[i], i))
-
-    def choose(room: StepRoom) -> list[int]:
-        """In turn a chunk for every arc with room, until there is none."""
-        sent: list[int] = []
+        if ended():
+            return None
+        room, sent = StepRoom(tables), list[int]()
         waiting = sorted((a for a, queue in ready.items() if queue), key=lambda a: (ready[a][0][0], a))
-        while waiting:
+        while waiting:  # in turn a chunk for every arc with room, until there is none
             again = []
             for a in waiting:
                 queue = ready[a] if room.fits(a) else []
@@ -143,56 +115,12 @@ def list_schedule(tables: CopyProblem, routes: Routes, ended: Ended = lambda: Fa
                             again.append(a)
                         break
             waiting = again
-        return sent
-
-    return deliveries.in_steps(tables, release, choose, ended)
-
-
-def list_schedule_by_work(
-    tables: CopyProblem,
-    trees: Sequence[Tree],
-    noise: float,
-    rng: np.random.Generator,
-    ended: Ended = lambda: False,
-) -> Schedule | None:
-    """The schedule of ``trees``, what the most work waits for first; None when ``ended`` says so. ``noise``: the
-    share of a random change of priorities."""
-    deliveries = Deliveries(trees)
-    parent = deliveries.parent
-    factor = (1.0 + noise * rng.random(len(parent))).tolist()
-    uses = [tables.resources_of[a] for _, _, a in deliveries.all]
-    capacity = np.array([r.capacity for r in tables.resources], dtype=np.float64)
-    left = np.zeros(len(capacity))  # deliveries that each resource still has to carry
-    for used in uses:
-        for r in used:
-            left[r] += 1
-    done = [False] * len(parent)
-    ready: set[int] = set()
-
-    def choose(room: StepRoom) -> list[int]:
-        # for each delivery the longest wait it stands before: the steps that the busiest resource of it, or of a
-        # delivery below it, still takes, and a step for each link to there
-        busy = (left / capacity).tolist()
-        urgency = [0.0] * len(uses)
-        for i in range(len(uses) - 1, -1, -1):
-            if not done[i]:
-                urgency[i] = max([urgency[i], *(busy[r] for r in uses[i])])
-                p = parent[i]
-                if p >= 0:
-                    urgency[p] = max(urgency[p], urgency[i] + 1.0)
-        sent: list[int] = []
-        for i in sorted(ready, key=lambda i: (-urgency[i] * factor[i], i)):
-            k, u, a = deliveries.all[i]
-            if room.fits(a) and room.may_send(k, u):
-                room.book(k, u, a)
-                done[i] = True
-                for r in uses[i]:
-                    left[r] -= 1
-                ready.discard(i)
-                sent.append(i)
-        return sent
-
-    return deliveries.in_steps(tables, ready.update, choose, ended)
+        if not sent:
+            raise InternalError("routes that do not hang together")
+        transfers += [Transfer(step, step + 1, deliveries.all[i][0], deliveries.all[i][2]) for i in sent]
+        released = [j for i in sent for j in deliveries.below[i]]
+        step += 1
+    return Schedule.of(transfers, step)
 
 
 class Room:

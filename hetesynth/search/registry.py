@@ -48,16 +48,12 @@ class StrategyRow:
 
 ROWS: tuple[StrategyRow, ...] = (
     StrategyRow(
-        "auto", "direct, greedy, tree packing, balanced trees, neighbourhood search and cegis, as rules say",
+        "auto", "direct, greedy, tree packing and cegis, as rules say",
         "hetesynth", "hetesynth.search.auto:AUTO",
     ),
     StrategyRow(
         "greedy", "rounds of list scheduling under prices on resources", "HeteCCL appendix H; PathFinder",
         "hetesynth.search.greedy.greedy:STRATEGY",
-    ),
-    StrategyRow(
-        "trees", "balanced trees, list-scheduled", "Aspnes et al. 1997; Graham 1966",
-        "hetesynth.search.trees.balanced_trees:STRATEGY", accepts=TO_EVERYBODY,
     ),
     StrategyRow(
         "tree-packing", "packed trees, a linear program for each step", "ForestColl, section 5; PathFinder",
@@ -76,10 +72,6 @@ ROWS: tuple[StrategyRow, ...] = (
         "repair", "a schedule of the cluster before a change, mended: hetesynth repair",
         "Aspnes et al. 1997; Kolisch 1996",
         "hetesynth.search.repair:STRATEGY",
-    ),
-    StrategyRow(
-        "lns", "large-neighbourhood search: Z3 on the part of a schedule around a bottleneck", "HeteCCL 5.2",
-        "hetesynth.search.auto:LNS",
     ),
     StrategyRow(
         "monolithic", "the monolithic model: every law at once", "SCCL section 3",

@@ -194,21 +194,23 @@ def _tree(tree: Tree, joined: dict[int, Transfer]) -> Tree:
 
 
 @dataclass
-class Loads:
-    """What trees put on every resource, and what links cost at that load. ``limit``: steps to fit it in."""
+class Forest:
+    """Trees, while they are mended, what they put on every resource, and what links cost at that load. ``limit``:
+    steps to fit it in.
+
+    What the old schedule did stays where it can: ranks that nothing reaches any more are joined again by the
+    cheapest path at the present load (Takahashi and Matsuyama 1980, with the prices of Aspnes et al. 1997), and
+    deliveries leave resources that carry more than the lower bound leaves time for.
+    """
 
     tables: CopyProblem
     limit: int
+    trees: list[Tree]
 
     def __post_init__(self) -> None:
-        arcs = self.tables.problem.arcs
+        self.problem, self.uses = self.tables.problem, self.tables.resources_of
         self.capacity: Floats = np.array([float(r.capacity) for r in self.tables.resources])
         self.load: Floats = np.zeros(len(self.capacity))
-        self.uses = self.tables.resources_of
-        self.src: Ints = np.array([arc.src for arc in arcs], dtype=np.int64)
-        self.dst: Ints = np.array([arc.dst for arc in arcs], dtype=np.int64)
-        self._of_use: Ints = np.repeat(np.arange(len(arcs)), [len(used) for used in self.uses])
-        self._flat: Ints = np.array([r for used in self.uses for r in used], dtype=np.int64)
 
     def book(self, arc: int, times: int = 1) -> None:
         """A delivery more, or ``times``, over ``arc``."""
@@ -221,38 +223,16 @@ class Loads:
         prices: Floats = exp(8.0 * share) / self.capacity
         return prices
 
-    def overfull(self) -> Ints:
+    def overfull(self) -> list[int]:
         """Resources that carry more than fits into the limit."""
-        return np.flatnonzero(self.load > self.capacity * self.limit + 1e-9)
-
-    def cheapest(self) -> tuple[Floats, Ints]:
-        """Ranks x ranks: the cost of the cheapest link from row to column, and which it is (-1: none)."""
-        cost = np.bincount(self._of_use, self.prices()[self._flat], len(self.src)).astype(np.float64)
-        return cheapest_links(self.tables.problem.ranks, self.src, self.dst, cost)
-
-
-@dataclass
-class Forest:
-    """Trees and their loads, while they are mended.
-
-    What the old schedule did stays where it can: ranks that nothing reaches any more are joined again by the
-    cheapest path at the present load (Takahashi and Matsuyama 1980, with the prices of Aspnes et al. 1997), and
-    deliveries leave resources that carry more than the lower bound leaves time for.
-    """
-
-    loads: Loads
-    trees: list[Tree]
-
-    @property
-    def problem(self) -> Problem:
-        """Whose trees they are."""
-        return self.loads.tables.problem
+        overfull: list[int] = np.flatnonzero(self.load > self.capacity * self.limit + 1e-9).tolist()
+        return overfull
 
     def mend(self) -> bool:
         """Join what is not reached and relieve what is overfull; False where some rank cannot be reached."""
         for tree in self.trees:
             for arc in tree.arc.values():
-                self.loads.book(arc)
+                self.book(arc)
         for tree in self.trees:
             if not self._join_all(tree):
                 return False
@@ -264,34 +244,34 @@ class Forest:
                 if rank in useful and rank in tree.arc:
                     useful.add(tree.parent(self.problem, rank))
             for rank in set(tree.arc) - (useful & set(reached)):
-                self.loads.book(tree.arc.pop(rank), -1)
+                self.book(tree.arc.pop(rank), -1)
                 tree.start.pop(rank, None)
         arcs = self.problem.arcs
         for _ in range(4):  # join ranks elsewhere whose links cross overfull resources
-            full, moved = set(self.loads.overfull().tolist()), False
+            full, moved = set(self.overfull()), False
             crossing = [
                 (len(under(below, [rank])), tree.chunk, rank, place)
                 for place, tree in enumerate(self.trees)
                 for below in [tree.children(self.problem) if full else {}]
                 for rank in sorted(tree.arc if full else ())
-                if full.intersection(self.loads.uses[tree.arc[rank]])
+                if full.intersection(self.uses[tree.arc[rank]])
             ]
             for _, _, rank, place in sorted(crossing):  # those with the least below them first
                 tree = self.trees[place]
                 old = tree.arc[rank]
-                if set(self.loads.uses[old]).isdisjoint(self.loads.overfull().tolist()):
+                if set(self.uses[old]).isdisjoint(self.overfull()):
                     continue
                 own = set(under(tree.children(self.problem), [rank]))
                 reached_by = tree.roots | set(tree.arc)
-                self.loads.book(old, -1)
-                prices = self.loads.prices()
-                best, least = old, float(prices[self.loads.uses[old]].sum())
-                for a in self.loads.tables.out_of[rank] if tree.inward else self.loads.tables.into[rank]:
+                self.book(old, -1)
+                prices = self.prices()
+                best, least = old, float(prices[self.uses[old]].sum())
+                for a in self.tables.out_of[rank] if tree.inward else self.tables.into[rank]:
                     other = arcs[a].dst if tree.inward else arcs[a].src
-                    cost = float(prices[self.loads.uses[a]].sum())
+                    cost = float(prices[self.uses[a]].sum())
                     if other not in own and other in reached_by and cost < least * 0.95:
                         best, least = a, cost
-                self.loads.book(best)
+                self.book(best)
                 if best != old:
                     tree.join(rank, best)
                     moved = True
@@ -305,7 +285,8 @@ class Forest:
         reached = under(below, sorted(tree.roots))
         missing = set(tree.needs).difference(reached)
         while missing:
-            cost, arc = self.loads.cheapest()
+            src, dst = self.tables.ends
+            cost, arc = cheapest_links(self.problem.ranks, src, dst, self.tables.arc_prices(self.prices()))
             if tree.inward:
                 cost, arc = cost.T, arc.T
             for _ in range(8):
@@ -314,10 +295,10 @@ class Forest:
                     return False
                 for rank, link in path:
                     if rank in tree.arc:
-                        self.loads.book(tree.arc[rank], -1)
+                        self.book(tree.arc[rank], -1)
                         below[tree.parent(self.problem, rank)].remove(rank)
                     tree.join(rank, link)
-                    self.loads.book(link)
+                    self.book(link)
                     below[tree.parent(self.problem, rank)].append(rank)
                 reached = under(below, sorted(tree.roots))
                 missing.difference_update(reached)
@@ -360,7 +341,7 @@ def mended(problem: Problem, transfers: Sequence[Transfer], limit: int) -> Itera
     improvement; Li and Willis 1992).
     """
     tables = CopyProblem(problem)
-    forest = Forest(Loads(tables, max(1, limit)), old_trees(problem, transfers))
+    forest = Forest(tables, max(1, limit), old_trees(problem, transfers))
     if not forest.mend():
         return
     ordered: list[Task] = []  # senders before receivers, of an allreduce the tree inward first

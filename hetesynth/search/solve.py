@@ -155,17 +155,8 @@ class Solver:
             first = reverse_schedule(first)
 
         def search_for(bound: LowerBound) -> Search:
-            return Search(
-                problem,
-                bound.steps,
-                self.budget,
-                self.oracle,
-                self.progress,
-                self.policy,
-                self.decisions,
-                self.trace,
-                first,
-            )
+            tools = self.oracle, self.progress, self.policy, self.decisions, self.trace
+            return Search(problem, bound.steps, self.budget, *tools, first)
 
         started = now()
         self.progress("bound", None)

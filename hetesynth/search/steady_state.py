@@ -98,40 +98,29 @@ class _Question:
     policy: PackingPolicy
 
 
-class Expansions:
-    """The last few expansions, by what was asked, with what they were rounded to; what a deadline cut short is not
-    used under another one."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._entries: OrderedDict[_Question, tuple[Expansion, Deadline, dict[object, WholePacking]]] = (
-            OrderedDict()
-        )
-
-    def whole(self, question: _Question, deadline: Deadline, trees: int, connections: int | None) -> WholePacking:
-        """``trees`` trees of each root, or in all, from the fractional packing of ``question``, or what there
-        is of it at ``deadline``; worked out once."""
-        entry, policy = self._entries.pop(question, None), question.policy
-        if entry is None or (entry[0].packing.cut_short and entry[1] is not deadline):
-            rates, name, root = tuple(map(Fraction, question.rate)), question.name, question.root
-            network = Network.of_links(question.ranks, question.ends, question.resources, rates, question.alpha)
-            alike, packing = optimal_packing(network, name, root, question.servers, policy, deadline)
-            every = demands(network, name, root, trivial(network), policy)
-            entry = Expansion(network, alike, every, packing, name == "allreduce"), deadline, {}
-        self._entries[question] = entry
-        while len(self._entries) > self._most:
-            self._entries.popitem(last=False)
-        expansion, _, rounded = entry
-        if (trees, connections) not in rounded:
-            rounded[trees, connections] = few_trees(expansion, trees, connections, policy.exchange_rounds)
-        return rounded[trees, connections]
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._entries.clear()
+Entry = tuple[Expansion, Deadline, dict[object, WholePacking]]
+EXPANSIONS: OrderedDict[_Question, Entry] = OrderedDict()
+"""The last few expansions, by what was asked, with what they were rounded to; what a deadline cut short is not
+used under another one."""
 
 
-EXPANSIONS = Expansions(4)
+def _whole(question: _Question, deadline: Deadline, trees: int, connections: int | None) -> WholePacking:
+    """``trees`` trees of each root, or in all, from the fractional packing of ``question``, or what there is of it
+    at ``deadline``; worked out once."""
+    entry, policy = EXPANSIONS.pop(question, None), question.policy
+    if entry is None or (entry[0].packing.cut_short and entry[1] is not deadline):
+        rates, name, root = tuple(map(Fraction, question.rate)), question.name, question.root
+        network = Network.of_links(question.ranks, question.ends, question.resources, rates, question.alpha)
+        alike, packing = optimal_packing(network, name, root, question.servers, policy, deadline)
+        every = demands(network, name, root, trivial(network), policy)
+        entry = Expansion(network, alike, every, packing, name == "allreduce"), deadline, {}
+    EXPANSIONS[question] = entry
+    while len(EXPANSIONS) > 4:
+        EXPANSIONS.popitem(last=False)
+    expansion, _, rounded = entry
+    if (trees, connections) not in rounded:
+        rounded[trees, connections] = few_trees(expansion, trees, connections, policy.exchange_rounds)
+    return rounded[trees, connections]
 
 
 def whole_packing(
@@ -158,7 +147,7 @@ def whole_packing(
     )
     chunks = len(collective.chunks) // (problem.ranks if collective.name == "allgather" else 1)
     number = trees or chunks
-    packed = EXPANSIONS.whole(question, deadline, number, connections)
+    packed = _whole(question, deadline, number, connections)
     arcs, each = np.array(usable), chunks // number
     carriers = [Carrier(c.root, arcs[c.outward], arcs[c.inward]) for c in packed.carriers]
     repeated = tuple(carrier for carrier in carriers for _ in range(each))

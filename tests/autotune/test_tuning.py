@@ -33,7 +33,7 @@ from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NAMES: Sequence[CollectiveName] = ("allgather", "reducescatter", "allreduce", "alltoall", "broadcast", "gather")
-STRATEGIES = ("greedy", "trees", "ring", "double-tree", "sph", "all-pairs", "hierarchical")
+STRATEGIES = ("greedy", "ring", "double-tree", "sph", "all-pairs", "hierarchical")
 
 
 def asked(name: CollectiveName = "allgather", **more: object) -> Request:

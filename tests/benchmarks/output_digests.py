@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 COLLECTIVES = ("allgather", "reducescatter", "allreduce", "broadcast", "reduce", "gather", "scatter", "alltoall")
 STEP_STRATEGIES = (
-    "greedy", "trees", "tree-packing", "cegis", "lns", "monolithic", "ring", "double-tree", "server-rings", "sph",
+    "greedy", "tree-packing", "cegis", "monolithic", "ring", "double-tree", "server-rings", "sph",
     "hierarchical",
 )  # fmt: skip
 SIZED_STRATEGIES = (
@@ -49,7 +49,6 @@ def commands() -> Iterator[str]:
     yield "synth v100_4p8_sharednic/ --coll allgather -o out"
     yield "synth v100_fail_one8/ --coll alltoall -o out"
     yield "synth h20_64/ --coll allgather --strategy greedy -o out"
-    yield "synth torus_8x8/ --coll allgather --strategy trees --schedule-only -o out"
     for name in ("allgather", "allreduce", "broadcast"):
         yield f"synth a100_x2/ --coll {name} --single-root --target {XML_TARGETS} -o out"
     for strategy, name in SIZED_STRATEGIES:

@@ -13,7 +13,7 @@ from support.optimum import copying_optimum
 from support.random_graphs import tiny_graphs
 from support.verdicts import certificate_violations
 
-from hetesynth.model.bound import CutWitness, LastStepWitness, LowerBound
+from hetesynth.model.bound import LastStepWitness, LowerBound
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.search.bounds.lower import all_bounds, cut_bounds, growth_bound, lower_bound
@@ -83,25 +83,6 @@ def test_every_witness_proves_its_bound(graph: str, name: CollectiveName) -> Non
     for bound in bounds_of(p):
         recheck(p, bound)
         assert bound.proof
-
-
-def test_the_recheck_notices_a_false_witness() -> None:
-    from dataclasses import replace
-
-    p = problem(servers([4, 8]), "allgather", 2)
-    bounds = {b.method: b for b in bounds_of(p)}
-    flow, cut = bounds["flow"], bounds["cut"]
-    assert isinstance(cut.witness, CutWitness)
-    false = [
-        replace(flow, witness=replace(flow.witness, source_side=flow.witness.source_side[:-1])),  # type: ignore
-        replace(flow, steps=flow.steps + 1),
-        replace(cut, witness=replace(cut.witness, needed=cut.witness.needed + 1)),
-        replace(cut, witness=replace(cut.witness, resources=cut.witness.resources[1:])),
-        replace(bounds["distance"], witness=replace(bounds["distance"].witness, hops=9), steps=9),  # type: ignore
-    ]
-    for bound in false:
-        with pytest.raises(AssertionError):
-            recheck(p, bound)
 
 
 @pytest.mark.parametrize(

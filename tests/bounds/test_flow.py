@@ -14,15 +14,14 @@ from support.random_graphs import clusters
 from hetesynth.model.bound import FlowWitness
 from hetesynth.model.problem import Problem
 from hetesynth.search.bounds import flow
-from hetesynth.search.bounds.flow import StepGraph, classes
+from hetesynth.search.bounds.flow import classes
 
 
 def test_a_ring_with_one_point_marked_is_folded() -> None:
     n = 9
     at = np.arange(n)
-    around = StepGraph(
-        np.concatenate([at, at]), np.concatenate([(at + 1) % n, (at - 1) % n]), np.ones(2 * n, dtype=np.int64)
-    )
+    ends = np.concatenate([(at + 1) % n, (at - 1) % n])
+    around = np.concatenate([at, at]), ends, np.ones(2 * n, dtype=np.int64)
     assert classes(around, np.zeros(n, dtype=np.int64)).tolist() == [0] * n
     assert classes(around, (at == 0).astype(np.int64)).tolist() == [0, 1, 2, 3, 4, 4, 3, 2, 1]
 

@@ -14,7 +14,7 @@ from hetesynth.judge.bounds.time_bounds import time_bound_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.time_bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut
 from hetesynth.model.topology import Link, SharedGroup, Topology, Vertex, Wire
-from hetesynth.search.bounds.throughput import reversed_topology, time_bounds
+from hetesynth.search.bounds.throughput import time_bounds
 from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -86,40 +86,6 @@ def random_topology(rng: random.Random, *, groups: bool = False) -> Topology:
             ),
         )
     return Topology("random", tuple(vertices), n, tuple(wires), tuple(links), stated)
-
-
-def best_ratio(topology: Topology, name: CollectiveName, root: int | None) -> Fraction:
-    """The largest share over bandwidth among all sets of vertices, one after the other."""
-    worst = Fraction(0)
-    n = topology.ranks
-    for size in range(1, len(topology.vertices)):
-        for chosen in itertools.combinations(range(len(topology.vertices)), size):
-            side = set(chosen)
-            inside = len([v for v in side if v < n])
-            if inside == n or (name == "gather" and root in side) or (name == "broadcast" and root not in side):
-                continue
-            share = Fraction(1) if name == "broadcast" else Fraction(inside, n)
-            leaving = [w for w in topology.wires if w.src in side and w.dst not in side]
-            if any(w.bandwidth is None for w in leaving):
-                continue
-            worst = max(worst, share / sum((w.bandwidth or 0) * w.lanes for w in leaving))
-    return worst
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_no_cut_says_more(seed: int) -> None:
-    topology = random_topology(random.Random(seed))
-    for name, root in (("allgather", None), ("gather", 0), ("broadcast", 1)):
-        cuts = [b for b in time_bounds(topology, name, root) if b.kind == "cut"]
-        assert cuts[0].seconds_per_byte == best_ratio(topology, name, root)
-    back = reversed_topology(topology)
-    for name, dual, root in (
-        ("reducescatter", "allgather", None),
-        ("scatter", "gather", 0),
-        ("reduce", "broadcast", 1),
-    ):
-        cuts = [b for b in time_bounds(topology, name, root) if b.kind == "cut"]
-        assert cuts[0].seconds_per_byte == best_ratio(back, dual, root)
 
 
 def every_bound(topology: Topology) -> list[tuple[CollectiveName, int | None, TimeBound]]:

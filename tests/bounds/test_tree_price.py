@@ -1,4 +1,4 @@
-"""The price bound of trees: buses that no cut sees, sound on tiny problems, and not to be raised."""
+"""The price bound of trees and paths: buses that no cut sees, sound on tiny problems, and not to be raised."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.certificates import recheck
-from support.graphs import full, problem, servers
+from support.graphs import problem, servers
 from support.optimum import copying_optimum
 from support.random_graphs import tiny_graphs
 from support.verdicts import certificate_violations
@@ -17,7 +17,7 @@ from support.verdicts import certificate_violations
 from hetesynth.model.bound import LowerBound, PriceWitness
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT
-from hetesynth.search.bounds.packing import tree_price_bound
+from hetesynth.search.bounds.packing import price_bound
 from hetesynth.search.chunking import chunk
 from hetesynth.search.collectives import collective
 from hetesynth.topology.language import load_topology
@@ -39,7 +39,7 @@ CLUSTER = """cluster buses {
 
 
 def bound_of(instance: Problem) -> LowerBound | None:
-    return tree_price_bound(instance, DEFAULT.packing)
+    return price_bound(instance, DEFAULT.packing)
 
 
 def buses(tmp_path: object, rate: int, chunks: int) -> Problem:
@@ -72,7 +72,11 @@ def test_no_more_is_accepted_than_trees_pay() -> None:
 
 
 @settings(max_examples=12, deadline=None)
-@given(tiny_graphs(most=3), st.sampled_from(["allgather", "broadcast"]), st.integers(1, 2))
+@given(
+    tiny_graphs(most=3),
+    st.sampled_from(["allgather", "broadcast", "alltoall", "gather", "scatter"]),
+    st.integers(1, 2),
+)
 def test_no_schedule_is_shorter(graph: object, name: str, chunks: int) -> None:
     instance = problem(graph, name, chunks)  # type: ignore[arg-type]
     bound = bound_of(instance)
@@ -80,8 +84,3 @@ def test_no_schedule_is_shorter(graph: object, name: str, chunks: int) -> None:
         optimum = copying_optimum(instance)
         assert optimum is None or bound.steps <= optimum
         assert not certificate_violations(instance, bound)
-
-
-def test_chunks_for_one_rank_are_of_another_bound() -> None:
-    assert bound_of(problem(full(4), "alltoall")) is None
-    assert bound_of(problem(full(1), "allgather")) is None

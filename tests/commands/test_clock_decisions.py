@@ -62,7 +62,6 @@ COMMANDS = {
     "greedy": synth(topology=V100, collective="allgather", strategy="greedy", chunks=3),
     "cegis": synth(topology=V100, collective="broadcast", strategy="cegis", chunks=3),
     "monolithic": synth(topology=FIG10, collective="allgather", strategy="monolithic"),
-    "lns": synth(topology=V100, collective="broadcast", strategy="lns", chunks=3),
     "auto": synth(topology=V100, collective="broadcast", chunks=3),
     "direct": synth(topology=V100, collective="alltoall", strategy="direct"),
     "auto sized": synth(topology=FIG10, collective="allgather", size=1 << 22),
@@ -70,7 +69,7 @@ COMMANDS = {
     "atlas": atlas,
     "compare": comparison,
 }
-QUICK = ("monolithic", "lns", "auto sized, personal")
+QUICK = ("monolithic", "auto sized, personal")
 
 
 class Jumping:

@@ -19,7 +19,7 @@ from hetesynth.search.chunking import ChunkingOptions, chunk
 from hetesynth.search.collectives import collective
 from hetesynth.search.pods.compose import COMPOSED, ComposedName
 from hetesynth.search.registry import strategy
-from hetesynth.search.solve import Solution, Solver
+from hetesynth.search.solve import Solution
 from hetesynth.topology.language import parse_topology
 
 FLAT = ["2x2", "2x4", "4x2", "4p8", "slow NIC"]
@@ -66,14 +66,3 @@ def test_steps_against_the_flat_optimum(name: str, factor: float) -> None:
         steps[way] = solution.schedule.makespan
         assert steps[way] >= solution.bound.steps
     assert steps["composition"] <= factor * steps["auto"]
-
-
-def test_alike_pods_are_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[int] = []
-    search = Solver.solve
-    monkeypatch.setattr(Solver, "solve", lambda self, goal: calls.append(goal.ranks) or search(self, goal))
-    composed(SMALL["4x2"], "allgather")
-    assert calls == [2]
-    calls.clear()
-    composed(SMALL["4p8"], "allgather")
-    assert set(calls) == {4, 8}

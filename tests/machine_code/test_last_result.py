@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import Diagnostic, SourceError, Span
 from hetesynth.processes import Tell, last_result
 from hetesynth.search.interrupts import abandoned, announcing, interrupted
@@ -74,17 +74,6 @@ def test_after_its_seconds_the_work_is_killed_and_the_last_result_stays() -> Non
     assert process is not None and process != os.getpid() and not is_there(process)
 
 
-@pytest.mark.parametrize(("grace", "expected"), [(LONG, 7), (0.0, None)])
-def test_only_the_first_result_has_seconds_of_grace(grace: float, expected: int | None) -> None:
-    def work(tell: Tell) -> int:
-        time.sleep(0.3)
-        tell("result", 7)
-        time.sleep(LONG)
-        return 0
-
-    assert last_result(work, soon(0.01), grace, unheard) == (expected, "time")
-
-
 def test_ctrl_c_takes_the_last_result_and_is_not_for_the_work() -> None:
     def work(tell: Tell) -> int:
         tell("result", 7)
@@ -104,16 +93,6 @@ def test_ctrl_c_is_announced_and_known_afterwards() -> None:
     assert said == ["interrupted"]
 
 
-def test_a_second_ctrl_c_waits_for_no_first_result() -> None:
-    def work(tell: Tell) -> int:
-        for _ in range(2):
-            tell("progress", None)
-        time.sleep(LONG)
-        return 0
-
-    assert last_result(work, soon(LONG), LONG, pressed) == (None, "interrupt")
-
-
 def test_errors_are_those_of_the_work_with_its_traceback() -> None:
     finding = Diagnostic("HS101", Span("a.dsl", 1, 2), "wrong", "do better")
     for error in (HetesynthError("no", code="HS602", help="raise it", exit_code=3), SourceError([finding], {})):
@@ -126,17 +105,6 @@ def test_errors_are_those_of_the_work_with_its_traceback() -> None:
         raised = found.value
         assert (raised.code, raised.help, raised.exit_code) == (error.code, error.help, error.exit_code)
         assert raised.render() == error.render() and "in work" in str(raised.__cause__)
-
-
-def test_an_error_that_cannot_be_pickled_is_told_as_our_bug() -> None:
-    class Local(Exception):
-        pass
-
-    def work(tell: Tell) -> int:
-        raise Local("as it is")
-
-    with pytest.raises(InternalError, match="Local: as it is"):
-        last_result(work, soon(LONG), 0.0, unheard)
 
 
 def test_a_process_that_was_killed_is_no_bug_of_ours() -> None:

@@ -87,12 +87,3 @@ def test_a_call_returns_and_raises_what_it_does_and_ctrl_c_leaves_it() -> None:
     assert not ended.is_set()
     end.set()
     ended.wait()
-
-
-def test_outside_the_main_thread_it_is_just_called() -> None:
-    threads: list[threading.Thread] = []
-    other = threading.Thread(target=lambda: threads.append(leavable(threading.current_thread)))
-    other.start()
-    other.join()
-    assert threads == [other]
-    assert leavable(threading.current_thread) is not threading.current_thread()

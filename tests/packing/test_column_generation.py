@@ -18,7 +18,7 @@ from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT, PackingPolicy
 from hetesynth.search.packing.column_generation import GAP, PACKING, FractionalPacking, Master, pack
 from hetesynth.search.packing.network import Network
-from hetesynth.search.packing.structures import Copying, Offer, contract, demands, earliest
+from hetesynth.search.packing.structures import contract, demands, earliest
 from hetesynth.search.packing.symmetry import Symmetry, symmetry, trivial
 from hetesynth.topology.language import load_topology, parse_topology
 
@@ -115,74 +115,6 @@ def test_ranks_in_turns_reach_the_same_optimum(seed: int, name: CollectiveName) 
     for one in (together, in_turns):
         assert one.bound == pytest.approx(one.seconds, rel=1e-9)
     assert in_turns.seconds == pytest.approx(together.seconds, rel=1e-9)
-
-
-def test_in_turns_few_ranks_are_asked_at_one_price(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    plain = Copying.offer
-
-    def offer(self: Copying, prices: np.ndarray, places: np.ndarray | None) -> Offer:
-        asked.append(self.every_place.size if places is None else len(places))
-        return plain(self, prices, places)
-
-    monkeypatch.setattr(Copying, "offer", offer)
-    packing = packed(example("h20_4p8"), "allgather", alike=False, policy=IN_TURNS)
-    assert asked[:12] == [2] * 12 and packing.bound >= packing.seconds * (1 - GAP)
-    assert {s.row for s in packing.structures} == set(range(12))
-
-
-@pytest.mark.parametrize(
-    ("cluster", "root"),
-    [("h20_4p8", None), ("mi250_x1", None), ("fig10", None), ("v100_4p8", 0)],
-)
-def test_automorphisms_map_links_to_links_of_the_same_resources(cluster: str, root: int | None) -> None:
-    topology = example(cluster)
-    network, group = Network.of(topology), group_of(topology, root)
-    pairs = sorted(zip(network.src.tolist(), network.dst.tolist(), strict=True))
-    assert len(group.ranks) > 1
-    resources = resources_by_pairs(network, np.arange(network.ranks))
-    for ranks in group.ranks:
-        moved = sorted(zip(ranks[network.src].tolist(), ranks[network.dst].tolist(), strict=True))
-        assert moved == pairs and sorted(ranks) == list(range(network.ranks))
-        assert resources_by_pairs(network, ranks) == resources
-        assert root is None or ranks[root] == root
-        assert (group.rank_orbit[ranks] == group.rank_orbit).all()
-
-
-def resources_by_pairs(network: Network, ranks: np.ndarray) -> list[tuple[float, list[tuple[int, int]]]]:
-    """Each resource as its rate and the pairs of ranks whose links draw from it, where ``ranks`` take them."""
-    users: list[list[tuple[int, int]]] = [[] for _ in network.rates]
-    for link, r in zip(network.link_of_use, network.uses, strict=True):
-        users[r].append((int(ranks[network.src[link]]), int(ranks[network.dst[link]])))
-    return sorted((float(rate), sorted(pairs)) for rate, pairs in zip(network.rates, users, strict=True))
-
-
-def test_a_root_alone_in_its_server_has_symmetries_too() -> None:
-    topology = example("ring8")
-    alone = Topology(
-        "alone",
-        tuple(v if i else type(v)(v.name, "gpu", "other") for i, v in enumerate(topology.vertices)),
-        topology.ranks, topology.wires, topology.links,
-    )  # fmt: skip
-    assert (group_of(alone, 0).ranks[:, 0] == 0).all()
-
-
-@pytest.mark.parametrize("cluster", ["h20_4p8"])
-def test_loads_of_some_links_are_those_of_all_with_none_on_the_others(cluster: str) -> None:
-    network = Network.of(load_topology(EXAMPLES / cluster / "topo.dsl"))
-    rng = np.random.default_rng(0)
-    for many in (0, 1, 5, len(network.src)):
-        links = rng.permutation(len(network.src))[:many]
-        crossings = rng.integers(1, 9, many).astype(np.float64)
-        every = np.zeros(len(network.src))
-        every[links] = crossings
-        loads = network.loads_of(links, crossings)
-        assert loads.tolist() == network.loads(every).tolist()
-        by_hand = [0.0] * len(network.rates)
-        for link, many_times in zip(links, crossings, strict=True):
-            for r in network.uses[network.uses_start[link] : network.uses_start[link + 1]]:
-                by_hand[r] += many_times
-        assert loads.tolist() == by_hand
 
 
 MANY = 10_000  # more than any tree costs

@@ -103,19 +103,6 @@ def test_it_ends_early_only_at_the_optimum_and_mostly_there() -> None:
     assert optimal >= 21
 
 
-@pytest.mark.parametrize("name", ["allgather", "broadcast", "allreduce"])
-@pytest.mark.parametrize("chunks", [1, 5])
-def test_every_root_has_its_chunks(name: CollectiveName, chunks: int) -> None:
-    fractional = expansion("h20_4p8", name)
-    packed = whole(fractional, chunks)
-    roots = [carrier.root for carrier in packed.carriers]
-    assert roots == sorted(roots)
-    if name == "allreduce":
-        assert len(roots) == chunks
-    else:
-        assert Counter(roots) == dict.fromkeys(range(12) if name == "allgather" else [0], chunks)
-
-
 @pytest.mark.parametrize("cluster", ["fig10", "h20_4p8", "v100_fail_one4"])
 @pytest.mark.parametrize("name", ["allgather", "broadcast", "allreduce"])
 def test_nothing_is_below_what_is_proved(cluster: str, name: CollectiveName) -> None:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import ModuleType
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from support.graphs import Graph, dgx1, fig10, line, problem, ring, servers, star
@@ -20,16 +18,13 @@ from support.replay import accepts
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.model.verdict import GaveUp, Infeasible, Synthesized
-from hetesynth.policy import DEFAULT
+from hetesynth.model.verdict import Infeasible, Synthesized
 from hetesynth.search.bounds.lower import lower_bound
-from hetesynth.search.collectives import invert
 from hetesynth.search.copy_problem import CopyProblem, start_arrays, without_useless
 from hetesynth.search.search import Candidate, Search
 from hetesynth.search.smt import cegis, monolithic
 from hetesynth.search.smt.cegis import candidate
-from hetesynth.search.smt.step_choice import Refill, Row, SuffixLaws, cheapest
-from hetesynth.search.smt.step_model import Law, StepModel, size
+from hetesynth.search.smt.step_choice import SuffixLaws
 
 
 def search_from(asked: Problem, first: Candidate = "nothing", best: Schedule | None = None) -> Search:
@@ -122,24 +117,6 @@ def test_each_law_that_is_broken_once_is_repaired(
     assert search.trace.entries[0].number > 0 and search.trace.entries[0].checkpoint is not None
 
 
-def test_a_chunk_that_arrives_twice_at_once_is_repaired() -> None:
-    asked = problem(ring(4), "broadcast")
-    sends = [at(0, 0, arc(asked, 0, 1)), at(0, 0, arc(asked, 0, 3))]
-    sends += [at(1, 0, arc(asked, 1, 2)), at(1, 0, arc(asked, 3, 2))]
-    assert {v.kind for v in schedule_violations(asked, Schedule.of(sends, 2))} == {"received-twice"}
-    schedule, search = repaired(asked, Schedule.of(sends, 2), 2)
-    assert search.trace.entries[0].checkpoint == 1
-    assert [t for t in schedule.transfers if t.start == 0] == sends[:2], "the steps before are kept"
-
-
-def test_two_additions_at_once_are_repaired() -> None:
-    asked, _ = invert(problem(ring(4), "reduce", exclusive=True))
-    sends = [at(0, 0, arc(asked, 0, 1)), at(0, 0, arc(asked, 0, 3)), at(1, 0, arc(asked, 1, 2))]
-    assert "not-exclusive" in {v.kind for v in schedule_violations(asked, Schedule.of(sends, 2))}
-    _, search = repaired(asked, Schedule.of(sends, 2), 3 if lower_bound(asked).steps > 2 else 2)
-    assert search.trace.entries[0].checkpoint == 0
-
-
 def test_peers_are_few_in_what_is_repaired() -> None:
     asked = replace(problem(servers([4, 4]), "allgather"), max_peers=4)
     flood = candidate(asked, "flood", 8)
@@ -164,27 +141,6 @@ def test_no_prefix_of_a_schedule_breaks_a_law_of_suffixes(graph: Graph) -> None:
         for t in sends:
             holds[t.chunk, asked.arcs[t.link].dst] = True
         assert laws.broken(holds, best - step - 1) == []
-
-
-@pytest.mark.parametrize("exclusive", [False, True])
-def test_filled_steps_break_no_law(exclusive: bool) -> None:
-    asked = replace(problem(fig10(), "allgather", 2), exclusive_reduction=exclusive)
-    tables = CopyProblem(asked)
-    refill = Refill(tables, SuffixLaws(tables), np.random.default_rng(1))
-    holds = start_arrays(asked)[0]
-    transfers: list[Transfer] = []
-    for step in range(40):
-        filled = refill.step(holds, (), (), 40 - step)
-        transfers += [at(step, k, a) for k, a in filled.sends]
-        holds = filled.after
-    assert not schedule_violations(asked, Schedule.of(transfers))
-
-
-def test_counts_that_pair_are_relaxed() -> None:
-    pairs = [Row((0, 1), most=1), Row((2, 3), most=1), Row((0, 2), most=1), Row((1, 3), most=1)]
-    used, whole = cheapest(4, [*pairs, Row((0, 1, 2, 3), least=2)], [0.0, 1.0, 1.0, 0.0]) or ([], [])
-    assert used == whole == [0, 3]
-    assert cheapest(4, [*pairs, Row((0, 1, 2, 3), least=3)], [0.0] * 4) is None
 
 
 # -- all steps at once
@@ -220,32 +176,6 @@ def test_cegis_and_the_whole_model_decide_alike(asked: Problem, optimum: int) ->
             assert isinstance(outcome, Synthesized if steps >= optimum else Infeasible), steps
             if module is cegis and steps == optimum and model is not None:
                 assert len(model.laws) < len(monolithic.every_law(model.tables)), "it needs few laws"
-
-
-@pytest.mark.parametrize("module", [cegis, monolithic])
-def test_solver_units_come_from_the_policy(module: ModuleType) -> None:
-    search = search_from(problem(servers([4, 4]), "allgather"))
-    search.policy = replace(DEFAULT, smt=replace(DEFAULT.smt, units=1e-9))
-    outcome, _ = module.synthesize(search, 2)
-    assert isinstance(outcome, GaveUp) and "solver's budget" in outcome.reason
-
-
-def test_laws_are_learned_once_and_the_size_is_known_before_the_model_is_built() -> None:
-    for asked in (problem(fig10(), "allgather"), problem(ring(5), "broadcast", 3)):
-        for steps in (1, 4):
-            tables = CopyProblem(asked)
-            model = StepModel(tables, steps)
-            assert size(tables, steps) == len(model.send)
-            assert model.add(Law("capacity", 0)) and not model.add(Law("capacity", 0))
-
-
-def test_the_core_names_the_sends_that_block() -> None:
-    asked = problem(line(3), "broadcast")  # 0->1 must go at step 0, 1->2 at step 1
-    model = StepModel(CopyProblem(asked), 2)
-    assert model.check([(0, 0, 0)], 10**8, None) == "sat"
-    assert model.check([(0, 0, 1)], 10**8, None) == "unsat" and model.core() == [(0, 0, 1)]
-    short = StepModel(CopyProblem(asked), 1)
-    assert short.check([], 10**8, None) == "unsat" and short.core() == []
 
 
 def test_useless_deliveries_are_left_out() -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.graphs import Graph, full, problem
+from support.graphs import Graph, problem
 from support.replay import complaint
 
 from hetesynth.engine.compilation import PhaseTimer
@@ -96,25 +95,6 @@ def test_free_roots_are_quicker_than_any_reduction_at_the_owner() -> None:
     assert packed.seconds * 1e15 < 5150
 
 
-@pytest.mark.parametrize("name", ["allreduce"])
-def test_the_same_schedule_again(name: CollectiveName) -> None:
-    schedules = []
-    for _ in range(2):
-        EXPANSIONS.clear()
-        _, goal, rates = case("v100_fail_one4", name, 2)
-        outcome = solver(rates).solve(goal)
-        assert isinstance(outcome, Solution)
-        schedules.append(outcome.schedule)
-    assert schedules[0] == schedules[1]
-
-
-@pytest.mark.parametrize("name", TREES)
-def test_servers_need_not_be_told(name: CollectiveName) -> None:
-    goal = problem(full(4), name)
-    outcome = solver(unit_rates(goal)).solve(goal)
-    assert isinstance(outcome, Solution) and complaint(goal, outcome.schedule) is None
-
-
 def test_a_root_that_nobody_reaches_is_declined_in_words() -> None:
     graph = Graph(3)
     for src, dst in ((0, 1), (0, 2), (1, 2)):
@@ -129,15 +109,6 @@ def test_a_root_that_nobody_reaches_is_declined_in_words() -> None:
     both.link(1, 2, 1)
     both.link(2, 0, 1)
     assert refuses(problem(both, "broadcast"), DEFAULT) is None
-
-
-def test_other_chunks_and_peers_that_join_nobody_are_declined_in_words() -> None:
-    assert refuses(problem(full(3), "alltoall"), DEFAULT) == "every chunk is for one rank"
-    graph = Graph(4)
-    for leaf in (1, 2, 3):
-        graph.both(0, leaf, 1)
-    goal = replace(problem(graph, "allgather"), max_peers=1)
-    assert refuses(goal, DEFAULT) == "1 peers of a rank were not enough to join all"
 
 
 def test_what_a_deadline_cut_short_is_not_used_again_without_it() -> None:

@@ -36,8 +36,8 @@ OPTIMA: list[tuple[str, Graph, CollectiveName, int, int]] = [
     ("4+8", servers([4, 8]), "gather", 1, 3),
 ]
 GREEDY_MISSES = 1  # steps
-HEURISTICS = ("trees", "tree-packing")
-"""Strategies that promise no optimum of these tiny cases: they look at load, which few chunks hardly make."""
+HEURISTICS = ("tree-packing",)
+"""Promises no optimum of these tiny cases: it looks at load, which few chunks hardly make."""
 
 
 def takes(p: Problem) -> bool:
@@ -72,7 +72,7 @@ def test_strategies_agree_on_the_optimum(case: tuple[str, Graph, CollectiveName,
         assert solution.schedule.makespan >= steps  # without relays
     else:
         assert solution.schedule.makespan == steps
-        assert name == "lns" or solution.certificate.proven_optimal, "neighbourhood search proves nothing"
+        assert solution.certificate.proven_optimal
 
 
 @pytest.mark.parametrize("case", OPTIMA[:8], ids=lambda c: "-".join(map(str, (c[0], *c[2:]))))
@@ -99,12 +99,6 @@ def test_all_eight_collectives(cluster: str, name: CollectiveName) -> None:
     recheck(wanted, solution.bound)
 
 
-@pytest.mark.parametrize("name", ["broadcast", "reduce", "gather", "scatter"])
-def test_any_rank_can_be_the_root(name: CollectiveName) -> None:
-    for root in (0, 5):
-        assert solve(problem(fig10(), name, 2, root), "greedy").schedule.makespan >= 1
-
-
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)
 def test_a_rank_that_cannot_be_reached_is_infeasible(name: CollectiveName) -> None:
     graph = line(3)
@@ -113,14 +107,6 @@ def test_a_rank_that_cannot_be_reached_is_infeasible(name: CollectiveName) -> No
         outcome = Solver(strategy(method), Budget(), schedule_violations).solve(problem(graph, name))
         assert isinstance(outcome, Infeasible)
         assert outcome.steps is None and outcome.reason.startswith("no path leads chunk")
-
-
-def test_the_reason_names_a_chunk_that_the_rank_wants() -> None:
-    """A scatter whose last rank is cut off misses the last chunk, not the first."""
-    graph = line(3)
-    graph.arcs = [a for a in graph.arcs if a.dst != 2]
-    outcome = Solver(strategy("auto"), Budget(), schedule_violations).solve(problem(graph, "scatter"))
-    assert isinstance(outcome, Infeasible) and outcome.reason.endswith("chunk 2 to rank 2")
 
 
 def test_links_of_one_name_are_told_apart() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,7 +42,6 @@ from hetesynth.search.timed.list_scheduling import (
     by_start,
     exchange_strategy,
     negotiated_strategy,
-    timed_trees_strategy,
 )
 from hetesynth.topology.language import load_topology
 
@@ -141,15 +139,6 @@ def test_with_prices_every_chunk_crosses_between_servers_once() -> None:
     assert sum(arc.src // 4 != arc.dst // 4 for arc in ends) == 8
 
 
-def test_work_is_even() -> None:
-    """What leaves a server of four through four links is spread over them."""
-    balanced = paths(problem(servers([4, 4]), "alltoall"))
-    arcs, resources = balanced.tables.problem.arcs, balanced.tables.resources
-    between = [i for i, r in enumerate(resources) if all(arcs[a].src // 4 != arcs[a].dst // 4 for a in r.arcs)]
-    load = balanced.load[between]
-    assert between and load.max() <= load.mean() + 1.0
-
-
 @contextmanager
 def always_compiled() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
@@ -177,22 +166,6 @@ def test_rounds_end_when_time_is_up() -> None:
         search = Search(tables.problem, 1, Budget(1e-9, 0), schedule_violations)
         strategy.improve(search)
         assert search.best is not None and search.cut_short
-
-
-@settings(max_examples=12, deadline=None)
-@given(clusters(), st.sampled_from(["allgather", "broadcast", "alltoall"]))
-def test_strategies_verify(graph: Graph, name: str) -> None:
-    instance = problem(graph, name)  # type: ignore[arg-type]
-    tables = CopyProblem(instance)
-    rates = Rates(
-        [1e-6] * len(instance.arcs), tables.resources_of, [float(r.capacity) for r in tables.resources], 1.0
-    )
-    strategies = [timed_strategy(rates, 0.5), negotiated_strategy(rates), timed_trees_strategy(rates)]
-    for strategy in [*strategies, exchange_strategy(rates)]:
-        search = Search(instance, 1, Budget(None, 0), schedule_violations)
-        strategy.improve(search)
-        assert (search.best is None) == (strategy.refuses(instance, search.policy) is not None)
-        assert search.best is None or complaint(instance, search.best) is None
 
 
 def test_a_wide_port_serves_several_transfers_at_full_speed() -> None:
@@ -233,23 +206,3 @@ def test_dgx2_alltoall_is_at_its_bound() -> None:
     bound = float(tightest(time_bounds(topology, "alltoall", None), size).seconds(size))
     assert size / seconds / 1e9 >= 12.4
     assert bound <= seconds * (1 + 1e-9) <= bound * 1.001
-
-
-@pytest.mark.slow
-def test_the_hetero_mesh_is_near_its_bound() -> None:
-    """TACOS needs 513.8 us on 8 x 8 GPUs with rows of 50 and columns of 75 GiB/s, 1 MiB a rank."""
-    size = 64 * 2**20
-    search, rates = of_example("mesh_8x8_hetero", "allgather", 2, size)
-    negotiated_strategy(rates).improve(search)
-    assert seconds_of(search, "mesh_8x8_hetero", size) <= 500e-6
-
-
-def test_a_law_is_as_fast_as_what_all_its_arcs_share() -> None:
-    search, rates = of_example("h20_4p8", "allgather", 1, 12 * 10**6)
-    tables = CopyProblem(search.problem)
-    busy = rates.link_times(tables).busy
-    by_name = {r.name: seconds for r, seconds in zip(tables.resources, busy, strict=True)}
-    ports = [s for name, s in by_name.items() if "nvswitch" in name]
-    cards = [s for name, s in by_name.items() if name.startswith("a.nic0->")]
-    assert ports and np.allclose(ports, rates.chunk_bytes / 450e9)
-    assert cards and np.allclose(cards, rates.chunk_bytes / 50e9)

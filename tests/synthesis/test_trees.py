@@ -1,10 +1,8 @@
-"""Balanced and packed trees: every schedule keeps the laws, and with many chunks few steps are lost."""
+"""Packed trees: every schedule keeps the laws, and with many chunks few steps are lost."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,68 +16,51 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.policy import DEFAULT
 from hetesynth.search.bounds.lower import lower_bound
 from hetesynth.search.search import Search
-from hetesynth.search.trees import balanced_trees, packed_trees
-
-Improve = Callable[[Search], None]
-BOTH: list[Improve] = [balanced_trees.improve, packed_trees.improve]
+from hetesynth.search.trees import packed_trees
 
 
-def searched(instance: Problem, improve: Improve, seed: int = 0, seconds: float | None = None) -> Search:
+def searched(instance: Problem, seed: int = 0, seconds: float | None = None) -> Search:
     budget = Budget(seconds, seed, strict_deadline=True)
     search = Search(instance, lower_bound(instance).steps, budget, schedule_violations)
-    improve(search)
+    packed_trees.improve(search)
     assert search.best is None or complaint(instance, search.best) is None
     return search
 
 
 @pytest.mark.parametrize(
-    ("graph", "chunks", "balanced", "packed"),
+    ("graph", "chunks", "above"),
     [
-        (dgx1(), 4, 1, 1),
-        (ring(8), 8, 1, 0),
-        (servers([8, 8, 4]), 4, 1, 0),
-        (servers([4, 8]), 8, 1, 1),
-        (servers([4, 4]), 13, 2, 2),
+        (dgx1(), 4, 1),
+        (ring(8), 8, 0),
+        (servers([8, 8, 4]), 4, 0),
+        (servers([4, 8]), 8, 1),
+        (servers([4, 4]), 13, 2),
     ],
 )
-def test_many_chunks_lose_few_steps(graph: Graph, chunks: int, balanced: int, packed: int) -> None:
-    for improve, above in zip(BOTH, (balanced, packed), strict=True):
-        search = searched(problem(graph, "allgather", chunks), improve)
-        assert search.best is not None and search.best.makespan <= search.target + above
+def test_many_chunks_lose_few_steps(graph: Graph, chunks: int, above: int) -> None:
+    search = searched(problem(graph, "allgather", chunks))
+    assert search.best is not None and search.best.makespan <= search.target + above
 
 
-@pytest.mark.parametrize("improve", BOTH)
 @settings(max_examples=20, deadline=None)
 @given(graph=clusters(3, 4))
-def test_random_clusters(improve: Improve, graph: Graph) -> None:
-    search = searched(problem(graph, "allgather", 2), improve)
+def test_random_clusters(graph: Graph) -> None:
+    search = searched(problem(graph, "allgather", 2))
     assert search.best is not None and search.best.makespan >= search.target
 
 
-@pytest.mark.parametrize("improve", BOTH)
-def test_what_few_problems_have(improve: Improve) -> None:
-    """The oracle knows both laws; a broadcast goes to everybody too."""
-    instance = problem(servers([3, 4]), "allgather", 2)
-    laws = (replace(instance, exclusive_reduction=True), replace(instance, max_peers=5))
-    for asked in (*laws, problem(ring(6), "broadcast", 4)):
-        search = searched(asked, improve)
-        assert search.best is not None and search.best.makespan >= search.target
-
-
-@pytest.mark.parametrize("improve", BOTH)
-def test_the_same_seed_gives_the_same_schedule(improve: Improve) -> None:
+def test_the_same_seed_gives_the_same_schedule() -> None:
     instance = problem(servers([4, 4, 8]), "allgather", 2)
-    first, again, other = (searched(instance, improve, seed).best for seed in (3, 3, 4))
+    first, again, other = (searched(instance, seed).best for seed in (3, 3, 4))
     assert first == again != other
 
 
-@pytest.mark.parametrize("improve", BOTH)
-def test_no_time_is_no_schedule_and_what_does_not_go_to_everybody_is_refused(improve: Improve) -> None:
-    late = searched(problem(servers([4, 4]), "allgather", 2), improve, seconds=0.0)
+def test_no_time_is_no_schedule_and_what_does_not_go_to_everybody_is_refused() -> None:
+    late = searched(problem(servers([4, 4]), "allgather", 2), seconds=0.0)
     assert late.best is None and late.cut_short
-    assert balanced_trees.refuses(problem(ring(4), "alltoall")) is not None
-    assert balanced_trees.refuses(problem(ring(4), "allgather")) is None
-    assert searched(problem(ring(4), "alltoall"), improve).best is None
+    assert packed_trees.refuses(problem(ring(4), "alltoall")) is not None
+    assert packed_trees.refuses(problem(ring(4), "allgather")) is None
+    assert searched(problem(ring(4), "alltoall")).best is None
 
 
 def test_trees_span_and_fill_the_scarcest_resources_to_the_last_chunk() -> None:
@@ -99,16 +80,3 @@ def test_trees_span_and_fill_the_scarcest_resources_to_the_last_chunk() -> None:
     assert max(sum(crossed[a] for a in r.arcs) / r.capacity for r in instance.resources) < steps
     # 16 chunks a rank, 8 of them routed: every tree serves two chunks of the same rank
     assert Counter(copy) == {0: 8 * instance.ranks, 1: 8 * instance.ranks}
-
-
-@pytest.mark.parametrize(("graph", "chunks"), [(servers([4, 4, 8]), 8), (ring(6), 1), (servers([3, 4]), 1)])
-def test_a_forwarding_delay_is_kept_and_costs_few_steps(graph: Graph, chunks: int) -> None:
-    instance = problem(graph, "allgather", chunks)
-    search = Search(instance, lower_bound(instance).steps, Budget(None, 0), schedule_violations)
-    packed_trees.forwarding_delay_strategy().improve(search)
-    assert search.best is not None and complaint(instance, search.best) is None
-    assert chunks == 1 or search.best.makespan <= search.target + 2
-    arrived = {(t.chunk, instance.arcs[t.link].dst): t.end for t in search.best.transfers}
-    for t in search.best.transfers:
-        came = arrived.get((t.chunk, instance.arcs[t.link].src))
-        assert came is None or t.start >= came + 1

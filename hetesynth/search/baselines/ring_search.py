@@ -21,6 +21,7 @@ from hetesynth.model.topology import Rank
 from hetesynth.search.copy_problem import NoRoute, cheapest_links
 from hetesynth.search.portable_math import power
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
@@ -91,75 +92,26 @@ def _cycle_of(successor: Ints, start: int) -> list[int]:
 
 
 class ServerPaths:
-    """Paths through one server at the prices given last. ``cost[e, x]``: of the path from rank e to rank x.
+    """Paths through one server. ``cost[e, x]``: of the path from rank e to rank x.
 
-    ``starts``: ranks from which paths are searched; costs of others may be missing.
-
-    Exact for few ranks (Held and Karp 1962) and where links are so few that all paths can be listed; else the
-    nearest rank comes next.
+    Exact for few ranks (Held and Karp 1962) and where links are so few that all paths can be listed, from the
+    first ``starts`` ranks on; else the nearest rank comes next.
     """
 
-    def __init__(self, starts: range) -> None:
-        self._starts = starts
-        self._priced: bytes | None = None
-        self._listed: Ints | None = None  # every path there is, one a row
-        self._links: bytes | None = None
-        self.cost: Floats = np.zeros((1, 1))
-        self._parents: NDArray[np.int8] | None = None
-        self._choice: dict[tuple[int, int], list[int]] = {}
-
-    def price(self, prices: Floats) -> None:
-        """Search at these prices."""
-        key = prices.tobytes()
-        if key == self._priced:
-            return
-        self._priced, self._parents, self._choice = key, None, {}
+    def __init__(self, prices: Floats, starts: int) -> None:
         if len(prices) <= 8:  # the table doubles with each rank
-            self.cost, self._parents = _held_karp(key, len(prices))
+            self.cost, self._parents = _held_karp(prices)
             return
-        self._list(prices)
-        paths = _nearest_next(prices) if self._listed is None else self._listed
-        self.cost = np.full(prices.shape, np.inf)
-        if not len(paths):
-            return
+        listed = _listed(np.isfinite(prices).tobytes(), len(prices), starts)
+        self._paths = paths = _nearest_next(prices) if listed is None else listed
         costs = prices[paths[:, :-1], paths[:, 1:]].sum(axis=1)
-        for i in np.argsort(-costs, kind="stable"):
-            if np.isfinite(costs[i]):
-                ends = int(paths[i, 0]), int(paths[i, -1])
-                self.cost[ends] = costs[i]
-                self._choice[ends] = i
-        self._choice = {ends: paths[i].tolist() for ends, i in self._choice.items()}
-
-    def exact(self, prices: Floats) -> bool:
-        """Whether the cheapest path between two ranks is found where there is one."""
-        if len(prices) <= 8:  # the table doubles with each rank
-            return True
-        self._list(prices)
-        return self._listed is not None
-
-    def _list(self, prices: Floats) -> None:
-        """All paths over these links, where they can be listed."""
-        joined = np.isfinite(prices)
-        if joined.tobytes() != self._links:
-            self._links, self._listed = joined.tobytes(), None
-            onward = [[int(v) for v in np.flatnonzero(row)] for row in joined]
-            paths: list[list[int]] = []
-            stack = [([rank], 1 << rank) for rank in self._starts]
-            for _ in range(20_000):  # partial paths
-                if not stack:
-                    break
-                path, visited = stack.pop()
-                if len(path) == len(joined):
-                    paths.append(path)
-                    continue
-                stack += [([*path, v], visited | 1 << v) for v in onward[path[-1]] if not visited >> v & 1]
-            if not stack:
-                self._listed = np.asarray(paths, dtype=np.int64).reshape(-1, len(joined))
+        self.cost, self._choice = cheapest_links(len(prices), paths[:, 0], paths[:, -1], costs)
 
     def path(self, first: int, last: int) -> list[int]:
         """The path whose price is ``cost[first, last]``, which is finite."""
-        if self._parents is None:
-            return self._choice[first, last]
+        if len(self.cost) > 8:
+            path: list[int] = self._paths[self._choice[first, last]].tolist()
+            return path
         backwards, ranks = [last], (1 << len(self.cost)) - 1
         while len(backwards) < len(self.cost):
             at = backwards[-1]
@@ -169,9 +121,32 @@ class ServerPaths:
 
 
 @lru_cache(maxsize=16)
-def _held_karp(key: bytes, number: int) -> tuple[Floats, NDArray[np.int8]]:
+def _listed(joined: bytes, number: int, starts: int) -> Ints | None:
+    """All paths over these links from the first ``starts`` ranks on, one a row; None where they are too many."""
+    links = np.frombuffer(joined, dtype=np.bool_).reshape(number, number)
+    onward: list[list[int]] = [np.flatnonzero(row).tolist() for row in links]
+    paths: list[list[int]] = []
+    stack = [([rank], 1 << rank) for rank in range(starts)]
+    for _ in range(20_000):  # partial paths
+        if not stack:
+            return np.asarray(paths, dtype=np.int64).reshape(-1, number)
+        path, visited = stack.pop()
+        if len(path) == number:
+            paths.append(path)
+        else:
+            stack += [([*path, v], visited | 1 << v) for v in onward[path[-1]] if not visited >> v & 1]
+    return None
+
+
+@lru_cache(maxsize=64)
+def _paths(prices: bytes, ranks: int, starts: int) -> ServerPaths:
+    """The paths at these prices: between two rings those of few servers change."""
+    return ServerPaths(np.frombuffer(prices, dtype=np.float64).reshape(ranks, ranks), starts)
+
+
+def _held_karp(prices: Floats) -> tuple[Floats, NDArray[np.int8]]:
     """Costs [first, last] of the cheapest paths, and [visited, last, first] the rank before the last one."""
-    prices = np.frombuffer(key, dtype=np.float64).reshape(number, number)
+    number = len(prices)
     best = np.full((1 << number, number, number), np.inf)
     before = np.zeros((1 << number, number, number), dtype=np.int8)
     for rank in range(number):
@@ -187,10 +162,7 @@ def _held_karp(key: bytes, number: int) -> tuple[Floats, NDArray[np.int8]]:
             reached = best[without] + prices[:, rank][None, :, None]
             best[without | 1 << rank, rank] = reached.min(axis=1)
             before[without | 1 << rank, rank] = reached.argmin(axis=1)
-    cost = best[-1].T.copy()
-    for answer in (cost, before):
-        answer.setflags(write=False)
-    return cost, before
+    return best[-1].T.copy(), before
 
 
 def _nearest_next(prices: Floats) -> Ints:
@@ -216,7 +188,6 @@ def _nearest_next(prices: Floats) -> Ints:
 
 Ring = tuple[int, ...]
 """Links in the order of travel; the first leaves the first rank of its first server's path."""
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +252,6 @@ class _RingSearch:
         self._ranks = sum(map(len, wiring.servers))
         self._slowest = float(rates.min())
         self._servers = self._in_a_circle([np.asarray(s, dtype=np.int64) for s in wiring.servers])
-        self._paths = [ServerPaths(range(len(s) if len(self._servers) > 1 else 1)) for s in self._servers]
 
     def add(self) -> None:
         self.rings.append(self._cheapest())
@@ -328,11 +298,11 @@ class _RingSearch:
 
     def _cycle(self, cost: Floats) -> list[int]:
         """Through one server and back."""
-        ranks, paths = self._servers[0], self._paths[0]
+        ranks = self._servers[0]
         inside = cost[np.ix_(ranks, ranks)]
         cycle: list[int] | None = None
-        if paths.exact(inside):
-            paths.price(inside)
+        if len(ranks) <= 8 or _listed(np.isfinite(inside).tobytes(), len(ranks), 1) is not None:
+            paths = _paths(inside.tobytes(), len(ranks), 1)
             closed = paths.cost + inside.T
             first, last = np.unravel_index(int(np.argmin(closed)), closed.shape)
             if np.isfinite(closed[first, last]):
@@ -355,8 +325,8 @@ class _RingSearch:
         number = len(self._servers)
         exits: list[NDArray[np.int64]] = []  # [s][entry, next entry]: by which rank server s is left
         passed: list[Floats] = []
-        for s, (ranks, paths) in enumerate(zip(self._servers, self._paths, strict=True)):
-            paths.price(cost[np.ix_(ranks, ranks)])
+        every = [_paths(cost[np.ix_(s, s)].tobytes(), len(s), len(s)) for s in self._servers]
+        for s, (ranks, paths) in enumerate(zip(self._servers, every, strict=True)):
             across = cost[np.ix_(ranks, self._servers[(s + 1) % number])]
             whole = paths.cost[:, :, None] + across[None, :, :]
             exits.append(whole.argmin(axis=1))
@@ -374,7 +344,7 @@ class _RingSearch:
             enters.append(int(choice[start, enters[-1]]))
         enters = [start, *reversed(enters[1:]), start]
         order: list[int] = []
-        for s, paths in enumerate(self._paths):
+        for s, paths in enumerate(every):
             left = int(exits[s][enters[s], enters[s + 1]])
             order += [int(self._servers[s][i]) for i in paths.path(enters[s], left)]
         return order

@@ -118,7 +118,7 @@ def flow_bound(problem: Problem, at_least: int) -> LowerBound | None:
         segment = problem.segments[s]
         edges.append((segment.src, segment.dst, -1 if segment.capacity is None else segment.capacity))
     table = np.array(edges, dtype=np.int64).reshape(-1, 3)
-    graph = StepGraph(table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy())
+    graph = table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy()
     best: LowerBound | None = None
     steps, work = max(at_least, 1), 0
     for destination in _destinations(problem, graph):
@@ -177,9 +177,7 @@ class _Lumped:
         look = classes(graph, first)
         self.total, self.destination = int(supply.sum()), int(look[destination])
         capacity: dict[tuple[int, int], int] = {}
-        for u, v, wide in zip(
-            look[graph.src].tolist(), look[graph.dst].tolist(), graph.capacity.tolist(), strict=True
-        ):
+        for u, v, wide in zip(look[graph[0]].tolist(), look[graph[1]].tolist(), graph[2].tolist(), strict=True):
             if u != v:  # what stays within a class gains nothing over keeping it
                 capacity[u, v] = min(self.total, capacity.get((u, v), 0) + (self.total if wide < 0 else wide))
         self.edges = [(u, v, wide) for (u, v), wide in sorted(capacity.items())]

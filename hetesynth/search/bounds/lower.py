@@ -286,7 +286,7 @@ def all_bounds(problem: Problem, packing: PackingPolicy = DEFAULT.packing) -> li
     bounds, last_step = _without_flows(problem)
     if not problem.collective.reduces:
         from hetesynth.search.bounds.flow import flow_bound
-        from hetesynth.search.bounds.packing import price_bound, tree_price_bound
+        from hetesynth.search.bounds.packing import price_bound
 
         at_least, collective = max(b.steps for b in bounds), problem.collective
         further = [flow_bound(problem, at_least)]
@@ -295,7 +295,7 @@ def all_bounds(problem: Problem, packing: PackingPolicy = DEFAULT.packing) -> li
             if out_of is not None:
                 out_of = replace(out_of, proof=out_of.proof.replace("can reach", "can leave"), backwards=True)
             further.append(out_of)
-        further += [price_bound(problem), tree_price_bound(problem, packing)]
+        further.append(price_bound(problem, packing))
         bounds += tuple(bound for bound in further if bound is not None)
     return sorted([*bounds, *last_step], key=lambda b: -b.steps)
 

@@ -14,10 +14,8 @@ without coding, there is a first moment at which the ranks of some part together
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from fractions import Fraction
 from math import lcm
-from typing import SupportsInt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +23,7 @@ from numpy.typing import NDArray
 from hetesynth.model.bound import LowerBound, PriceWitness
 from hetesynth.model.collective import PERSONALIZED, CollectiveName
 from hetesynth.model.deadline import no_deadline
-from hetesynth.model.problem import Problem, Resource
+from hetesynth.model.problem import Problem
 from hetesynth.model.time_bound import ResourcePrices, Scope, TimeBound
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import PackingPolicy, Policy
@@ -36,142 +34,61 @@ from hetesynth.search.packing.structures import BACKWARDS, ShortestPaths, contra
 Ints = NDArray[np.int64]
 
 
-def price_bound(problem: Problem) -> LowerBound | None:
-    """The best price bound found, or None where it does not apply.
+def price_bound(problem: Problem, policy: PackingPolicy) -> LowerBound | None:
+    """The bound by prices of chunks for one rank each (alltoall, gather, scatter), or for all; None: of others.
 
-    In: a copying problem whose chunks each have one target besides their holders (alltoall, gather, scatter). Give
-    every resource a price; a chunk pays at least its cheapest path, and a step earns at most the prices times the
-    capacities. So steps >= sum of cheapest paths / sum of price x capacity, for any prices (linear programming
-    duality of the multi-commodity flow of TE-CCL 4.1, without its time axis). Good prices come from multiplicative
-    weights: route on cheapest paths, raise the price of what is busy, repeat. The final prices are integers and
-    the bound is computed from them exactly.
+    Give every resource a price; a chunk pays at least its cheapest path, or the cheapest tree that spans the
+    ranks, and a step earns at most the prices times the capacities. So steps >= what chunks pay / sum of price x
+    capacity, for any prices (linear programming duality of the multi-commodity flow of TE-CCL 4.1, without its
+    time axis). The prices come in floating point from the packing in steady state (``packing/``) with capacities
+    for rates; what they prove is worked out from the rounded ones exactly. A bus that several links share is paid
+    as often as a tree crosses it, which no cut sees.
     """
-    if problem.ranks > 256:  # a round takes cubic time
+    n, everyone = problem.ranks, frozenset(range(problem.ranks))
+    if not 1 < n <= 256:
         return None
-    demand = np.zeros((problem.ranks, problem.ranks), dtype=np.int64)
-    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
-        targets = post - pre
-        if targets and (len(pre) > 1 or len(targets) > 1):
-            return None
-        if targets:
-            demand[min(pre), min(targets)] += 1
-    if not demand.any():
-        return None
-    routing = _Routing(problem)
-    price = 1.0 / routing.capacity
-    best, prices = -1, np.zeros(0, dtype=np.int64)
-    for _ in range(60):
-        whole = np.maximum(np.rint(price / price.max() * 1_000_000), 1).astype(np.int64)
-        cost, load = routing.route(whole, demand)
-        steps = -(-cost // int(whole @ routing.capacity_int))
-        if steps > best:
-            best, prices = steps, whole
-        busy = load / routing.capacity
-        price = price * (1.0 + 0.3 * busy / busy.max())
-        price = price / price.max()
-    paid = routing.route(prices, demand)[0]
-    return _bound_of_prices(zip(routing.resources, prices, strict=True), paid, "paths")
-
-
-def _bound_of_prices(priced: Iterable[tuple[Resource, SupportsInt]], paid: int, what: str) -> LowerBound:
-    """That a schedule pays ``paid`` at least, for its cheapest ``what``, at these whole-number prices."""
-    listed = [(resource, int(price)) for resource, price in priced]
-    earned = sum(price * resource.capacity for resource, price in listed)
-    proof = f"the cheapest {what} cost {paid} at prices that let a step earn {earned}"
-    witness = PriceWitness(tuple((resource.name, price) for resource, price in listed), paid, earned)
-    return LowerBound(-(-paid // earned), "price", proof, witness)
-
-
-class _Routing:
-    """Cheapest paths of a problem under prices on its resources."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.resources = problem.binding_resources
-        self.capacity_int = np.array([r.capacity for r in self.resources], dtype=np.int64)
-        self.capacity = self.capacity_int.astype(np.float64)
-        pairs = [(a, r) for r, resource in enumerate(self.resources) for a in resource.arcs]
-        self.arc_of = np.array([a for a, _ in pairs], dtype=np.int64)
-        self.resource_of = np.array([r for _, r in pairs], dtype=np.int64)
-        self.src = np.array([arc.src for arc in problem.arcs], dtype=np.int64)
-        self.dst = np.array([arc.dst for arc in problem.arcs], dtype=np.int64)
-
-    def route(self, price: Ints, demand: Ints) -> tuple[int, Floats]:
-        """What all chunks pay on cheapest paths (exact), and the load that puts on each resource."""
-        cost = np.zeros(len(self.src), dtype=np.int64)
-        np.add.at(cost, self.arc_of, price[self.resource_of])
-        # all-pairs cheapest costs and the first arc of each cheapest path (Floyd-Warshall on integers)
-        n = self.problem.ranks
-        far = np.int64(1) << 60
-        closest: Ints = np.full((n, n), far, dtype=np.int64)
-        first: Ints = np.full((n, n), -1, dtype=np.int64)
-        for a in np.lexsort((np.arange(len(cost)), cost))[::-1]:
-            closest[self.src[a], self.dst[a]] = cost[a]
-            first[self.src[a], self.dst[a]] = a
-        np.fill_diagonal(closest, 0)
-        for m in range(n):
-            through = closest[:, m : m + 1] + closest[m : m + 1, :]
-            better = through < closest
-            closest = np.where(better, through, closest)
-            first = np.where(better, first[:, m : m + 1], first)
-        total = int((closest * demand)[demand > 0].sum())
-        # chunks over each arc when every chunk takes its cheapest path, all chunks one arc at a time
-        crossing = np.zeros(len(self.src))
-        at, to = np.nonzero(demand)
-        amount = demand[at, to].astype(np.float64)
-        for _ in range(self.problem.ranks):
-            arcs = first[at, to]
-            np.add.at(crossing, arcs, amount)
-            at = self.dst[arcs]
-            going = at != to
-            at, to, amount = at[going], to[going], amount[going]
-            if not len(at):
-                break
-        load = np.zeros(len(self.resources))
-        np.add.at(load, self.resource_of, crossing[self.arc_of])
-        return total, load
-
-
-def tree_price_bound(problem: Problem, policy: PackingPolicy) -> LowerBound | None:
-    """The bound, or None where it does not apply: other chunks, too many ranks, ranks that cannot be reached.
-
-    A chunk crosses at least the links of a tree that spans the ranks, so it pays at least the cheapest one from
-    its rank; a step earns at most the prices times the capacities. The prices come in floating point from the
-    packing of trees in steady state (``packing/``) with capacities for rates; what they prove is worked out from
-    the rounded ones exactly. A bus that several links share is paid as often as a tree crosses it, which no cut
-    sees.
-    """
-    everyone, chunks = frozenset(range(problem.ranks)), Counter[Rank]()
-    if not 1 < problem.ranks <= 256:
-        return None
-    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
-        if len(pre) != 1 or (pre | post) != everyone:
-            return None
-        chunks[min(pre)] += 1
-    if not chunks:
+    ends = [(pre, post - pre) for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True)]
+    moving = [(pre, targets) for pre, targets in ends if targets]
+    apart = all(len(pre) == 1 == len(targets) for pre, targets in moving)
+    if not moving or not (apart or all(len(pre) == 1 and pre | targets == everyone for pre, targets in ends)):
         return None
     used: list[list[int]] = [[] for _ in problem.arcs]
     for number, resource in enumerate(problem.binding_resources):
         for arc in resource.arcs:
             used[arc].append(number)
     capacities = [Fraction(resource.capacity) for resource in problem.binding_resources]
-    ends = [(arc.src, arc.dst) for arc in problem.arcs]
-    network = Network.of_links(problem.ranks, ends, used, capacities, [0.0] * len(ends))
+    joined = [(arc.src, arc.dst) for arc in problem.arcs]
+    network = Network.of_links(n, joined, used, capacities, [0.0] * len(joined))
     # prices for other shares of the ranks prove less, nothing false
-    name: CollectiveName = "allgather" if len(chunks) == problem.ranks else "broadcast"
-    root = None if name == "allgather" else chunks.most_common(1)[0][0]
-    servers = problem.servers or ("",) * problem.ranks
+    sources = Counter(min(pre) for pre, _ in moving)
+    root = None if len(sources) > 1 else min(sources)
+    name: CollectiveName = "alltoall" if apart else "allgather" if len(sources) == n else "broadcast"
+    if name == "broadcast":
+        root = sources.most_common(1)[0][0]
+    elif apart and root is not None:
+        name = "scatter"
+    elif apart and len({targets for _, targets in moving}) == 1:
+        name, root = "gather", min(moving[0][1])
+    servers = problem.servers or ("",) * n
     try:
         prices = optimal_packing(network, name, root, servers, policy, no_deadline())[1].prices
         whole = _in_whole_numbers(prices, 72_072_000)  # a multiple of 1 to 24: simple ratios stay what they are
-        costs = tree_costs(network, whole)
-    except ValueError:
+        if apart:
+            costs = ShortestPaths(network, np.arange(n)).priced(whole)[0]
+            paid = sum(int(costs[min(pre), min(targets)]) for pre, targets in moving)
+        else:
+            by_root = tree_costs(network, whole)
+            paid = sum(number * int(by_root[rank]) for rank, number in sources.items())
+    except (ValueError, OverflowError):  # some rank cannot be reached
         return None
-    paid = sum(number * int(costs[rank]) for rank, number in chunks.items())
     if not paid:
         return None
-    charged = [problem.binding_resources[place] for _, place in network.limits]
-    return _bound_of_prices(zip(charged, whole, strict=True), paid, "trees")
+    charged = (problem.binding_resources[place] for _, place in network.limits)
+    priced = [(resource, int(price)) for resource, price in zip(charged, whole, strict=True)]
+    earned = sum(price * resource.capacity for resource, price in priced)
+    proof = f"the cheapest {'paths' if apart else 'trees'} cost {paid} at prices that let a step earn {earned}"
+    witness = PriceWitness(tuple((resource.name, price) for resource, price in priced), paid, earned)
+    return LowerBound(-(-paid // earned), "price", proof, witness)
 
 
 GRAIN = lcm(*range(1, 25))  # the highest price: how finely prices are rounded; simple ratios stay what they are

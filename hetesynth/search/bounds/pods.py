@@ -28,37 +28,30 @@ class _Side:
 def composed_bound(cluster: PodCluster, collective: str, chunks: int, chunk_bytes: int) -> PodBound:
     """The best bound for an allgather, a reduce-scatter or, whatever the algorithm, an allreduce."""
     if collective == "reducescatter":
-        best = max(_gather_bounds(cluster.reversed(), chunks * chunk_bytes), key=lambda b: b.seconds)
+        best = composed_bound(cluster.reversed(), "allgather", chunks, chunk_bytes)
         return replace(best, proof=f"{best.proof} (every direction turned around)")
-    if collective == "allgather":
-        return max(_gather_bounds(cluster, chunks * chunk_bytes), key=lambda b: b.seconds)
-    # an allreduce: each byte must hear of every side, and be heard of
-    buffer = cluster.ranks * chunks * chunk_bytes
+    total, block = cluster.ranks, chunks * chunk_bytes
     bounds: list[PodBound] = []
-    for side in _sides(cluster):
-        for wires, way in ((side.into, "enter"), (side.out, "leave")):
-            bounds += _crossing(buffer, wires, f"{buffer} bytes must {way} {side.name}")
-    for what, sides in _partitions(cluster):
-        moves = 2 * (len(sides) - 1)
-        bounds += _volume(sides, moves * buffer, f"each byte moves {moves} times between {what}")
-    bounds += _through_pipes(cluster, 2 * (len(cluster.pods) - 1) * buffer)
+    if collective == "allgather":
+        for side in _sides(cluster):
+            entering, leaving = (total - side.gpus) * block, side.gpus * block
+            bounds += _crossing(entering, side.into, f"{entering} bytes of others must enter {side.name}")
+            bounds += _crossing(leaving, side.out, f"{leaving} bytes of {side.name} must leave it")
+        for what, sides in _partitions(cluster):
+            everywhere = sum((total - side.gpus) * block for side in sides)
+            bounds += _volume(sides, everywhere, f"{everywhere} bytes must enter the {what}, all counted together")
+        everywhere = sum((total - cluster.size(p)) * block for p in range(len(cluster.pods)))
+    else:  # an allreduce: each byte must hear of every side, and be heard of
+        buffer = total * block
+        for side in _sides(cluster):
+            bounds += _crossing(buffer, side.into, f"{buffer} bytes must enter {side.name}")
+            bounds += _crossing(buffer, side.out, f"{buffer} bytes must leave {side.name}")
+        for what, sides in _partitions(cluster):
+            moves = 2 * (len(sides) - 1)
+            bounds += _volume(sides, moves * buffer, f"each byte moves {moves} times between {what}")
+        everywhere = 2 * (len(cluster.pods) - 1) * buffer
+    bounds += _through_pipes(cluster, everywhere)
     return max(bounds, key=lambda b: b.seconds)
-
-
-def _gather_bounds(cluster: PodCluster, block: int) -> Iterator[PodBound]:
-    """Of an allgather of ``block`` bytes per GPU."""
-    total = cluster.ranks
-    for side in _sides(cluster):
-        inside = side.gpus
-        entering = (total - inside) * block
-        yield from _crossing(entering, side.into, f"{entering} bytes of others must enter {side.name}")
-        leaving = inside * block
-        yield from _crossing(leaving, side.out, f"{leaving} bytes of {side.name} must leave it")
-    for what, sides in _partitions(cluster):
-        everywhere = sum((total - side.gpus) * block for side in sides)
-        yield from _volume(sides, everywhere, f"{everywhere} bytes must enter the {what}, all counted together")
-    everywhere = sum((total - cluster.size(p)) * block for p in range(len(cluster.pods)))
-    yield from _through_pipes(cluster, everywhere)
 
 
 def _partitions(cluster: PodCluster) -> Iterator[tuple[str, list[_Side]]]:
@@ -113,16 +106,15 @@ def _sides(cluster: PodCluster) -> list[_Side]:
         for pod, other in ((owner.get(wire.src), wire.dst), (owner.get(wire.dst), wire.src)):
             if pod is not None and other not in owner:
                 near[pod].add(other)
-    joined: dict[int, set[int]] = defaultdict(set)
+    joined: dict[int, list[int]] = defaultdict(list)
     for pod, vertices in enumerate(near):
         for vertex in vertices:
-            joined[vertex].add(pod)
-    sides = _pods(cluster)
-    sides += _servers(cluster)
+            joined[vertex].append(pod)
+    sides = [*_pods(cluster), *_servers(cluster)]
     groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for vertex, pods in joined.items():
         if len(pods) < len(cluster.pods):
-            groups[tuple(sorted(pods))].append(vertex)
+            groups[tuple(pods)].append(vertex)
     disjoint = len([p for pods in groups for p in pods]) == len({p for pods in groups for p in pods})
     if groups and disjoint:
         numbers = {pods: i for i, pods in enumerate(groups)}

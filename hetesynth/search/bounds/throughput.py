@@ -91,21 +91,24 @@ class WireGraph:
         """The source side of a minimum cut when every unit of supply sends ``ratio``; empty when all arrives."""
         p, q = ratio.numerator, ratio.denominator
         needed = p * sum(supply.values())
-        edges = [
-            (s, d, needed if c is None else c * q)
-            for s, d, c in zip(self.src, self.dst, self.capacity, strict=True)
-        ]
-        edges += [(self.vertices, rank, p * units) for rank, units in supply.items()]
+        edges = self.edges(q, needed)
+        for rank, units in supply.items():
+            edges[self.vertices, rank] += p * units
+        flow, side = _flow(edges, self.vertices, sink)
+        return frozenset() if flow >= needed else side
+
+    def edges(self, factor: int, unlimited: int) -> dict[tuple[int, int], int]:
+        """``factor`` times what can go from vertex to vertex, wires without a limit being ``unlimited``."""
         merged: dict[tuple[int, int], int] = defaultdict(int)
-        for s, d, c in edges:
-            merged[s, d] += c
-        flow, side = _flow(merged, self.vertices, sink)
-        return frozenset() if flow >= needed else side - {self.vertices}
+        for s, d, c in zip(self.src, self.dst, self.capacity, strict=True):
+            merged[s, d] += unlimited if c is None else c * factor
+        return merged
 
 
 def _flow(edges: Mapping[tuple[int, int], int], source: int, sink: int) -> tuple[int, frozenset[int]]:
+    """The maximum flow, and the source side of a minimum cut without the source."""
     flow, side = maximum_flow(source + 1, [(s, d, c) for (s, d), c in sorted(edges.items())], source, sink)
-    return flow, frozenset(side)
+    return flow, frozenset(side) - {source}
 
 
 def narrowest(
@@ -114,14 +117,12 @@ def narrowest(
     """The least bandwidth of wires that separate the other ranks from ``part``, and the side of the others."""
     inside = set(part)
     total = sum(c for c in graph.capacity if c is not None) + 1
-    merged: dict[tuple[int, int], int] = defaultdict(int)
-    for s, d, c in zip(graph.src, graph.dst, graph.capacity, strict=True):
-        merged[s, d] += total if c is None else c
+    merged = graph.edges(1, total)
     source, sink = graph.vertices + 1, graph.vertices
     for r in range(topology.ranks):
         merged[(r, sink) if r in inside else (source, r)] = total
     flow, side = _flow(merged, source, sink)
-    return None if flow >= total else Fraction(flow) / graph.scale, side - {source}
+    return None if flow >= total else Fraction(flow) / graph.scale, side
 
 
 def time_bounds(

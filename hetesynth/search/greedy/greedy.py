@@ -162,8 +162,7 @@ class _Arrays:
         self.tables = tables
         arcs, ranks = tables.problem.arcs, tables.problem.ranks
         self.capacity: Ints = np.array([r.capacity for r in tables.resources], dtype=np.int64)
-        self.src: Ints = np.array([arc.src for arc in arcs], dtype=np.int64)
-        self.dst: Ints = np.array([arc.dst for arc in arcs], dtype=np.int64)
+        self.src, self.dst = tables.ends
         self.uses_start, self.uses = rows(tables.resources_of)
         self.arc_of_use = np.repeat(np.arange(len(arcs)), np.diff(self.uses_start))
         ingress_of, egress_of = self._most_shared(self.dst), self._most_shared(self.src)

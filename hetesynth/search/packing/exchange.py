@@ -39,71 +39,48 @@ def few_trees(expansion: Expansion, trees: int, connections: int | None, rounds:
 
 class _Loads:
     """What trees put on each column: a resource, or the connections of a rank; 1 is what it may carry. The last
-    column is none."""
+    column is none. Steep is the sum of exp(``sharpness`` x (load / ``top`` - 1)) over all columns."""
 
     def __init__(self, network: Network, unit: Floats, connections: int | None) -> None:
         """``unit``: chunks that each resource carries in the fractional optimum."""
-        links, resources = len(network.src), len(unit)
-        self.none = resources + network.ranks
-        uses = np.diff(network.uses_start)
-        most = int(uses.max(initial=0))
-        self.columns: Ints = np.full((links, most + 2), self.none)
+        self.resources, self.sharpness, self.top = len(unit), 8.0, 1.0
+        self.none = self.resources + network.ranks
+        most = int(np.diff(network.uses_start).max(initial=0))
+        self.columns: Ints = np.full((len(network.src), most + 2), self.none)
         places = np.arange(len(network.uses)) - network.uses_start[network.link_of_use]
         self.columns[network.link_of_use, places] = network.uses
-        self.columns[:, most] = resources + network.src
-        self.columns[:, most + 1] = resources + network.dst
+        self.columns[:, most] = self.resources + network.src
+        self.columns[:, most + 1] = self.resources + network.dst
         share = 0.0 if connections is None else 1.0 / connections
         self.weight: Floats = np.concatenate([1.0 / unit, np.full(network.ranks, share), [0.0]])
         self.load: Floats = np.zeros(self.none + 1)
-        self.resources = resources
 
     def add(self, links: Ints | Sequence[int], sign: int) -> None:
         columns = self.columns[links].ravel()
         np.add.at(self.load, columns, sign * self.weight[columns])
 
     @property
-    def highest(self) -> float:
-        return float(self.load.max())
-
-    @property
-    def fullest(self) -> float:
-        return float(self.load[: self.resources].max())
-
-    @property
     def within_connections(self) -> bool:
         return bool(self.load[self.resources :].max() <= 1.0 + ROUND)
 
-    @property
-    def by_link(self) -> Floats:
-        highest: Floats = self.load[self.columns].max(axis=1)
-        return highest
-
-
-@dataclass(frozen=True, eq=False)
-class _Steep:
-    """The sum of exp(sharpness x (load / top - 1)) over all columns."""
-
-    loads: _Loads
-    sharpness: float
-    top: float
-
     def _terms(self) -> Floats:
-        terms: Floats = exp(np.minimum(self.sharpness * (self.loads.load / self.top - 1.0), LARGEST))
-        terms[self.loads.none] = 0.0
+        terms: Floats = exp(np.minimum(self.sharpness * (self.load / self.top - 1.0), LARGEST))
+        terms[self.none] = 0.0
         return terms
 
     @property
-    def sum(self) -> float:
+    def steep(self) -> float:
         return float(self._terms().sum())
 
     def growth(self) -> Floats:
-        steeper = np.minimum(self.sharpness * self.loads.weight / self.top, LARGEST)
-        growth: Floats = self._terms() * expm1(steeper)
+        """By how much the sum grows with a chunk more on each column."""
+        growth: Floats = self._terms() * expm1(np.minimum(self.sharpness * self.weight / self.top, LARGEST))
         return growth
 
     def relief(self) -> Floats:
-        relief: Floats = -self._terms() * expm1(-self.sharpness * self.loads.weight / self.top)
-        by_link: Floats = relief[self.loads.columns].sum(axis=1)
+        """By how much it falls with a chunk less on each link."""
+        relief: Floats = -self._terms() * expm1(-self.sharpness * self.weight / self.top)
+        by_link: Floats = relief[self.columns].sum(axis=1)
         return by_link
 
 
@@ -144,8 +121,7 @@ class _Tree:
 
 @dataclass(frozen=True, eq=False)
 class _Rehang:
-    """A change of a tree: the chunk enters the ranks below ``top`` at ``entry`` over ``link`` (-1: ``entry`` is
-    the root now); links from there up to ``top`` are turned around."""
+    """A change of a tree: its links and root then, and which links go and come."""
 
     tree: _Tree
     link_to: Ints
@@ -153,26 +129,27 @@ class _Rehang:
     removed: list[int]
     added: list[int]
 
-    @classmethod
-    def of(
-        cls, tree: _Tree, top: int, entry: int, link: int, cheapest: Ints, parents: Sequence[int]
-    ) -> _Rehang | None:
-        """The change; None where a link on the way has no counterpart. ``cheapest``: the link of each pair."""
-        link_to = tree.link_to.copy()
-        removed = [] if tree.link_to[top] < 0 else [int(tree.link_to[top])]
-        added = [] if link < 0 else [link]
-        rank = entry
-        link_to[entry] = link
-        while rank != top:
-            parent = parents[rank]
-            back = int(cheapest[rank, parent])
-            if back < 0:
-                return None
-            removed.append(int(tree.link_to[rank]))
-            added.append(back)
-            link_to[parent] = back
-            rank = parent
-        return cls(tree, link_to, entry if link < 0 else tree.root, removed, added)
+
+def _rehung(
+    tree: _Tree, top: int, entry: int, link: int, cheapest: Ints, parents: Sequence[int]
+) -> _Rehang | None:
+    """The chunk enters the ranks below ``top`` at ``entry`` over ``link`` (-1: ``entry`` is the root), and links
+    from there up to ``top`` turn around. None: one has no counterpart. ``cheapest``: the link of each pair."""
+    link_to = tree.link_to.copy()
+    removed = [] if tree.link_to[top] < 0 else [int(tree.link_to[top])]
+    added = [] if link < 0 else [link]
+    rank = entry
+    link_to[entry] = link
+    while rank != top:
+        parent = parents[rank]
+        back = int(cheapest[rank, parent])
+        if back < 0:
+            return None
+        removed.append(int(tree.link_to[rank]))
+        added.append(back)
+        link_to[parent] = back
+        rank = parent
+    return _Rehang(tree, link_to, entry if link < 0 else tree.root, removed, added)
 
 
 class _Exchange:
@@ -203,8 +180,8 @@ class _Exchange:
         """Whether tries are spent (about 1 s on 64 ranks), or no whole trees load the fullest resource less."""
         if self.tries >= 1_500 or not self.loads.within_connections:
             return self.tries >= 1_500
-        below, packing = self.loads.fullest * (1.0 - GAP), self.expansion.packing
-        least = packing.bound / packing.seconds * (1.0 - ROUND)
+        packing, fullest = self.expansion.packing, float(self.loads.load[: self.loads.resources].max())
+        below, least = fullest * (1.0 - GAP), packing.bound / packing.seconds * (1.0 - ROUND)
         if below < least:
             return True
         worth = packing.prices * self.network.rate
@@ -213,61 +190,62 @@ class _Exchange:
 
     def improve(self) -> None:
         """Moves, then the trees of each carrier laid anew and moves from there, until nothing falls."""
+        loads = self.loads
         for sharpness in (8.0, 20.0):  # 3 to 40 end alike on six clusters
-            self._settle(sharpness)
+            loads.sharpness = sharpness
+            self._settle()
         for _ in range(self.rounds):
             fallen = False
             for trees in self.carriers:
                 if self._ended:
                     break
-                top = max(1.0, self.loads.highest)
-                steep = _Steep(self.loads, sharpness, top)
-                before, load = steep.sum, self.loads.load.copy()
+                top = loads.top = max(1.0, float(loads.load.max()))
+                before, load = loads.steep, loads.load.copy()
                 saved = [(tree, tree.root, tree.link_to) for tree in self.all]
                 for tree in trees:
-                    self.loads.add(tree.links, -1)
-                growth = steep.growth()[: self.loads.resources]
+                    loads.add(tree.links, -1)
+                growth = loads.growth()[: loads.resources]
                 offered = self.expansion.cheapest(growth + ROUND * growth.max())
                 own = (c for c in offered if self.expansion.free_root or c.root == trees[0].root)
                 for tree, fresh in zip(trees, self._trees(next(own)), strict=True):
                     tree.root, tree.link_to = fresh.root, fresh.link_to
-                    self.loads.add(tree.links, 1)
-                self._settle(sharpness, top)
-                if steep.sum < before * (1.0 - ROUND):
+                    loads.add(tree.links, 1)
+                self._settle(top)
+                if loads.steep < before * (1.0 - ROUND):
                     fallen = True
                     continue
                 for tree, root, link_to in saved:
                     tree.root, tree.link_to = root, link_to
-                self.loads.load = load
+                loads.load = load
             if not fallen:
                 return
 
-    def _settle(self, sharpness: float, top: float | None = None) -> None:
+    def _settle(self, top: float | None = None) -> None:
         """Moves until none is left."""
-        moved = True
+        moved, loads = True, self.loads
         while moved and not self._ended:
-            steep = _Steep(self.loads, sharpness, max(1.0, self.loads.highest) if top is None else top)
+            loads.top = max(1.0, float(loads.load.max())) if top is None else top
             # every link on what is nearly full may be exchanged, every root of an allreduce moved
             moved = False
             for tree in self.all:
-                high = np.append(self.loads.by_link, 0.0)[tree.link_to]
-                full = np.flatnonzero(high >= 0.85 * steep.top)
+                high = np.append(loads.load[loads.columns].max(axis=1), 0.0)[tree.link_to]
+                full = np.flatnonzero(high >= 0.85 * loads.top)
                 for rank in full[np.argsort(-high[full], kind="stable")].tolist():
                     if tree.link_to[rank] >= 0 and not self._ended:
-                        moved |= self._rehang(steep, tree, rank)
+                        moved |= self._rehang(tree, rank)
             if self.expansion.free_root:
                 for trees in self.carriers:
                     if not self._ended:
-                        moved |= self._reroot(steep, trees)
+                        moved |= self._reroot(trees)
 
-    def _rehang(self, steep: _Steep, tree: _Tree, top: int) -> bool:
+    def _rehang(self, tree: _Tree, top: int) -> bool:
         """Join the ranks below ``top`` to the others where that costs least; whether it was kept."""
         self.tries += 1
-        before, link = steep.sum, int(tree.link_to[top])
+        before, link = self.loads.steep, int(tree.link_to[top])
         parents = tree.parents()
         part = tree.below(top, parents)
         self.loads.add([link], -1)
-        costs, links, turned = self._turned(steep, tree, part, parents)
+        costs, links, turned = self._turned(tree, part, parents)
         self.loads.add([link], 1)
         inside = np.zeros(self.network.ranks, dtype=np.bool_)
         inside[part] = True
@@ -275,49 +253,47 @@ class _Exchange:
         src, entry = divmod(int(joining.argmin()), self.network.ranks)
         if not np.isfinite(joining[src, entry]) or links[src, entry] == link:
             return False
-        change = _Rehang.of(tree, top, entry, int(links[src, entry]), links, parents)
-        return change is not None and self._kept(steep, before, [change])
+        change = _rehung(tree, top, entry, int(links[src, entry]), links, parents)
+        return change is not None and self._kept(before, [change])
 
-    def _reroot(self, steep: _Steep, trees: Sequence[_Tree]) -> bool:
+    def _reroot(self, trees: Sequence[_Tree]) -> bool:
         """Give the trees of an allreduce's chunk the root that costs least; whether it was kept."""
         self.tries += 1
-        before, root = steep.sum, trees[0].root
+        before, root = self.loads.steep, trees[0].root
         total = np.zeros(self.network.ranks)
         views: list[tuple[_Tree, Ints, list[int]]] = []
         for tree in trees:
             parents = tree.parents()
-            _, links, turned = self._turned(steep, tree, tree.below(root, parents), parents)
+            _, links, turned = self._turned(tree, tree.below(root, parents), parents)
             total += turned
             views.append((tree, links, parents))
         total[root] = np.inf
         entry = int(total.argmin())
         if not np.isfinite(total[entry]):
             return False
-        offered = [_Rehang.of(tree, root, entry, -1, links, parents) for tree, links, parents in views]
+        offered = [_rehung(tree, root, entry, -1, links, parents) for tree, links, parents in views]
         changes = [change for change in offered if change is not None]
-        return len(changes) == len(trees) and self._kept(steep, before, changes)
+        return len(changes) == len(trees) and self._kept(before, changes)
 
-    def _turned(
-        self, steep: _Steep, tree: _Tree, part: Sequence[int], parents: Sequence[int]
-    ) -> tuple[Floats, Ints, Floats]:
+    def _turned(self, tree: _Tree, part: Sequence[int], parents: Sequence[int]) -> tuple[Floats, Ints, Floats]:
         """What the cheapest link of each pair costs, which it is, and what it costs to turn around the links from
         each rank of ``part`` up to its first."""
-        by_link: Floats = steep.growth()[self.loads.columns].sum(axis=1)
+        by_link: Floats = self.loads.growth()[self.loads.columns].sum(axis=1)
         costs, links = tree.network.cheapest(by_link)
-        relief = steep.relief()
+        relief = self.loads.relief()
         turned = np.zeros(self.network.ranks)
         for rank in part[1:]:
             parent = parents[rank]
             turned[rank] = turned[parent] + costs[rank, parent] - relief[tree.link_to[rank]]
         return costs, links, turned
 
-    def _kept(self, steep: _Steep, before: float, changes: Sequence[_Rehang]) -> bool:
+    def _kept(self, before: float, changes: Sequence[_Rehang]) -> bool:
         """Make ``changes``; take them back where the sum does not fall."""
         removed = [link for change in changes for link in change.removed]
         added = [link for change in changes for link in change.added]
         self.loads.add(removed, -1)
         self.loads.add(added, 1)
-        if steep.sum < before * (1.0 - ROUND):
+        if self.loads.steep < before * (1.0 - ROUND):
             for change in changes:
                 change.tree.link_to, change.tree.root = change.link_to, change.root
             return True

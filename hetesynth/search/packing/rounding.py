@@ -53,17 +53,6 @@ class WholePacking:
         return self.least >= (1.0 - GAP) * self.seconds
 
 
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """``carriers[k]`` of group ``group[k]`` with ``loads[k, r]`` chunks on resource r; ``shares[k]`` of the
-    chunks of its group in the fractional packing."""
-
-    carriers: tuple[Carrier, ...]
-    group: Ints
-    loads: Floats
-    shares: Floats
-
-
 NONE: Ints = np.array([], dtype=np.int64)
 SHARPNESS = 40.0  # how steeply the sum of loads grows by which chunks are put on trees
 ROUND = 1e-6  # of a chunk, or of a sum of loads: less is no difference
@@ -81,8 +70,9 @@ class Expansion:
     free_root: bool
 
     @cached_property
-    def candidates(self) -> Candidates:
-        """The trees that may carry chunks, images included."""
+    def candidates(self) -> list[tuple[Carrier, Floats, float]]:
+        """The trees that may carry chunks, images included, with the chunks that one puts on each resource, and
+        their shares of the chunks of their group in the fractional packing."""
         sides: dict[tuple[int, bool], dict[bytes, tuple[Ints, float]]] = defaultdict(dict)
         rows = len(self.alike.representatives)
         automorphisms = Automorphisms(self.network)
@@ -107,29 +97,20 @@ class Expansion:
                 key = np.sort(links).tobytes()
                 before = trees[key][1] if key in trees else 0.0
                 trees[key] = links, before + float(self.packing.weights[i]) / len(self.alike.ranks)
-        carriers: list[Carrier] = []
-        group: list[int] = []
-        loads: list[Floats] = []
-        shares: list[float] = []
+        candidates: list[tuple[Carrier, Floats, float]] = []
         for root in sorted({root for root, _ in sides}):
             outward = sorted(sides[root, False].values(), key=lambda tree: -tree[1])
             inward = (
                 sorted(sides[root, True].values(), key=lambda tree: -tree[1]) if self.free_root else [(NONE, 1.0)]
             )
-            total = added(w for _, w in outward)
+            total, back_total = added(w for _, w in outward), added(w for _, w in inward)
             if self.free_root and total <= least:
                 continue
             most = few if self.free_root else len(outward)
             for (out, w), (back, v) in [(o, i) for o in outward[:most] for i in inward[:most]]:
-                carriers.append(Carrier(root, out, back))
-                group.append(0 if self.free_root else root)
-                loads.append(self.loads(out) + self.loads(back))
-                shares.append(
-                    (w * v / max(added(x for _, x in inward), 1e-300))
-                    if self.free_root
-                    else w / max(total, 1e-300)
-                )
-        return Candidates(tuple(carriers), np.array(group), np.array(loads), np.array(shares))
+                share = w * v / max(back_total, 1e-300) if self.free_root else w / max(total, 1e-300)
+                candidates.append((Carrier(root, out, back), self.loads(out) + self.loads(back), share))
+        return candidates
 
     def cheapest(self, prices: Floats) -> list[Carrier]:
         """The cheapest trees of every root at ``prices``, or of an allreduce's cheapest roots."""
@@ -170,18 +151,22 @@ class _Search:
     fractional optimum puts on the fullest."""
 
     def __init__(self, expansion: Expansion, chunks: int) -> None:
-        candidates = expansion.candidates
+        carriers, loads, shares = zip(*expansion.candidates, strict=True)
         self.rate = expansion.network.rate
         self.expansion, self.chunks = expansion, chunks
-        self.carriers, self.group = list(candidates.carriers), candidates.group
-        self.keys = {carrier.key for carrier in self.carriers}
+        self.carriers: list[Carrier] = list(carriers)
+        self.group = np.array([self._group(carrier) for carrier in carriers])
+        self.keys = {carrier.key for carrier in carriers}
         self.pieces = chunks * len(np.unique(self.group))
         self.unit = self.pieces * expansion.packing.seconds * self.rate
-        self.scaled: Floats = candidates.loads / self.unit
-        self.numbers: Ints = np.floor(candidates.shares * chunks + ROUND).astype(np.int64)
+        self.scaled: Floats = np.array(loads) / self.unit
+        self.numbers: Ints = np.floor(np.array(shares) * chunks + ROUND).astype(np.int64)
         self.load: Floats = (self.numbers[:, None] * self.scaled).sum(axis=0)
         self.members = self._members()
         self._factors: tuple[float, Floats] = 0.0, self.scaled[:0]
+
+    def _group(self, carrier: Carrier) -> int:
+        return 0 if self.expansion.free_root else carrier.root
 
     def _members(self) -> dict[int, Ints]:
         return {int(g): np.flatnonzero(self.group == g) for g in np.unique(self.group)}
@@ -238,8 +223,7 @@ class _Search:
             return False
         self.keys |= {c.key for c in new}
         self.carriers += new
-        groups = [0 if self.expansion.free_root else c.root for c in new]
-        self.group = np.append(self.group, groups)
+        self.group = np.append(self.group, [self._group(c) for c in new])
         loads = np.array([self.expansion.loads(c.outward) + self.expansion.loads(c.inward) for c in new])
         self.scaled = np.concatenate([self.scaled, loads / self.unit])
         self.numbers = np.append(self.numbers, np.zeros(len(new), dtype=np.int64))

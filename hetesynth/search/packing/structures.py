@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,24 +209,21 @@ class Trees:
         """The cheapest trees at ``prices`` of resources."""
         by_link = self.network.link_prices(prices)
         costs, links = self.network.cheapest(by_link)
-        return PricedTrees(self, costs, links, contract(costs), float(by_link.max()))
+        contraction = contract(costs)
+        root_costs = contraction.root_costs()[self.roots]
+        return PricedTrees(self, costs, links, contraction, float(by_link.max()), root_costs)
 
 
 @dataclass(frozen=True, eq=False)
 class PricedTrees:
-    """``costs``, ``links``: the cheapest between every two ranks."""
+    """``costs``, ``links``: the cheapest between every two ranks; ``root_costs``: of a tree of each root."""
 
     trees: Trees
     costs: Floats
     links: Ints
     contraction: Contraction
     highest: float
-
-    @cached_property
-    def root_costs(self) -> Floats:
-        """What the cheapest tree of each of the roots costs."""
-        costs: Floats = self.contraction.root_costs()[self.trees.roots]
-        return costs
+    root_costs: Floats
 
     def structures(self, places: Sequence[int] | Ints) -> list[Structure]:
         """An early tree for each of the roots at ``places``, of links whose cost is tight or nearly so."""
@@ -285,12 +281,7 @@ class Copying:
     """Allgather and broadcast, or backwards reduce-scatter and reduce: trees of given roots."""
 
     def __init__(self, trees: Trees, amounts: Floats) -> None:
-        self.trees, self.amounts = trees, amounts
-
-    @property
-    def every_place(self) -> Ints:
-        """All that may be asked for."""
-        return np.arange(len(self.amounts))
+        self.trees, self.amounts, self.every_place = trees, amounts, np.arange(len(amounts))
 
     def offer(self, prices: Floats, places: Ints | None) -> Offer:
         """The cheapest trees of the roots at ``places``, by default of all."""
@@ -304,11 +295,7 @@ class Reducing:
 
     def __init__(self, out_trees: Trees, in_trees: Trees, few_roots: int) -> None:
         self.out_trees, self.in_trees, self.few_roots = out_trees, in_trees, few_roots
-
-    @property
-    def every_place(self) -> Ints:
-        """All that may be asked for."""
-        return np.arange(len(self.out_trees.roots))
+        self.every_place = np.arange(len(out_trees.roots))
 
     def offer(self, prices: Floats, places: Ints | None) -> Offer:
         """The cheapest trees of the roots at ``places``, by default of the cheapest roots."""
@@ -326,11 +313,7 @@ class Exchanging:
 
     def __init__(self, paths: ShortestPaths, amounts: Floats, targets: Ints | None) -> None:
         self.paths, self.amounts, self.targets = paths, amounts, targets
-
-    @property
-    def every_place(self) -> Ints:
-        """All that may be asked for."""
-        return np.arange(len(self.amounts))
+        self.every_place = np.arange(len(amounts))
 
     def offer(self, prices: Floats, places: Ints | None) -> Offer:
         """The cheapest paths of the sources, or to the targets, at ``places``, by default of all."""

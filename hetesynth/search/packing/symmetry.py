@@ -198,15 +198,8 @@ def _candidates(servers: Sequence[str], n: int, fixed: Rank | None) -> Iterator[
         yield image
 
 
-@dataclass(frozen=True, slots=True)
-class StepGraph:
-    """The edges of one step: (src vertex, dst vertex, capacity or -1 for unlimited)."""
-
-    src: Ints
-    dst: Ints
-    capacity: Ints
-
-
+StepGraph = tuple[Ints, Ints, Ints]
+"""The edges of one step: source vertices, their ends, capacities or -1 for unlimited."""
 Words = NDArray[np.uint64]
 
 
@@ -222,12 +215,13 @@ def classes(graph: StepGraph, colour: Ints) -> Ints:
     """
     current = _numbered(colour)
     count = int(current.max()) + 1
-    width = _mixed(graph.capacity.astype(np.uint64))
+    src, dst, capacity = graph
+    width = _mixed(capacity.astype(np.uint64))
     while True:
         seen = _mixed(current.astype(np.uint64))
         look = _mixed(seen)
-        np.add.at(look, graph.src, _mixed(seen[graph.dst] + width))
-        np.add.at(look, graph.dst, _mixed(~seen[graph.src] + width))
+        np.add.at(look, src, _mixed(seen[dst] + width))
+        np.add.at(look, dst, _mixed(~seen[src] + width))
         refined = _numbered(look)
         number = int(refined.max()) + 1
         if number == count:

@@ -64,9 +64,9 @@ class Timer:
     """What the times of one candidate depend on besides its rounds.
 
     A round begins when the one before has ended. What entered a pod in a round is spread there afterwards, a
-    *batch* for each round, while later rounds go on, unless gates and links inside share a wire. Then either a
-    round waits for the batches before it, or all go in lockstep: an interval for a round, the first step of the
-    batch before it, the second of the one before that, and so on, as long as all of them together need.
+    *batch* for each round, while later rounds go on, unless gates and links inside share a wire. Then all go in
+    lockstep: an interval for a round, the first step of the batch before it, the second of the one before it, and
+    so on, as long as all of them together need.
     """
 
     entries: Entries
@@ -77,12 +77,11 @@ class Timer:
 
     def phase(self, rounds: Sequence[Round]) -> Phase:
         """``rounds`` in time. NoPath: two gates between which chunks are to move are not joined."""
-        table, serial = GateTable(self.entries), self.serial()
+        table = GateTable(self.entries)
         kinds = range(len(self.home))
         whole = [(self.entries.chunks,) * len(spread.origins) for spread in self.home]
         batches: list[list[Times]] = [[self._batch(k, self.home[k], [whole[k]], 0)] for k in kinds]
-        waits = serial or not self.entries.own
-        now = max((b[0][-1] for b in batches), default=0) if waits else 0
+        now = 0 if self.entries.own else max((b[0][-1] for b in batches), default=0)
         spans = []
         for moves in rounds:
             src, dst, position = expanded(moves)
@@ -92,10 +91,8 @@ class Timer:
             for k in kinds:
                 begin = max(end, batches[k][-1][-1])
                 batches[k].append(self._batch(k, self.entered[k], counts[k], begin))
-            now = max([end] + [b[-1][-1] for b in batches]) if serial else end
-        paths = tuple((a, b, path) for (a, b), path in sorted(self.crossings.paths.items()))
-        ends = tuple(spans), tuple(tuple(b) for b in batches)
-        return Phase(self.entries, self.home, self.entered, tuple(rounds), *ends, paths)
+            now = end
+        return self._in_time(rounds, tuple(spans), tuple(tuple(b) for b in batches))
 
     def lockstep(self, rounds: Sequence[Round]) -> Phase:
         """``rounds`` and the steps of batches in common intervals. NoPath as above."""
@@ -105,17 +102,17 @@ class Timer:
         times = [0]
         for stage in range(max(first + len(rounds) + last, max(len(s.steps) for s in self.home))):
             times.append(times[-1] + pipeline.duration(stage, first))
-        batches = tuple(
-            (
-                tuple(times[: len(self.home[k].steps) + 1]),
-                *(
-                    tuple(times[first + r + 1 : first + r + 2 + len(self.entered[k].steps)])
-                    for r in range(len(rounds))
-                ),
-            )
-            for k in kinds
-        )
+        batches = []
+        for k in kinds:
+            home, entered = len(self.home[k].steps) + 1, len(self.entered[k].steps) + 1
+            later = (tuple(times[first + r + 1 :][:entered]) for r in range(len(rounds)))
+            batches.append((tuple(times[:home]), *later))
         spans = tuple((times[first + r], times[first + r + 1]) for r in range(len(rounds)))
+        return self._in_time(rounds, spans, tuple(batches))
+
+    def _in_time(
+        self, rounds: Sequence[Round], spans: tuple[tuple[int, int], ...], batches: tuple[tuple[Times, ...], ...]
+    ) -> Phase:
         paths = tuple((a, b, path) for (a, b), path in sorted(self.crossings.paths.items()))
         return Phase(self.entries, self.home, self.entered, tuple(rounds), spans, batches, paths)
 
@@ -298,15 +295,13 @@ def compose(task: Task, solvers: tuple[Solver, ...], progress: Progress) -> Comp
             code="HS412",
             help="state servers, or groups of servers, as instances of the cluster, or choose another strategy",
         )
-    phases, ways = [], []
+    phases, ways = list[Phase](), list[str]()
     if task.collective != "allgather":
         phase, way = _gathered(task, task.cluster.reversed(), solvers, progress, adding=True)
-        phases.append(backwards(phase))
-        ways.append(way)
+        phases, ways = [backwards(phase)], [way]
     if task.collective != "reducescatter":
         phase, way = _gathered(task, task.cluster, solvers, progress, adding=False)
-        phases.append(phase)
-        ways.append(way)
+        phases, ways = [*phases, phase], [*ways, way]
     return Composition(task, tuple(phases), tuple(ways))
 
 
@@ -337,11 +332,10 @@ def _gathered(
             name = f"{way} of {len(cluster.pods)} pods" + (", own chunks spread first" if spread_first else "")
             progress(f"pods: {name}", None)
             try:
-                phases = [timer.phase(rounds), *([timer.lockstep(rounds)] if timer.serial() else [])]
+                phase = timer.lockstep(rounds) if timer.serial() else timer.phase(rounds)
             except NoPath as missing:
                 reason = str(missing)
                 break
-            phase = min(phases, key=lambda candidate: candidate.end)
             if best is None or phase.end < best[0].end:
                 best = phase, name
     if best is None:

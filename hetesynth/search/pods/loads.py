@@ -22,6 +22,7 @@ from hetesynth.model.pods import rate_of
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.search.chunking import ChunkingOptions, chunk
 from hetesynth.search.collectives import collective
+from hetesynth.search.machine_code import rows as flat_rows
 from hetesynth.search.pods.gates import Gates, Network
 from hetesynth.search.solve import Solution, Solver
 
@@ -119,24 +120,16 @@ def picoseconds(seconds: Fraction) -> int:
     return math.ceil(seconds * PICOSECONDS)
 
 
-@dataclass(frozen=True, slots=True)
 class _Paths:
-    """Lists of wires one after another, those of list i from ``begin[i]`` on, and the latency of each."""
+    """Lists of wires one after another, those of list i from ``begin[i]`` on, and the latency of each list."""
 
-    begin: Ints
-    wires: Ints
-    latency: Ints
+    def __init__(self, rows: Sequence[Sequence[int]], latency: Sequence[int]) -> None:
+        self.begin, self.wires = flat_rows(rows)
+        self.latency: Ints = np.array([sum(latency[w] for w in row) for row in rows], np.int64)
 
     def load(self, count: Ints, size: int) -> Ints:
-        length = np.diff(self.begin)
-        carried = np.bincount(self.wires, weights=np.repeat(count, length), minlength=size)
+        carried = np.bincount(self.wires, weights=np.repeat(count, np.diff(self.begin)), minlength=size)
         return carried.astype(np.int64)
-
-
-def _paths(rows: Sequence[Sequence[int]], latency: Sequence[int]) -> _Paths:
-    begin = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-    wires = np.array([w for row in rows for w in row], np.int64)
-    return _Paths(begin, wires, np.array([sum(latency[w] for w in row) for row in rows], np.int64))
 
 
 class Crossings:
@@ -154,7 +147,7 @@ class Crossings:
                 rows_in.append([uplink.into, *(pod.wires[w] for w in gate.into)])
                 heads.append(cluster.wires[uplink.out].dst)
                 tails.append(cluster.wires[uplink.into].src)
-        self._out, self._in = _paths(rows_out, self._latency), _paths(rows_in, self._latency)
+        self._out, self._in = _Paths(rows_out, self._latency), _Paths(rows_in, self._latency)
         self._heads, self._tails = np.array(heads, np.int64), np.array(tails, np.int64)
         self.network = Network(cluster)
         self.paths: dict[tuple[int, int], tuple[int, ...]] = {}

@@ -181,23 +181,16 @@ class Checkpoints:
         if likely is None:
             self._note("solve", len(steps), steps, [], len(model.sends), "infeasible")
             return None
-        # larger models are only shown to Z3 as far as the linear program uses them: 65,056 took all of 20 million
-        # units and had no answer (h20_8x8)
-        small = len(model.sends) <= 6_000
-        if small and likely[0] != likely[1]:
+        if len(model.sends) <= 6_000 and likely[0] != likely[1]:
             likely = model.likely(100) or likely
-        ways: list[tuple[Sequence[int], Sequence[int]]] = [likely]
-        if small:
-            ways.append((range(len(model.sends)), ()))
-        for among, assumed in ways:
-            clauses, variables = model.clauses(among, self.stop)
-            answer = self._answer(clauses, len(among), [variables[n] for n in assumed])
-            true = set(clauses.true(variables.values())) if answer == "sat" else set()
-            chosen = [model.sends[n] for n, variable in variables.items() if variable in true]
-            self._note("solve", len(steps), [*steps, chosen], [], len(among), answer, clauses.spent)
-            if answer == "sat":
-                return sorted(chosen)
-        return None
+        # of 730 models each that has an answer has one among the sends that the linear program uses
+        among, assumed = likely
+        clauses, variables = model.clauses(among, self.stop)
+        answer = self._answer(clauses, len(among), [variables[n] for n in assumed])
+        true = set(clauses.true(variables.values())) if answer == "sat" else set()
+        chosen = [model.sends[n] for n, variable in variables.items() if variable in true]
+        self._note("solve", len(steps), [*steps, chosen], [], len(among), answer, clauses.spent)
+        return sorted(chosen) if answer == "sat" else None
 
     def _answer(self, clauses: Clauses, sends: int, assumed: Sequence[int] = ()) -> Answer:
         """Z3's, within the units of one check: it spends 450 a variable before it begins to search."""
@@ -274,29 +267,19 @@ class Checkpoints:
     ) -> None:
         """An entry of the trace."""
         now = time.perf_counter()
-        entry = CegisEntry(
-            self.steps,
-            action,
-            checkpoint,
-            laws=len(self.learned),
-            sends=sends,
-            answer=answer,
-            units=units,
-            seconds=round(now - self._began, 6),
+        sent = [(k, a, t) for t, step in enumerate(steps) for k, a in step]
+        words, told = tuple(v.message for v in violations[:3]), len(self.learned)
+        spent = units, round(now - self._began, 6)
+        number = len(violations)
+        self.search.trace.note(
+            CegisEntry(self.steps, action, checkpoint, words, number, told, sends, answer, *spent, few(sent))
         )
-        transfers = [(k, a, t) for t, step in enumerate(steps) for k, a in step]
-        self.search.trace.note(_with_proposal(entry, violations, transfers))
         self._began = now
 
 
-def _with_proposal(entry: CegisEntry, violations: Sequence[Violation], sent: Sequence[Sent]) -> CegisEntry:
-    """``entry`` with the first counterexamples in words, and what was sent where that is little."""
-    return replace(
-        entry,
-        counterexamples=tuple(v.message for v in violations[:3]),
-        number=len(violations),
-        snapshot=tuple(sent) if len(sent) <= 2_000 else None,
-    )
+def few(sent: Sequence[Sent]) -> tuple[Sent, ...] | None:
+    """What was sent, where that is little."""
+    return tuple(sent) if len(sent) <= 2_000 else None
 
 
 def residual_problem(problem: Problem, holds: Bools) -> tuple[Problem, list[int]]:
@@ -354,18 +337,16 @@ def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
         spend = max(1, left // 4 if frozen else left)
         before, began = model.clauses.spent, search.elapsed()
         answer = model.check([s for step in frozen for s in step], spend, search.remaining())
-        entry = CegisEntry(
-            steps,
-            "whole",
-            len(frozen),
-            laws=len(model.laws),
-            sends=len(model.send),
-            answer=answer,
-            units=model.clauses.spent - before,
-            seconds=round(search.elapsed() - began, 6),
+        units, seconds = model.clauses.spent - before, round(search.elapsed() - began, 6)
+        violations, sent = list[Violation](), None
+        if answer == "sat":
+            proposal = Schedule.of(model.transfers(), steps)
+            violations = search.oracle(search.problem, proposal)
+            sent = few([(t.chunk, t.link, t.start) for t in proposal.transfers])
+        told, words = (len(model.laws), len(model.send)), tuple(v.message for v in violations[:3])
+        search.trace.note(
+            CegisEntry(steps, "whole", len(frozen), words, len(violations), *told, answer, units, seconds, sent)
         )
-        if answer != "sat":
-            search.trace.note(entry)
         if answer == "unknown":
             if model.clauses.timed_out:
                 search.clock_decisions.note("solver")
@@ -375,13 +356,9 @@ def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
             if not core:
                 return Infeasible("the step model is unsatisfiable", steps)
             frozen = frozen[: max(t for _, _, t in core)]
+        elif not violations:
+            return Synthesized(without_useless(search.problem, proposal.transfers, steps))
         else:
-            proposal = Schedule.of(model.transfers(), steps)
-            violations = search.oracle(search.problem, proposal)
-            sent = [(t.chunk, t.link, t.start) for t in proposal.transfers]
-            search.trace.note(_with_proposal(entry, violations, sent))
-            if not violations:
-                return Synthesized(without_useless(search.problem, proposal.transfers, steps))
             frozen = _revise(model, proposal, violations)
 
 

@@ -5,7 +5,7 @@ keep every capacity and leave each region enough time, or that there are none, o
 over one link at most. What else the step carries is filled in greedily afterwards, so it is no part of the model.
 
 The model is shown to a linear program first. Where that has no answer there is none; else Z3 is told the sends
-that it uses, and all of them where those do not suffice.
+that it uses.
 """
 
 from __future__ import annotations

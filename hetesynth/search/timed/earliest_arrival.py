@@ -126,10 +126,8 @@ def earliest_arrival(tables: CopyProblem, link_times: LinkTimes, price: Sequence
 
 def network_of(tables: CopyProblem, link_times: LinkTimes) -> Network:
     """Arcs and resources as a kernel reads them."""
-    arcs = tables.problem.arcs
     return Network(
-        np.array([arc.src for arc in arcs], dtype=np.int64),
-        np.array([arc.dst for arc in arcs], dtype=np.int64),
+        *tables.ends,
         *rows(tables.out_of),
         *rows(tables.resources_of),
         np.array(link_times.transfer_seconds(tables)),

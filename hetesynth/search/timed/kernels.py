@@ -152,17 +152,13 @@ def run_round(n: Network, m: Arrival, p: Round) -> tuple[int, float]:
 # -- balanced paths
 
 
-class Chunks(NamedTuple):
-    """K chunks."""
+class Sweep(NamedTuple):
+    """K chunks, and what a resource costs: eight times busy where its load is ``target`` seconds, below that
+    exponentially less."""
 
     origin: Row  # K
     goal: Row  # K
     order: Row  # K: chunks in the order in which they are rerouted
-
-
-class Prices(NamedTuple):
-    """What a resource costs: eight times busy where its load is ``target`` seconds, exponentially less below."""
-
     target: float
     sharpness: float
 
@@ -180,7 +176,7 @@ class Routing(NamedTuple):
     done: Row  # n
 
 
-def price_of(s: Prices, busy: float, load: float) -> float:
+def price_of(s: Sweep, busy: float, load: float) -> float:
     """The price of a resource at its present load."""
     return 8.0 * busy * exponential(s.sharpness * ((load + busy) / s.target - 1.0))
 
@@ -233,7 +229,7 @@ def reach_goal(n: Network, p: Routing, origin: int, goal: int) -> bool:
     return True
 
 
-def add_path(n: Network, s: Prices, p: Routing, k: int, origin: int, goal: int) -> None:
+def add_path(n: Network, s: Sweep, p: Routing, k: int, origin: int, goal: int) -> None:
     """Chunk ``k`` takes the path that was found last."""
     hops = 0
     at = goal
@@ -254,11 +250,11 @@ def add_path(n: Network, s: Prices, p: Routing, k: int, origin: int, goal: int) 
             p.price[r] = price_of(s, n.busy[r], p.load[r])
 
 
-def run_sweep(n: Network, chunks: Chunks, s: Prices, p: Routing) -> bool:
+def run_sweep(n: Network, s: Sweep, p: Routing) -> bool:
     """Reroute every chunk once by the cheapest path at the present load. False: some goal cannot be reached."""
     for r in range(len(n.busy)):
         p.price[r] = price_of(s, n.busy[r], p.load[r])
-    for k in chunks.order:
+    for k in s.order:
         first = k * (len(n.out_start) - 1)
         for i in range(first, first + p.length[k]):
             a = p.paths[i]
@@ -266,9 +262,9 @@ def run_sweep(n: Network, chunks: Chunks, s: Prices, p: Routing) -> bool:
                 r = n.uses[j]
                 p.load[r] -= n.busy[r]
                 p.price[r] = price_of(s, n.busy[r], p.load[r])
-        if not reach_goal(n, p, chunks.origin[k], chunks.goal[k]):
+        if not reach_goal(n, p, s.origin[k], s.goal[k]):
             return False
-        add_path(n, s, p, k, chunks.origin[k], chunks.goal[k])
+        add_path(n, s, p, k, s.origin[k], s.goal[k])
     return True
 
 

@@ -32,21 +32,19 @@ from hetesynth.search.timed.earliest_arrival import (
     schedule_of,
 )
 from hetesynth.search.timed.kernels import (
-    Chunks,
     Deliveries,
-    Prices,
     QueueProgress,
     QueueRules,
     Routing,
     ScanProgress,
     ScanRules,
+    Sweep,
     run_queue,
     run_scan,
     run_sweep,
 )
 from hetesynth.search.timed.kernels import Paths as PathRows
-from hetesynth.search.trees import balanced_trees
-from hetesynth.search.trees.balanced_trees import TreeRouting
+from hetesynth.search.trees import packed_trees
 
 
 def timed_trees_strategy(rates: Rates) -> Strategy:
@@ -58,13 +56,13 @@ def timed_trees_strategy(rates: Rates) -> Strategy:
     """
 
     def improve(search: Search) -> None:
-        if balanced_trees.refuses(search.problem, search.policy) is not None:
+        if packed_trees.refuses(search.problem, search.policy) is not None:
             return
         tables = CopyProblem(search.problem)
         link_times = rates.link_times(tables)
         best: TimedRoutes | None = None
         rng = np.random.default_rng(search.budget.seed)
-        routing = TreeRouting(search.problem, 1, rng, search.policy)
+        routing = packed_trees.TreeRouting(search.problem, 1, rng, search.policy)
         routing.capacity = 1.0 / np.array(link_times.busy)
         deliveries = len(search.problem.collective.chunks) * (search.problem.ranks - 1)
         target = deliveries / routing.capacity.sum()
@@ -84,7 +82,7 @@ def timed_trees_strategy(rates: Rates) -> Strategy:
         if best is not None:
             search.offer(schedule_of(tables, best), "timed-trees")
 
-    return Strategy("timed-trees", improve, balanced_trees.refuses)
+    return Strategy("timed-trees", improve, packed_trees.refuses)
 
 
 def negotiated_strategy(rates: Rates) -> Strategy:
@@ -223,12 +221,11 @@ class Paths:
 
     def sweep(self, sharpness: float) -> bool:
         """Reroute every chunk once, in random order; False when one has no path."""
-        chunks = Chunks(self.origin, self.goal, self.rng.permutation(len(self.chunk)))
-        prices = Prices(float(self.load.max(initial=0.0)), sharpness)
-        if not self.load.any():  # as if all took the shortest path
-            prices = Prices(1.0, 0.0)
+        order, fullest = self.rng.permutation(len(self.chunk)), float(self.load.max(initial=0.0))
+        target, steep = (fullest, sharpness) if fullest else (1.0, 0.0)  # at first all take the shortest path
+        sweep = Sweep(self.origin, self.goal, order, target, steep)
         seconds = 3e-6 * len(self.chunk) * len(self.network.arc_src)
-        return bool(run_kernel(run_sweep, self.network, chunks, prices, self.routing, seconds=seconds))
+        return bool(run_kernel(run_sweep, self.network, sweep, self.routing, seconds=seconds))
 
     def list_schedule(self, pressure: float) -> TimedRoutes:
         """When each chunk takes each arc of its path."""

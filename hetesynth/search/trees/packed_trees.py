@@ -1,50 +1,142 @@
 """Packed trees, step by step filled: the strategy for many chunks that go to everybody.
 
 In: a copying problem. Out: a schedule, most often as long as the busiest resource needs and a step more for the
-last delivery. ``packed`` finds the trees, ``StepLp`` their steps. For large buffers there is a variant with a
-forwarding delay, which takes a step more and hides latencies.
+last delivery. ``packed`` finds the trees, ``StepLp`` their steps.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import ceil, floor, gcd
 from typing import Any
 
 import numpy as np
 
+from hetesynth.errors import InternalError
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.policy import Policy
-from hetesynth.search.copy_problem import CopyProblem, of_chunks
+from hetesynth.policy import DEFAULT, Policy
+from hetesynth.search.copy_problem import CopyProblem, cheapest_links, of_chunks
 from hetesynth.search.list_scheduling import Deliveries, Tree
 from hetesynth.search.machine_code import Floats, Ints
+from hetesynth.search.peers import stranded, within_peers
+from hetesynth.search.portable_math import exp
 from hetesynth.search.search import Search, Strategy
-from hetesynth.search.trees.balanced_trees import TreeRouting, refuses
 
 ROUND = 1e-6  # an integral solution is this close to integers
 
 
+def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
+    """Why the problem is not for trees to everybody, or None."""
+    collective = problem.collective
+    pairs = zip(collective.pre, collective.post, strict=True)
+    if any(len(pre) != 1 or len(pre | post) != problem.ranks for pre, post in pairs):
+        return "some chunk does not go from one rank to all others"
+    if len(collective.chunks) * problem.ranks > 60_000 or problem.ranks > 256:
+        return "it is too large"
+    return stranded(problem, policy)
+
+
+@dataclass
+class TreeRouting:
+    """Trees of all chunks and the load they put on every resource.
+
+    Every tree grows by the cheapest link to a rank not yet reached; a resource costs exponentially more the nearer
+    it is to carrying what it may (Aspnes et al. 1997), and chunks are rerouted in turn until the load is even.
+    ``target``: steps that the load is to fit into; ``sharpness``: how steeply a resource becomes dearer with the
+    share of these that it is busy.
+    """
+
+    problem: Problem
+    target: float
+    rng: np.random.Generator
+    policy: Policy
+    sharpness: float = 16.0
+
+    def __post_init__(self) -> None:
+        tables = within_peers(self.problem)
+        if tables is None:
+            raise InternalError("trees for a problem that they refuse")
+        self.tables = tables
+        self.capacity: Floats = np.array([r.capacity for r in tables.resources], dtype=np.float64)
+        self.uses = tables.resources_of
+        self.load: Floats = np.zeros(len(self.capacity))
+        self.scarcity: Floats = np.ones(len(self.capacity))  # how much dearer each resource is than its load says
+        self.links: Ints = np.array(tables.arcs, dtype=np.int64)
+        self.trees: list[Tree] = [[] for _ in self.problem.collective.chunks]
+
+    @property
+    def fullest(self) -> float:
+        """Steps of work on the busiest resource."""
+        return float((self.load / self.capacity).max(initial=0.0))
+
+    def sweep(self, *, overfull_only: bool = False) -> bool:
+        """Reroute every chunk once, in random order; False when some rank cannot be reached."""
+        most = self.target + 1e-9
+        for k in self.rng.permutation(len(self.trees)).tolist():
+            used = [r for _, _, a in self.trees[k] for r in self.uses[a]]
+            crosses = any(self.load[r] > self.capacity[r] * most for r in used)
+            if overfull_only and self.trees[k] and not crosses:
+                continue
+            for r in used:
+                self.load[r] -= 1
+            tree = self._tree(min(self.problem.collective.pre[k]))
+            if tree is None:
+                return False
+            self.trees[k] = tree
+            for _, _, a in tree:
+                for r in self.uses[a]:
+                    self.load[r] += 1
+        return True
+
+    def _tree(self, root: int) -> Tree | None:
+        """A tree from ``root`` to everybody, by the cheapest link out of what is reached (Prim 1957)."""
+        # the cheapest link of every pair of ranks and its cost, at the present load
+        share = self.load / (self.capacity * self.target)
+        with np.errstate(over="ignore"):  # what is far overfull costs more than any way around it
+            price = self.scarcity * exp(self.sharpness * share) / self.capacity
+        costs, (src, dst) = self.tables.arc_prices(price)[self.links], self.tables.ends
+        costs *= 1.0 + 0.01 * self.rng.random(len(costs))  # breaks ties
+        ranks = self.problem.ranks
+        cost, arc = cheapest_links(ranks, src[self.links], dst[self.links], costs)
+        depth = np.zeros(ranks)
+        nearest = cost[root].copy()
+        parent: Ints = np.full(ranks, root, dtype=np.int64)
+        outside = np.ones(ranks, dtype=np.bool_)
+        outside[root] = False
+        nearest[root] = np.inf
+        tree: Tree = []
+        for _ in range(ranks - 1):
+            v = int(nearest.argmin())
+            if nearest[v] == np.inf:
+                return None
+            u = int(parent[v])
+            tree.append((u, v, int(self.links[arc[u, v]])))
+            depth[v] = depth[u] + 1
+            outside[v] = False
+            nearest[v] = np.inf
+            through = cost[v] * (1.0 + self.policy.trees.depth_cost * depth[v])
+            closer = outside & (through < nearest)
+            nearest[closer] = through[closer]
+            parent[closer] = v
+        return tree
+
+
 class StepLp:
-    """The schedule of ``trees``, chunks of a smaller ``copy`` first. ``forwarding_delay``: steps between those in
-    which a rank receives a chunk and passes it on.
+    """The schedule of ``trees``, chunks of a smaller ``copy`` first.
 
     A step takes of the deliveries that are ready those with the longest path behind them, and no resource may be
     left with more than the steps after this one can carry; a resource without slack is filled to the last chunk in
     every step. Where that cannot be, the schedule gets a step more. Deliveries over one link with an equally long
     path behind them are one variable. As in direct exchange, where resources nest the programs have integral
     solutions. The deliveries of a step are chosen together; ``list_scheduling`` chooses one after the other.
-
-    With a forwarding delay, a chunk is passed on only some steps after it could be: its latency then passes while
-    other chunks are on their way, and the transfers of a step begin and end together.
     """
 
-    def __init__(
-        self, tables: CopyProblem, trees: Sequence[Tree], copy: Sequence[int], forwarding_delay: int
-    ) -> None:
-        self.tables, self.copy, self.forwarding_delay = tables, copy, forwarding_delay
+    def __init__(self, tables: CopyProblem, trees: Sequence[Tree], copy: Sequence[int]) -> None:
+        self.tables, self.copy = tables, copy
         self.deliveries = Deliveries(trees)
         columns: dict[tuple[int, int], int] = {}
         arcs_and_heights = [
@@ -68,7 +160,6 @@ class StepLp:
         tasks, below = self.deliveries.all, self.deliveries.below
         self._release(below[-1])
         transfers: list[Transfer] = []
-        later: deque[list[int]] = deque([[]] * self.forwarding_delay)  # what can be passed on in the next steps
         step = 0
         while len(transfers) < len(tasks):
             ready: Ints = np.array([c for c, heap in enumerate(self.waiting) if heap], dtype=np.int64)
@@ -81,8 +172,7 @@ class StepLp:
                 self.left[self.tables.resources_of[tasks[i][2]]] -= 1
                 self._next(tasks[i][:2])
             transfers += [Transfer(step, step + 1, tasks[i][0], tasks[i][2]) for i in sent]
-            later.append([i for t in sent for i in below[t]])
-            self._release(later.popleft())
+            self._release([i for t in sent for i in below[t]])
             step += 1
         return Schedule.of(transfers, step)
 
@@ -92,8 +182,6 @@ class StepLp:
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         many = np.array([len(self.waiting[c]) for c in ready], dtype=np.int64)
-        if not len(ready):  # all that is left is delayed
-            return many
         matrix, gain = self.matrix[:, ready], self.gain[ready]
         while self.steps <= self.most and not ended():
             after = self.capacity * max(0, self.steps - step - 1)
@@ -204,7 +292,7 @@ def _negotiated(
     return best
 
 
-def improve(search: Search, forwarding_delay: int = 0) -> None:
+def improve(search: Search) -> None:
     """Offer the schedule of packed trees, if they can be had in time; a first schedule may take 10 seconds more
     than a deadline that is not strict."""
     if refuses(search.problem, search.policy) is not None:
@@ -217,14 +305,9 @@ def improve(search: Search, forwarding_delay: int = 0) -> None:
     packing = packed(search.problem, search.target, rng, ended, search.policy)
     if packing is None:
         return
-    schedule = StepLp(CopyProblem(search.problem), *packing, forwarding_delay).run(ended)
+    schedule = StepLp(CopyProblem(search.problem), *packing).run(ended)
     if schedule is not None:
         search.offer(schedule, "tree-packing")
-
-
-def forwarding_delay_strategy() -> Strategy:
-    """The variant whose ranks pass a chunk on one step later than they could."""
-    return Strategy("tree-packing", lambda search: improve(search, 1), refuses)
 
 
 STRATEGY = Strategy("tree-packing", improve, refuses)
