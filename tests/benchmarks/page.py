@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from typing import Any
 
 from benchmarks.cases import SECTIONS
 from benchmarks.run import Report, Row
@@ -26,10 +24,9 @@ _TEXT = """\
 # Benchmarks of steps
 
 How many steps `hetesynth synth` needs, against a proved lower bound, and in how many seconds. Written by
-`PYTHONPATH=tests python -m benchmarks` (`--quick` takes two minutes, `--only` selects, `--json` gives the
-figures). Other benchmarks: [predicted times](benchmarks_time.md), [the default command beside
-NCCL](benchmarks_programs.md), [the packing engine](benchmarks_engine.md), [builds](benchmarks_building.md),
-[repairs](repair.md).
+`PYTHONPATH=tests python -m benchmarks` (`--only` selects). Other benchmarks: [predicted
+times](benchmarks_time.md), [the default command beside NCCL](benchmarks_programs.md), [the packing
+engine](benchmarks_engine.md), [builds](benchmarks_building.md), [repairs](repair.md).
 
 """
 _HOW_TO_READ = """\
@@ -52,8 +49,6 @@ def page(report: Report) -> str:
     remarks = [] if report.whole else ["A selection of the cases."]
     if max(map(float, report.loads)) > float(report.facts["cores"]) + 0.5:
         remarks.append(_BUSY)
-    if not report.complete:
-        remarks.append("Incomplete: the run was cut short; the rows marked `not run` are missing.")
     summary = []
     for section, title in SECTIONS.items():
         if some := [row for row in rows if row.case.section == section]:
@@ -96,7 +91,7 @@ def page(report: Report) -> str:
 
 
 def table(rows: Iterable[Row]) -> str:
-    """CSV: a line for every row, failed and unmeasured ones too."""
+    """CSV: a line for every row, failed ones too."""
     return csv_text(HEAD, [
         [
             row.case.section, f"{row.case.cluster} {row.case.collective}", str(row.case.ranks),
@@ -107,22 +102,6 @@ def table(rows: Iterable[Row]) -> str:
         ]
         for row in rows
     ])  # fmt: skip
-
-
-def plain(report: Report) -> dict[str, Any]:
-    """The object that ``--json`` prints."""
-    judged = [row for row in report.rows if row.case.goal is not None]
-    rows = []
-    for row in report.rows:
-        values = asdict(row)
-        case = values.pop("case") | {"goal": None if row.case.goal is None else str(row.case.goal)}
-        rows.append({**case, **values, "budget": row.case.budget, "gap": row.gap, "misses": list(row.misses)})
-    return {
-        "date": report.date, "complete": report.complete, "whole": report.whole,
-        "seconds": round(report.seconds, 1), "machine": report.facts, "load": list(report.loads),
-        "goals": len(judged), "goals_met": sum(not row.misses for row in judged), "growth": growth(report.rows),
-        "rows": rows,
-    }  # fmt: skip
 
 
 def growth(rows: Sequence[Row]) -> dict[str, dict[str, float] | None]:
