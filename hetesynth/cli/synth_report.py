@@ -226,8 +226,9 @@ def explanation(synthesis: Synthesis) -> str:
     choice, certificate = synthesis.choice, synthesis.by_steps.solution.certificate
     more = _more_effort(synthesis.decisions, synthesis.ending)
     if choice is None:
-        chosen = synthesis.by_steps.strategy
-        tried = dict.fromkeys(d.what for d in synthesis.decisions if d.why.startswith("steps: "))
+        tried = {d.what: d.why for d in synthesis.decisions if d.why.startswith("steps: ")}
+        fewest = [name for name, why in tried.items() if why == f"steps: {certificate.steps}"]
+        chosen = fewest[0] if fewest else synthesis.by_steps.strategy
         beaten = ", ".join(name for name in tried if name != chosen)
         if certificate.proven_optimal:
             more = "more effort would find no fewer: the bound is met"
