@@ -13,12 +13,6 @@ HEAD = [
     "table", "case", "ranks", "chunks", "steps", "bound", "proof", "first_s", "total_s", "cpu_s", "MB", "goal",
     "met",
 ]  # fmt: skip
-_OTHERS = (
-    (16, "h20_16", "30", "2.2", "0.9"),
-    (32, "h20_32", "time-out", "24.7", "6.9"),
-    (48, "h20_48", "time-out", "497", "5.5"),
-    (64, "h20_64", "time-out", "33990", "105.3"),
-)
 _BUSY = "The machine had other work during this run (its load is at the end): seconds are longer than alone."
 _TEXT = """\
 # Benchmarks of steps
@@ -36,11 +30,6 @@ Every row of [data/benchmarks.csv](data/benchmarks.csv) is one command in a proc
 and, up to 64 GPUs, programs. A schedule with `steps` equal to `bound` is proven optimal. `first_s`: until the
 first judged schedule; `total_s`: the whole command by the clock; `cpu_s`: on all cores; `MB`: peak memory;
 `goal`: most steps, seconds and memory asked for; `met`: yes, or what was missed."""
-_BESIDE = """\
-## Beside other tools
-
-Seconds to synthesize AllGather, by Table 1 of the HeteCCL paper, on other machines and clusters of which the paper
-states only the number of GPUs. Ours are whole commands with both judges."""
 
 
 def page(report: Report) -> str:
@@ -63,12 +52,6 @@ def page(report: Report) -> str:
         for name, law in growth(rows).items()
         if law is not None
     ]
-    ours = {row.case.cluster: row for row in rows if row.case.section == "scale" and row.case.chunks == 1}
-    beside = []
-    for gpus, cluster, *theirs in _OTHERS:
-        row = ours.get(cluster)
-        steps = "-" if row is None else f"{_or_dash(row.steps)} / {_or_dash(row.bound)}"
-        beside.append((str(gpus), *theirs, "-" if row is None else _seconds(row.total), steps))
     missed = [
         f"- {row.case.cluster} {row.case.collective}, {row.case.chunks} chunks: {_met(row)}"
         for row in rows
@@ -79,8 +62,6 @@ def page(report: Report) -> str:
         _TEXT + "\n\n".join(f"**{remark}**" for remark in remarks),
         markdown(("table", "cases", "proven optimal", "goals met", "longest, s"), summary),
         "\n".join(["Growth (schedules alone, one chunk, log-log least squares):", "", *laws]) if laws else "",
-        _BESIDE,
-        markdown(("GPUs", "TACCL", "TE-CCL", "HeteCCL", "hetesynth", "its steps / bound"), beside),
         "\n".join(["## Goals missed", "", *missed]) if missed else "",
         _HOW_TO_READ,
         wrapped(

@@ -62,8 +62,7 @@ def cluster_of(page: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "page",
-    [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.name in LONG else []) for p in DOCUMENTED],
+    "page", [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.name in LONG else []) for p in DOCUMENTED]
 )
 def test_the_commands_of_a_page_work(
     page: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -85,12 +85,7 @@ def test_a_schedule_of_endless_ticks_is_refused(
     assert not os.listdir(tmp_path)
 
 
-UNREADABLE = {
-    "no.json": b"x{",
-    "binary.xml": bytes(range(256)),
-    "missing.xml": None,
-    "large.json": 65 * 2**20,
-}
+UNREADABLE = {"no.json": b"x{", "binary.xml": bytes(range(256)), "missing.xml": None, "large.json": 65 * 2**20}
 
 
 def unreadable(name: str, folder: Path) -> Path:

@@ -6,13 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from verify.program_builders import (
-    chain_broadcast,
-    chain_reduce,
-    good_programs,
-    to_xml,
-    with_step,
-)
+from verify.program_builders import chain_broadcast, chain_reduce, good_programs, to_xml, with_step
 
 from hetesynth.cli.main import run
 from hetesynth.engine.import_file import read_schedule

@@ -73,28 +73,18 @@ def test_readers_say_that_files_are_not_of_one_run(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("command", ["synth", "import", "atlas"])
+@pytest.mark.parametrize("command", ["synth", "atlas"])
 def test_commands_that_are_ended_at_any_call(
-    command: str,
-    number: int,
-    cut: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    command: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("any.xml").write_bytes((cut / "ar.xml").read_bytes())
     made = Path("made")
     made.mkdir()
     few = ["--strategy", "greedy", "--sizes", "1KB,1MB"]
-    old, new = {
-        "synth": ([*SYNTH, "-o", "made/ar"], [*SYNTH, "--chunks", "2", "-o", "made/ar"]),
-        "import": ([*SYNTH, "-o", "made/ar"], ["import", "any.xml", "--target", "portable", "-o", "made/ar"]),
-        "atlas": (
-            ["atlas", FIG10, "--coll", "gather", *few, "-o", "made/ar"],
-            ["atlas", FIG10, "--coll", "scatter", *few, "-o", "made/ar"],
-        ),
-    }[command]
+    if command == "synth":
+        old, new = [*SYNTH, "-o", "made/ar"], [*SYNTH, "--chunks", "2", "-o", "made/ar"]
+    else:
+        old, new = (["atlas", FIG10, "--coll", name, *few, "-o", "made/ar"] for name in ("gather", "scatter"))
 
     def there() -> dict[str, bytes]:
         return {str(p.relative_to(made)): p.read_bytes() for p in sorted(made.rglob("*")) if p.is_file()}
@@ -149,11 +139,7 @@ def _refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     ],
 )
 def test_outputs_that_cannot_be_written_are_refused(
-    output: str,
-    word: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    output: str, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("loop", "loop.xml", "loop.schedule.json"):

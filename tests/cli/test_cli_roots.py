@@ -123,22 +123,6 @@ def test_a_second_algorithm_counts_among_the_elements_that_readers_store(
         capsys.readouterr()
 
 
-def test_programs_that_hang_over_nics_come_with_a_warning(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hangs = "WARNING      Simple broadcast: over a NIC"
-    asked = [*SYNTH, "--coll", "broadcast"]
-    for more in (["--root", "all"], ["--report", "x.html"]):
-        assert run([*asked, *more]) == 0
-        assert capsys.readouterr().out.count(hangs) == 1
-    assert "as read, it hangs" in (tmp_path / "x.html").read_text()
-    assert "as read, it hangs" in of_calls(told(capsys, *asked))[-1]["message"]
-    assert run(["import", "x.schedule.json", "--topo", FIG10, "--target", "portable", "-o", "y"]) == 0
-    assert capsys.readouterr().out.count(hangs) == 1
-    assert run([*SYNTH, "--coll", "broadcast", "--target", "mscclpp"]) == 0
-    assert "over a NIC" not in capsys.readouterr().out
-
-
 def test_the_hint_for_a_file_warns_of_other_roots(capsys: pytest.CaptureFixture[str]) -> None:
     assert [w["rule"] for w in told(capsys, "install-hint", "rccl-6", ROOT_3)["warnings"]] == ["HX228"]
     assert run(["install-hint", "rccl-6", ROOT_3]) == 0

@@ -9,7 +9,6 @@ import pytest
 
 from hetesynth.cli.main import run
 from hetesynth.engine.places import stem_of
-from hetesynth.errors import HetesynthError
 from hetesynth.model.target import TARGETS
 
 FIG10 = str(Path(__file__).resolve().parents[2] / "examples" / "fig10" / "topo.dsl")
@@ -73,16 +72,6 @@ def test_refusals_come_before_the_search(
 )
 def test_the_common_part_of_names(output: str, suffixes: list[str], stem: str) -> None:
     assert stem_of(Path("d") / output, suffixes) == Path("d") / stem
-
-
-@pytest.mark.parametrize(
-    ("output", "suffixes"),
-    [("a.json", ONE), ("a.inplace.xml", [".xml", ".schedule.json"]), ("a.schedule.json", [".xml"])],
-)
-def test_names_of_no_file(output: str, suffixes: list[str]) -> None:
-    with pytest.raises(HetesynthError) as caught:
-        stem_of(Path(output), suffixes)
-    assert caught.value.code == "HS512" and caught.value.help == "use -o a for all of them"
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))

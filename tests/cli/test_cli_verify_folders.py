@@ -12,41 +12,26 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from verify.program_builders import good_programs, to_xml
 
 from hetesynth.cli.main import run
 from hetesynth.deploy import verify_files
 from hetesynth.deploy.folder_index import read_index
 from hetesynth.errors import HetesynthError
 
-STEP = (
-    '<step s="{}" type="{}" srcbuf="i" srcoff="0" dstbuf="o" dstoff="{}" cnt="1" depid="-1" deps="-1" hasdep="0"/>'
-)
 LINK = "link gpu0 <-> gpu1 { bandwidth 25 GB/s; latency 1 us }"
 PAIR = f"cluster pair {{ instance a = two }}\nnode two {{ gpus 2; {LINK} }}"
 
 
-def program(*, most: str = "1000000", receive: str = "r") -> str:
-    """Two GPUs exchange one chunk each (allgather)."""
-    lines = [
-        '<algo name="t" proto="Simple" nchannels="1" nchunksperloop="2" ngpus="2" coll="allgather" inplace="0" '
-        f'outofplace="1" minBytes="0" maxBytes="{most}">'
-    ]
-    for r in range(2):
-        lines += [
-            f'<gpu id="{r}" i_chunks="1" o_chunks="2" s_chunks="0">',
-            f'<tb id="0" send="{1 - r}" recv="{1 - r}" chan="0">',
-            STEP.format(0, "s", r),
-            STEP.format(1, receive, 1 - r),
-            "</tb>",
-            '<tb id="1" send="-1" recv="-1" chan="0">',
-            STEP.format(0, "cpy", r),
-            "</tb>",
-            "</gpu>",
-        ]
-    return "\n".join([*lines, "</algo>", ""])
+XML = to_xml(good_programs()["ring_allgather_4"]).decode()
 
 
-GOOD, BAD = program(), program(receive="nop")
+def program(most: str = "1000000") -> str:
+    """An allgather for calls of so many bytes at most."""
+    return re.sub('maxBytes="[0-9]*"', f'maxBytes="{most}"', XML)
+
+
+GOOD, BAD = program(), program().replace('type="r"', 'type="nop"', 1)
 
 
 def deployed(folder: Path, programs: dict[str, str], **changes: Any) -> Path:
@@ -80,10 +65,10 @@ def test_a_deployed_folder_is_judged_for_its_target(folder: Path, capsys: pytest
         "2 files: 2 ok; 1 other passed over",
     ]
     # maxBytes 0 is no limit there, and nothing at all for the research runtime
-    endless = deployed(folder / "sub", {"a.xml": program(most="0")})
+    endless = deployed(folder / "sub", {"a.xml": program("0")})
     assert judged(capsys, endless)[0] == 0
     assert judged(capsys, endless, "--target", "msccl")[0] == 1
-    assert judged(capsys, deployed(folder / "other", {"a.xml": program(most="0")}, target="msccl"))[0] == 1
+    assert judged(capsys, deployed(folder / "other", {"a.xml": program("0")}, target="msccl"))[0] == 1
 
 
 def _remove(folder: Path) -> None:
@@ -127,7 +112,7 @@ def test_what_the_index_does_not_say_is_a_finding(
 def test_an_atlas_is_judged_for_the_targets_of_its_folders(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:  # fmt: skip
-    for name, text in {"rccl-6": program(most="0"), "msccl": GOOD}.items():
+    for name, text in {"rccl-6": program("0"), "msccl": GOOD}.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.xml").write_text(text)
     files = ["rccl-6/x.xml", "msccl/x.xml"]
@@ -135,7 +120,7 @@ def test_an_atlas_is_judged_for_the_targets_of_its_folders(
     (tmp_path / "index.json").write_text(json.dumps({**index, "ranges": [{"files": files}]}))
     code, lines = judged(capsys, tmp_path)
     assert code == 0 and [line.rpartition(" ")[2] for line in lines[:-1]] == ["msccl", "rccl-6"]
-    (tmp_path / "msccl" / "x.xml").write_text(program(most="0"))
+    (tmp_path / "msccl" / "x.xml").write_text(program("0"))
     assert judged(capsys, tmp_path)[0] == 1
     (tmp_path / "msccl" / "x.xml").unlink()
     assert "missing" in judged(capsys, tmp_path)[1][0]
