@@ -122,11 +122,15 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
 
 
 def repair_report(document: dict[str, Any]) -> Iterator[str]:
-    """Return what became of the schedule, what changed, and the files."""
+    """What became of the schedule, what changed, and the files."""
+    from hetesynth.engine.repair import NEAR_LIMIT
+
     program, limit = document["program_predicted_us"], document["bound_us"]
     if program is not None:
         rates = AT_RATES if document["runtime_costs"] else ""
         near = "" if limit is None else f": {of_limit(whole_percent(100 * limit / program), rates=rates)}"
+        if limit is not None and limit < NEAR_LIMIT * program:
+            near += "; a fresh run may find a quicker one"
         yield f"program {microseconds(program / 1e6)} for {size_text(document['size'])}{near}"
     ranks, strategy = counted(document["ranks"], "rank"), document["strategy"]
     yield f"{document['cluster']}: {document['collective']} repaired, {ranks}, strategy {strategy}"
