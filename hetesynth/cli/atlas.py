@@ -100,11 +100,11 @@ def command(
             losses = n_minus_one(request, kinds, progress)
             contents, document = place.write(losses.files), losses.index
         else:
-            made = atlas(request, api.sizes_of(sizes, 2, "--sizes"), progress)
-            contents, document = place.write(made.files, made), made.index
+            by_size = atlas(request, api.sizes_of(sizes, 2, "--sizes"), progress)
+            contents, document = place.write(by_size.files, by_size), by_size.index
     document = {**document, **place.told(contents)}
     if explain:
-        decisions = made.compilation.decisions.entries
+        decisions = by_size.compilation.decisions.entries
         chosen = atlas_explanation(document, decisions)
         document |= {"explanation": chosen, "decisions": [decision.plain() for decision in decisions]}
     added = f"; {place.words}" if place.words else ""

@@ -124,7 +124,7 @@ def command(
                 elif every:
                     syntheses = synth.for_every_root(request, progress, steps, began=began)
                 else:
-                    made = synth.synthesize(request, progress, decisions=decisions, trace=steps, began=began)
+                    synthesis = synth.synthesize(request, progress, decisions=decisions, trace=steps, began=began)
         except HetesynthError:
             if explain and not as_json and decisions.entries:  # what was decided until then
                 show_lines(synth_report.decision_lines(d.plain() for d in decisions.entries), err=True)
@@ -138,12 +138,12 @@ def command(
         document = synth_report.every_root_summary(syntheses, paths, explain=explain)
         lines = synth_report.every_root_report(document)
     else:
-        paths = made.write(named or folder / made.name)
+        paths = synthesis.write(named or folder / synthesis.name)
         try:
             if reports:
                 from hetesynth.engine.page import report
 
-                paths += report.write_reports(report.report_of_synthesis(made), page, trace)
+                paths += report.write_reports(report.report_of_synthesis(synthesis), page, trace)
         except KeyboardInterrupt as error:
             raise HetesynthError(
                 f"interrupted: {', '.join(map(str, paths))} are written, the report is not",
@@ -151,7 +151,7 @@ def command(
                 help="hetesynth simulate --report makes one of the schedule",
                 exit_code=3,
             ) from error
-        document = synth_report.synthesis_summary(made, paths, explain=explain)
+        document = synth_report.synthesis_summary(synthesis, paths, explain=explain)
         lines = synth_report.synthesis_report(document)
     answer(document, lines, as_json=as_json)
 

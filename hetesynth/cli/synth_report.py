@@ -168,7 +168,7 @@ def synthesis_report(document: dict[str, Any]) -> Iterator[str]:
     yield _verified([document])
     if document["decided_by_clock"]:
         yield f"  clock        {clock_line(document['decided_by_clock'])}"
-    yield from _files(document, document)
+    yield from _files(document["outputs"], document["programs"])
     yield from warning_lines(document["warnings"])
     if "explanation" in document:
         yield document["explanation"]
@@ -206,10 +206,10 @@ def _verified(documents: Sequence[dict[str, Any]]) -> str:
     return f"  verified     schedule replayed{executed}, bound rechecked{part}"
 
 
-def _files(document: dict[str, Any], made: dict[str, Any]) -> Iterator[str]:
-    """The files, and for each target of what was ``made`` the variables that make its runtime take them."""
-    yield from (f"  wrote        {path}" for path in document["outputs"])
-    for name in dict.fromkeys(program["target"] for program in made["programs"].values()):
+def _files(outputs: Iterable[str], programs: dict[str, Any]) -> Iterator[str]:
+    """The files, and for each target of ``programs`` the variables that make its runtime take them."""
+    yield from (f"  wrote        {path}" for path in outputs)
+    for name in dict.fromkeys(program["target"] for program in programs.values()):
         variables = " ".join(f"{variable}={value}" for variable, value in TARGETS[name].environment)
         yield f"  install      {name}: {variables or 'as the runtime asks'}  (hetesynth install-hint {name})"
 
@@ -302,7 +302,7 @@ def every_root_report(document: dict[str, Any]) -> Iterator[str]:
         steps = f"{counted(one['steps'], 'step')}, {_quality(one)}"
         yield f"  root {one['root']:<7} {steps}" + (f", {one['verdict']}" if one["verdict"] else "")
     yield _verified(roots)
-    yield from _files(document, roots[0])
+    yield from _files(document["outputs"], roots[0]["programs"])
     yield from warning_lines({one["help"]: one for each in reversed(roots) for one in each["warnings"]}.values())
     for one in roots:
         if "explanation" in one:

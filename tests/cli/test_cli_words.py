@@ -13,21 +13,12 @@ from hetesynth.model.collective import COLLECTIVE_NAMES, collective_name
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FIG10 = str(EXAMPLES / "fig10" / "topo.dsl")
-SPELLINGS = {
-    "allgather": ("AllGather", "all_gather", "all-gather", "ALLGATHER"),
-    "reducescatter": ("ReduceScatter", "reduce_scatter", "reduce-scatter", "Reduce-Scatter"),
-    "allreduce": ("AllReduce", "all_reduce", "all-reduce", "ALL_REDUCE"),
-    "broadcast": ("Broadcast", "BROADCAST"),
-    "reduce": ("Reduce",),
-    "gather": ("Gather",),
-    "scatter": ("Scatter",),
-    "alltoall": ("AllToAll", "all_to_all", "all-to-all"),
-}
+SPELLINGS = "AllGather all_gather ALL-GATHER ReduceScatter reduce-scatter AllReduce ALL_REDUCE AllToAll all_to_all"
 
 
-@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
-def test_collectives_as_people_write_them(name: str) -> None:
-    assert {collective_name(text) for text in (name, *SPELLINGS[name])} == {name}
+def test_collectives_as_people_write_them() -> None:
+    for text in (*SPELLINGS.split(), *COLLECTIVE_NAMES, *map(str.upper, COLLECTIVE_NAMES)):
+        assert collective_name(text) == re.sub("[-_]", "", text).lower()
 
 
 def test_a_letter_alone_is_binary_and_its_bytes_are_said(
