@@ -134,7 +134,3 @@ def assert_of_a_project(arguments: list[str], tmp_path: Path) -> None:
     if arguments[0] == "build" and not {"--cache", "--check"} & {*arguments}:
         arguments = [*arguments, "--cache", str(tmp_path / "cache")]
     assert run(arguments) == int("--check" in arguments and not Path("schedules").exists()), arguments
-
-
-def test_pages_with_commands_are_found() -> None:
-    assert {"commands.md", "verify.md", "run.md", "mscclpp.md"} <= {page.name for page in DOCUMENTED}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -80,4 +79,3 @@ def test_a_full_standard_output_is_named_and_the_files_are_there(made: dict[str,
     assert done.returncode == 2 and json.loads(done.stdout)["error"]["code"] == "HS540"
     assert shell('"$@" 2>/dev/full', ["--version"], tmp_path).returncode == 0
     assert shell('"$@" >/dev/full 2>&1', ["--help"], tmp_path).returncode == 2
-    assert os.path.exists("/dev/full")
