@@ -1,4 +1,4 @@
-"""The whole tool as functions, with the defaults of the command line, which does its work by them.
+"""The whole tool as functions, with the defaults of the command line.
 
     from hetesynth import api
 
@@ -14,9 +14,8 @@ way out.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
@@ -24,16 +23,13 @@ from hetesynth.engine.request import Exclusion, FirstCandidate, Objective, Reque
 from hetesynth.errors import HetesynthError
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.calibration import CalibrationName
-from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.collective import CollectiveName
-from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import Target, targets_of
 from hetesynth.model.target import target as target_named
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.search.chunking import ChunkingOptions, Rounding
-from hetesynth.search.registry import ROWS, StrategyRow
 from hetesynth.search.search import Progress, no_progress
 from hetesynth.topology.language import TopologySource, load_topology, parse_topology
 from hetesynth.topology.language.units import parse_quantity
@@ -41,19 +37,14 @@ from hetesynth.topology.language.units import parse_quantity
 if TYPE_CHECKING:  # results, whose modules take time to load
     from typing_extensions import Unpack
 
-    from hetesynth.deploy.atlas_destination import Destination
-    from hetesynth.deploy.manifest.first_manifest import FirstManifest
     from hetesynth.engine.artifacts import Synthesis
     from hetesynth.engine.atlas import Atlas
     from hetesynth.engine.compare import Comparison
-    from hetesynth.engine.composition import ComposedFiles
     from hetesynth.engine.import_file import Imported
-    from hetesynth.engine.n_minus_one import Kind, NMinusOne
     from hetesynth.engine.repair import Repaired
     from hetesynth.engine.simulate import FilePredictions
     from hetesynth.engine.time_verdict import Bounds
     from hetesynth.engine.verify import Judged
-    from hetesynth.topology.first_topology import FirstTopology
 
 Size = int | str
 Targets = str | Sequence[str]
@@ -97,7 +88,6 @@ def parse(text: str, name: str = "<text>") -> Topology:
 def request(topology: TopologySource, collective: CollectiveName, **options: Unpack[Options]) -> Request:
     """Return what the other functions make of the same words."""
     rest: dict[str, Any] = {"objective": "time", **options}
-    targets = _targets(rest.pop("target", "portable") or "portable")
     size, chunk_size, chunks = (rest.pop(name, None) for name in ("size", "chunk_size", "chunks"))
     if size is not None and chunk_size is not None:
         raise HetesynthError(
@@ -116,7 +106,7 @@ def request(topology: TopologySource, collective: CollectiveName, **options: Unp
         chunks_stated=chunks is not None,
         budget=Budget(rest.pop("time_budget", None), rest.pop("seed", 0), effort=rest.pop("effort", 1.0)),
         chunking=chunking_options(chunk_size, rest.pop("tau_ref", "slowest"), rest.pop("rounding", "ceil")),
-        targets=targets,
+        targets=_targets(rest.pop("target", "portable") or "portable"),
         size=None if size is None else size_of(size, "--size"),
         rings=tuple(rings),
         runtime=NCCL_TABLES if rest.pop("runtime_costs", True) else None,
@@ -129,59 +119,16 @@ def synthesize(
     collective: CollectiveName,
     *,
     progress: Progress = no_progress,
-    decisions: Decisions | None = None,
-    trace: CegisTrace | None = None,
-    began: float | None = None,
     **options: Unpack[Options],
 ) -> Synthesis:
     """Return judged files of ``collective`` and what is proved of them: the quickest program for the size.
 
     Without a size the schedule of the fewest steps is searched for, and the program is the quickest for the size
-    that its chunks make. ``decisions``, ``trace``: are told what was decided, and what CEGIS did, where nothing is
-    found too. ``began``: from when, of ``time.monotonic``, the time budget counts.
+    that its chunks make.
     """
     from hetesynth.engine import synth
 
-    asked = request(topology, collective, **options)
-    return synth.synthesize(asked, progress, decisions=decisions, trace=trace, began=began)
-
-
-def synthesize_roots(
-    topology: TopologySource,
-    collective: CollectiveName,
-    *,
-    progress: Progress = no_progress,
-    trace: CegisTrace | None = None,
-    began: float | None = None,
-    **options: Unpack[Options],
-) -> list[Synthesis]:
-    """Return the same for every root, within one time budget."""
-    from hetesynth.engine import synth
-
-    return synth.for_every_root(request(topology, collective, **options), progress, trace, began=began)
-
-
-def compose(
-    topology: TopologySource,
-    collective: CollectiveName,
-    *,
-    progress: Progress = no_progress,
-    **options: Unpack[Options],
-) -> ComposedFiles:
-    """Return the judged composition of schedules of pods, with programs where the cluster is small enough."""
-    from hetesynth.engine.composition import compose_files
-
-    return compose_files(request(topology, collective, **options), progress)
-
-
-def suffixes(topology: TopologySource, collective: CollectiveName, **options: Unpack[Options]) -> list[str]:
-    """Return what follows the common part of the names of all files that are made, the program's first; a
-    composition's last, where pods are composed."""
-    from hetesynth.engine import formats
-    from hetesynth.engine.places import COMPOSITION_SUFFIX, is_composed
-
-    asked = request(topology, collective, **options)
-    return formats.suffixes(asked) + [COMPOSITION_SUFFIX] * is_composed(asked)
+    return synth.synthesize(request(topology, collective, **options), progress)
 
 
 def bounds(
@@ -191,15 +138,6 @@ def bounds(
     from hetesynth.engine import problem
 
     return tuple(problem.bounds(request(topology, collective, **options))[1])
-
-
-def bounds_document(
-    topology: TopologySource, collective: CollectiveName, *, check: bool = False, **options: Unpack[Options]
-) -> dict[str, Any]:
-    """Return the same as plain values; with ``check`` each is rechecked from its witness."""
-    from hetesynth.engine import problem
-
-    return problem.bounds_document(request(topology, collective, **options), check=check)
 
 
 def limits(
@@ -235,8 +173,9 @@ def simulate(
     costs = CostOptions(calibration, runtime=NCCL_TABLES if runtime_costs else None)
     if page is not None or trace is not None:
         from hetesynth.engine.page.report import report_of_file, write_reports
+        from hetesynth.engine.places import check_places
 
-        check_places(None, (), page, trace)
+        check_places(None, (), page, trace, None, ())
         write_reports(report_of_file(Path(file), topology, sizes, costs, target=runtime), page, trace)
     return simulate_file(Path(file), topology, sizes, costs, runtime)
 
@@ -270,13 +209,6 @@ def repair(
     budget, targets = Budget(time_budget, seed, effort=effort), _targets(target)
     asked = repairs.RepairRequest(Path(schedule), before, after, budget, targets, schedule_only, single_root)
     return repairs.repair(asked, progress)
-
-
-def repair_suffixes(schedule: Pathlike, *, target: Targets = (), schedule_only: bool = False) -> list[str]:
-    """Return what follows the common part of the names of the files of a repair."""
-    from hetesynth.engine.repair import suffixes_of
-
-    return suffixes_of(Path(schedule), _targets(target), schedule_only=schedule_only)
 
 
 def import_file(
@@ -331,126 +263,13 @@ def atlas(
     return atlases.atlas(request(topology, collective, **options), buffers, progress)
 
 
-def single_losses(
-    topology: TopologySource,
-    collective: CollectiveName,
-    *,
-    losses: Sequence[Kind] = ("gpu", "nic", "link", "server"),
-    progress: Progress = no_progress,
-    **options: Unpack[Options],
-) -> NMinusOne:
-    """Return files for the whole cluster and, repaired from them, for each single loss."""
-    from hetesynth.engine.n_minus_one import n_minus_one
-
-    return n_minus_one(request(topology, collective, **options), losses, progress)
-
-
-def first_topology(
-    place: Pathlike, node_type: str = "h100x8", servers: int | None = None, hosts: str = ""
-) -> tuple[Path, FirstTopology]:
-    """Write a topology of alike servers to be edited, to the file or into the folder; its path, what is in it."""
-    from hetesynth.topology.first_topology import first_topology, write_first_topology
-
-    path, first = first_topology(Path(place), node_type, servers, hosts)
-    write_first_topology(path, first)
-    return path, first
-
-
-def first_manifest(folder: Pathlike) -> tuple[tuple[Path, ...], FirstManifest]:
-    """Write a manifest of the topologies in ``folder`` to be edited; the paths of all files, what is in it."""
-    from hetesynth.deploy.manifest.first_manifest import first_manifest, write_first_manifest
-
-    first = first_manifest(Path(folder))
-    return write_first_manifest(first), first
-
-
-def strategies() -> Sequence[StrategyRow]:
-    """Return what is said of every strategy."""
-    return ROWS
-
-
-def write(
-    result: Synthesis | Sequence[Synthesis] | Repaired | Imported | ComposedFiles | Comparison | Atlas | NMinusOne,
-    where: Pathlike,
-) -> list[Path]:
+def write(result: Synthesis | Repaired | Imported | Comparison | Atlas, where: Pathlike) -> list[Path]:
     """Write the files of ``result``, all or none, and return their paths.
 
     ``where``: the common part of their names (``out/name`` becomes ``out/name.xml`` and so on); of an atlas a
     folder that is new or empty, of a comparison the file of its plot.
     """
-    if isinstance(result, Sequence):
-        from hetesynth.engine.synth import write_every_root
-
-        return write_every_root(result, Path(where))
     return result.write(Path(where))
-
-
-def destination(
-    folder: Pathlike,
-    topology: TopologySource,
-    collective: CollectiveName,
-    *,
-    replace: bool = False,
-    losses: bool = False,
-    **options: Unpack[Options],
-) -> Destination:
-    """Return where an atlas of ranges, or of single ``losses``, goes: ``folder`` may have those of others.
-
-    Asked before the work; HetesynthError where it may not go there.
-    """
-    from hetesynth.deploy.atlas_destination import destination_of
-    from hetesynth.deploy.folder_index import ATLAS, LOSSES
-
-    asked = request(topology, collective, **options)
-    return destination_of(Path(folder), replace, asked, LOSSES if losses else ATLAS)
-
-
-def write_reports(result: Synthesis, page: Path | None, trace: Path | None) -> list[Path]:
-    """Write the page or picture, and the Chrome trace, of ``result``; their paths."""
-    from hetesynth.engine.page import report
-
-    return report.write_reports(report.report_of_synthesis(result), page, trace)
-
-
-def output_stem(output: Path | None, suffixes: Collection[str]) -> Path | None:
-    """Return the common part of all names, of which ``output`` is one or the common part itself; None where it is
-    a folder or nothing. HetesynthError before the work where they cannot be written."""
-    from hetesynth.engine.places import named_stem
-
-    check_folder(output)
-    return named_stem(output, suffixes)
-
-
-def check_folder(output: Path | None) -> None:
-    """HetesynthError before the work where the folder of ``output`` cannot be written to."""
-    from hetesynth.engine import places
-
-    places.check_folder(output)
-
-
-def check_places(
-    stem: Path | None,
-    names: Collection[str],
-    page: Path | None = None,
-    trace: Path | None = None,
-    log: Path | None = None,
-    inputs: Iterable[object] = (),
-) -> None:
-    """HetesynthError before the work where a page, trace or log cannot be written, or two names are of one file.
-
-    ``names``: suffixes of the files at ``stem``, None where it is not known yet; ``inputs``: what is read.
-    """
-    from hetesynth.engine import places
-
-    places.check_places(stem, names, page, trace, log, inputs)
-
-
-def write_log(log: Path, trace: CegisTrace) -> None:
-    """Write what CEGIS did, a JSON object a line; an empty file where that is nothing."""
-    from hetesynth.files.atomic import write_atomically
-
-    text = "".join(json.dumps(entry.plain(), allow_nan=False) + "\n" for entry in trace.entries)
-    write_atomically(log, text.encode("ascii"))
 
 
 def size_of(size: Size, named: str = "size") -> int:

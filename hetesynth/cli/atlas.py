@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import click
 
 from hetesynth import api
 from hetesynth.cli.options import (
-    TOPOLOGY,
+    FILE,
     NewPath,
     explain_option,
     json_option,
@@ -26,48 +26,31 @@ from hetesynth.cli.options import (
     topology_losses,
 )
 from hetesynth.cli.progress import watching
-from hetesynth.cli.synth_report import atlas_explanation, decision_lines
-from hetesynth.cli.terminal import show
+from hetesynth.cli.synth_report import atlas_explanation, decision_lines, warning_lines
+from hetesynth.cli.terminal import answer
 from hetesynth.model.words import clock_line, counted, microseconds, size_text
 
 _KINDS = ("gpu", "nic", "link", "server")
+_SINGLE = "Instead for the whole cluster and for every single loss, each for one --size."
+_OUTPUT = "A new or empty folder, or an atlas of the same cluster, which gets this collective too."
+_LOST = "With --n-minus-1: what is lost, repeatable."
 
 
 @click.command(name="atlas")
-@click.argument("topology", type=TOPOLOGY)
+@click.argument("topology", type=FILE)
 @topology_losses
 @sized_problem_options
 @sizes_option("--sizes", "Where schedules are compared", 2)
-@click.option("--strategy", default="auto", show_default=True, help="Restrict what is tried to one strategy.")
+@click.option("--strategy", default="auto", help="Restrict what is tried to one strategy.")
 @runtime_costs_option
 @search_options("For the search:", "bytes")
-@targets_option("Runtime to write for [default: portable]", "target")
+@targets_option("Runtime to write for [default: portable]")
 @single_root_option
 @schedule_only_option
-@click.option(
-    "--n-minus-1",
-    "single",
-    is_flag=True,
-    help="Instead for the whole cluster and for every single loss, each for one --size.",
-)
-@click.option(
-    "--losses",
-    "kinds",
-    type=click.Choice(_KINDS),
-    multiple=True,
-    default=_KINDS,
-    show_default=True,
-    help="With --n-minus-1: what is lost, repeatable.",
-)
+@click.option("--n-minus-1", "single", is_flag=True, help=_SINGLE)
+@click.option("--losses", "kinds", type=click.Choice(_KINDS), multiple=True, default=_KINDS, help=_LOST)
 @size_option
-@click.option(
-    "-o",
-    "--output",
-    type=NewPath(path_type=Path),
-    required=True,
-    metavar="DIRECTORY",
-    help="A new or empty folder, or an atlas of the same cluster, which gets this collective too.",
-)
+@click.option("-o", "--output", type=NewPath(), required=True, metavar="DIRECTORY", help=_OUTPUT)
 @click.option("--replace", is_flag=True, help="An older atlas in DIRECTORY is replaced, whatever it is of.")
 @explain_option
 @json_option
@@ -98,94 +81,87 @@ def command(
     server lost, repaired from it. Losses that leave the same cluster but for names share one: index.json says
     which rank is which there.
     """
+    from hetesynth.deploy.atlas_destination import destination_of
+    from hetesynth.deploy.folder_index import ATLAS, LOSSES
+    from hetesynth.engine.atlas import atlas
+    from hetesynth.engine.n_minus_one import n_minus_one
+
     context = click.get_current_context()
-
-    def stated(name: str) -> bool:
-        return context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
-
-    if single and stated("sizes"):
-        raise click.UsageError("--n-minus-1 makes schedules for one --size, not for --sizes")
-    if single and explain:
-        raise click.UsageError("--explain tells of ranges of sizes, and --n-minus-1 has none")
-    if not single and (stated("size") or stated("kinds")):
+    default = click.core.ParameterSource.DEFAULT
+    stated = {option: context.get_parameter_source(option) is not default for option in ("sizes", "size", "kinds")}
+    if single and (stated["sizes"] or explain):
+        raise click.UsageError("--n-minus-1 makes schedules for one --size: it excludes --sizes and --explain")
+    if not single and (stated["size"] or stated["kinds"]):
         raise click.UsageError("--size and --losses go with --n-minus-1; ranges are made for --sizes")
-    place = api.destination(output, topology, name, replace=replace, losses=single, **options)
+    request = api.request(topology, name, **options)
+    place = destination_of(output, replace, request, LOSSES if single else ATLAS)
     with watching(quiet=as_json) as progress:
         if single:
-            losses = api.single_losses(topology, name, losses=kinds, progress=progress, **options)
-            contents, document, lines = place.write(losses.files), losses.index, losses_lines(losses.index)
+            losses = n_minus_one(request, kinds, progress)
+            contents, document = place.write(losses.files), losses.index
         else:
-            atlas = api.atlas(topology, name, sizes=sizes, progress=progress, **options)
-            contents, document, lines = place.write(atlas.files, atlas), atlas.index, atlas_lines(atlas.index)
-    lines.append(
-        f"  wrote        {len(contents)} files into {place.folder}{f'; {place.words}' if place.words else ''}"
-    )
+            by_size = atlas(request, api.sizes_of(sizes, 2, "--sizes"), progress)
+            contents, document = place.write(by_size.files, by_size), by_size.index
     document = {**document, **place.told(contents)}
-    if not single:
-        for warned in document["warnings"]:
-            lines += [f"  WARNING      {warned['message']}", f"               {warned['help']}"]
-        if explain:
-            decisions = atlas.compilation.decisions.entries
-            chosen = atlas_explanation(document, decisions)
-            document |= {"explanation": chosen, "decisions": [decision.plain() for decision in decisions]}
-            lines += [chosen, *decision_lines(decisions)]
-        if document["runtime_advice"] is not None:
-            lines.append(f"  next         {document['runtime_advice']['message']}")
-    show(json.dumps(document, indent=2) if as_json else "\n".join(lines))
+    if explain:
+        decisions = by_size.compilation.decisions.entries
+        chosen = atlas_explanation(document, decisions)
+        document |= {"explanation": chosen, "decisions": [decision.plain() for decision in decisions]}
+    added = f"; {place.words}" if place.words else ""
+    wrote = f"  wrote        {len(contents)} files into {place.folder}{added}"
+    lines = losses_lines(document, wrote) if single else atlas_lines(document, wrote)
+    answer(document, lines, as_json=as_json)
 
 
-def atlas_lines(index: dict[str, Any]) -> list[str]:
+def atlas_lines(index: dict[str, Any], wrote: str) -> Iterator[str]:
     """The verdict, then features, ranges and the frontier, a line each."""
     features = index["topology"]
-    bisection = features["inverse_bisection_us_per_MB"]
-    lines = [
-        index["verdict"],
-        f"{index['cluster']}: {index['collective']}, {index['ranks']} ranks, simulated, runtime costs "
-        f"{'counted' if index['runtime_costs'] else 'left out'}",
-        f"  topology     diameter {counted(features['diameter_hops'], 'hop')} ({features['diameter_us']:.4g} us), "
-        f"inverse bisection bandwidth {'-' if bisection is None else f'{bisection:.4g}'} us/MB",
-    ]
+    costs = "counted" if index["runtime_costs"] else "left out"
+    yield index["verdict"]
+    yield f"{index['cluster']}: {index['collective']}, {index['ranks']} ranks, simulated, runtime costs {costs}"
+    diameter = counted(features["diameter_hops"], "hop")
+    yield f"  topology     diameter {diameter} ({features['diameter_us']:.4g} us)"
     for entry in index["ranges"]:
         end = "any size" if entry["high"] is None else size_text(entry["high"])
-        lines.append(f"  {size_text(entry['low']):>9} to {end}: {entry['candidate']}, {entry['steps']} steps")
-        limit, last = entry["mscclpp_max_bytes"], entry is index["ranges"][-1]
-        if "mscclpp" not in index["targets"] or (limit == entry["max_bytes"] and not last):
+        yield f"  {size_text(entry['low']):>9} to {end}: {entry['candidate']}, {entry['steps']} steps"
+        limit = entry["mscclpp_max_bytes"]
+        if "mscclpp" not in index["targets"] or (limit == entry["max_bytes"] and entry is not index["ranges"][-1]):
             continue
-        if limit is None:
-            lines.append("               without plans for MSCCL++, whose offsets have 32 bits")
-        else:  # where they end before their range does, or before all sizes are covered
-            blocks = " a rank" if index["collective"] in ("gather", "scatter") else ""
-            reach = f"{size_text(limit)}{blocks}, as far as its 32-bit offsets reach"
-            lines.append(f"               plans for MSCCL++ end at {reach}")
+        blocks = " a rank" if index["collective"] in ("gather", "scatter") else ""
+        reach = "have 32-bit offsets, too few here" if limit is None else f"end at {size_text(limit)}{blocks}"
+        yield f"               plans for MSCCL++ {reach}"
     if index["left_to_library"]:
         sizes = ", ".join(map(size_text, index["left_to_library"]))
-        lines.append(f"  no program   the library is quicker, which calls are left to: {sizes}")
-    lines += [
-        f"  frontier     {row['latency_us']:.4g} us + {row['us_per_MB']:.4g} us/MB: {row['candidate']}"
-        f"{'' if row['in_atlas'] else ' (not needed)'}"
-        for row in index["frontier"]
-    ]
-    lines += [f"  fits no file {row['candidate']}: {row['reason']}" for row in index["unfit"]]
+        yield f"  no program   the library is quicker, which calls are left to: {sizes}"
+    for row in index["frontier"]:
+        whose = row["candidate"] + ("" if row["in_atlas"] else " (not needed)")
+        yield f"  frontier     {row['latency_us']:.4g} us + {row['us_per_MB']:.4g} us/MB: {whose}"
+    yield from (f"  fits no file {row['candidate']}: {row['reason']}" for row in index["unfit"])
     if index["cut_short"]:
-        lines.append("  cut short    more time may find quicker ones")
+        yield "  cut short    more time may find quicker ones"
     if index["decided_by_clock"]:
-        lines.append(f"  clock        {clock_line(index['decided_by_clock'])}")
-    return lines
+        yield f"  clock        {clock_line(index['decided_by_clock'])}"
+    yield wrote
+    yield from warning_lines(index["warnings"])
+    if "explanation" in index:
+        yield from (index["explanation"], *decision_lines(index["decisions"]))
+    if index["runtime_advice"] is not None:
+        yield f"  next         {index['runtime_advice']['message']}"
 
 
-def losses_lines(index: dict[str, Any]) -> list[str]:
+def losses_lines(index: dict[str, Any], wrote: str) -> Iterator[str]:
     """How many losses share a schedule, the worst of them beside the whole cluster, and those without one."""
     losses = index["losses"]
     repaired = [entry for entry in losses if "steps" in entry]
-    lines = [
-        f"{index['cluster']}: {index['collective']}, each of {counted(len(losses), 'part')} lost",
-        f"  whole        {_figures(index['whole'])}",
-        f"  repaired     {len(repaired)}; {sum('like' in e for e in losses)} more are like these but for names",
-    ]
+    alike = sum("like" in entry for entry in losses)
+    yield f"{index['cluster']}: {index['collective']}, each of {counted(len(losses), 'part')} lost"
+    yield f"  whole        {_figures(index['whole'])}"
+    yield f"  repaired     {len(repaired)}; {alike} more are like these but for names"
     if repaired:
         worst = max(repaired, key=lambda entry: (entry["program_predicted_us"] or 0.0, entry["steps"]))
-        lines.append(f"  worst        without {worst['without']}: {_figures(worst)}")
-    return lines + [f"  none         without {e['without']}: {e['refusal']}" for e in losses if "refusal" in e]
+        yield f"  worst        without {worst['without']}: {_figures(worst)}"
+    yield from (f"  none         without {e['without']}: {e['refusal']}" for e in losses if "refusal" in e)
+    yield wrote
 
 
 def _figures(entry: dict[str, Any]) -> str:

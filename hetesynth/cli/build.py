@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetesynth.cli.options import json_option
+from hetesynth.cli.options import FILE, json_option
 from hetesynth.cli.progress import warned
 from hetesynth.cli.terminal import show
 from hetesynth.deploy.outcome import Watcher
@@ -20,49 +18,34 @@ from hetesynth.model.deadline import now
 from hetesynth.model.words import counted
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
     from hetesynth.deploy.manifest.values import Manifest
     from hetesynth.deploy.outcome import BuildReport, CellReport
     from hetesynth.deploy.reports.write import Printed, ReportOptions
 
 
-_FILE = click.Path(path_type=Path)
 SHOWN_OF_A_STATUS = 10
 SILENT = 30.0  # seconds after which a log says what is being done; CI systems end jobs that say nothing for long
+_ANNOTATIONS = (
+    "Findings where a forge shows them, repeatable: github (workflow commands), gitlab=FILE (Code Quality), "
+    "sarif=FILE."
+)
+_CACHE = "Where results are kept, for builds on any machine [default: the manifest's, else ~/.cache/hetesynth]."
+_DASK = "A Dask cluster makes the cells: the address of its scheduler, such as tcp://host:8786."
 
 
 @click.command(name="build")
-@click.argument("manifest", type=click.Path(path_type=Path), default="hetesynth.toml")
+@click.argument("manifest", type=FILE, default="hetesynth.toml")
 @click.option("--jobs", type=click.IntRange(1, 256), help="Processes [default: as many as there are cores].")
-@click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    help="A Dask cluster makes the cells: the address of its scheduler, such as tcp://host:8786.",
-)
-@click.option(
-    "--cache",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    envvar="HETESYNTH_CACHE",
-    help="Where results are kept, for builds on any machine [default: the manifest's, else ~/.cache/hetesynth].",
-)
+@click.option("--scheduler", metavar="ADDRESS", help=_DASK)
+@click.option("--cache", type=FILE, metavar="FOLDER", envvar="HETESYNTH_CACHE", help=_CACHE)
 @click.option("--accept-worse", is_flag=True, help="Deploy what is made, though what is there is better.")
 @click.option("--check", is_flag=True, help="Write nothing; end with 1 where a build would change anything.")
 @click.option("--quick", is_flag=True, help="With --check: compare keys and digests, run no judge.")
 @json_option
-@click.option(
-    "--junit", type=_FILE, metavar="FILE", help="JUnit XML: a suite for each folder, a case for each cell."
-)
-@click.option(
-    "--annotations",
-    multiple=True,
-    metavar="FORGE[=FILE]",
-    help="Findings where a forge shows them, repeatable: github (workflow commands), gitlab=FILE (Code Quality), "
-    "sarif=FILE.",
-)
-@click.option("--markdown", type=_FILE, metavar="FILE", help="A summary; - is standard output.")
-@click.option("--pages", type=_FILE, metavar="FOLDER", help="HTML: an index, and a report for each cell.")
+@click.option("--junit", type=FILE, metavar="FILE", help="JUnit XML: a suite a folder, a case a cell.")
+@click.option("--annotations", multiple=True, metavar="FORGE[=FILE]", help=_ANNOTATIONS)
+@click.option("--markdown", type=FILE, metavar="FILE", help="A summary; - is standard output.")
+@click.option("--pages", type=FILE, metavar="FOLDER", help="HTML: an index, and a report for each cell.")
 def command(
     manifest: Path,
     jobs: int | None,
@@ -95,28 +78,28 @@ def command(
         raise click.UsageError(f"{other}; with --scheduler the cluster's workers make the cells")
     processes = jobs or processors()
     options = report_options(**reports, jobs=processes)
+    watcher = _Lines()
     try:
         stated = read_manifest(manifest)
         demand_outside(options, {stated.folder(cell.cluster, cell.target) for cell in stated.cells})
-        with watching_build() as watcher:
-            from hetesynth.deploy import build
+        from hetesynth.deploy import build
 
-            if check:
-                report = build.check(stated, processes, watcher, quick=quick)
-            else:
-                from hetesynth.deploy.cache import Cache, default_cache
-                from hetesynth.deploy.dask_cluster import DaskCluster
-                from hetesynth.deploy.workers import LocalProcesses
+        if check:
+            report = build.check(stated, processes, watcher, quick=quick)
+        else:
+            from hetesynth.deploy.cache import Cache, default_cache
+            from hetesynth.deploy.dask_cluster import DaskCluster
+            from hetesynth.deploy.workers import LocalProcesses
 
-                store = Cache(cache or stated.cache or default_cache())
-                local = LocalProcesses(processes, store.folder)
-                workers = local if scheduler is None else DaskCluster(scheduler, store.folder)
-                report = build.build(stated, workers, store, watcher, accept_worse=accept_worse, jobs=processes)
+            store = Cache(cache or stated.cache or default_cache())
+            local = LocalProcesses(processes, store.folder)
+            workers = local if scheduler is None else DaskCluster(scheduler, store.folder)
+            report = build.build(stated, workers, store, watcher, accept_worse=accept_worse, jobs=processes)
     except HetesynthError as error:  # it is in the reports too
         if options.any:
             _print(write_failure(manifest, error, options, checked=check), options)
         raise
-    show_reports(report, options, stated, check_text(report, quick=quick) if check else build_text(report))
+    show_reports(report, options, stated, build_text(report, check=check, quick=quick))
     if report.interrupted:
         return 3
     return 0 if report.ok else 1
@@ -149,29 +132,14 @@ def _print(printed: Printed, options: ReportOptions) -> None:
         show(line, err=options.talks)
 
 
-@contextmanager
-def watching_build() -> Iterator[Watcher]:
-    """A watcher for standard error: with a bar where that is a terminal, else with a line a cell."""
-    if not sys.stderr.isatty():
-        yield _Lines()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    texts = (TextColumn("{task.description}"), TextColumn("{task.fields[count]}"))
-    columns = (texts[0], BarColumn(24), texts[1], TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield _Bars(progress)
-
-
 class _Lines(Watcher):
-    """What a log needs to show that a build lives: a line for each cell that was to be made, and one of what is
-    being done where nothing was said for ``SILENT`` seconds. Each warning is said once."""
+    """What shows on standard error that a build lives: a line for each cell that was to be made, and one of what
+    is being done where nothing was said for ``SILENT`` seconds. Each warning is said once."""
 
     def __init__(self) -> None:
         self._warnings: set[str] = set()
         self._names: dict[str, str] = {}
-        self._to_make, self._made = 0, 0
+        self._made = 0
         self._started = self._said_at = now()
 
     def warned(self, message: str) -> None:
@@ -180,76 +148,36 @@ class _Lines(Watcher):
             warned(message)
 
     def expected(self, cells: int, stale: Mapping[str, str]) -> None:
-        self._names, self._to_make = dict(stale), len(stale)
+        self._names = dict(stale)
         if stale:
             self._say(f"{cells} cells, {len(stale)} to make")
 
     def working(self, key: str, what: str) -> None:
         if now() - self._said_at >= SILENT:
-            self._say(f"{self._made} of {self._to_make} made; {self._names.get(key, key[:8])}: {what}")
+            self._say(f"{self._made} of {len(self._names)} made; {self._names.get(key, key[:8])}: {what}")
 
     def decided(self, report: CellReport) -> None:
         if report.key in self._names:
             self._made += 1
-            self._say(f"{self._made} of {self._to_make} {report.cell.name}: {report.status}")
+            self._say(f"{self._made} of {len(self._names)} {report.cell.name}: {report.status}")
 
     def _say(self, text: str) -> None:
         self._said_at = now()
         show(f"{self._said_at - self._started:.0f} s: {text}", err=True)
 
 
-class _Bars(_Lines):
-    """A bar for all cells and a line for each that is being made."""
-
-    def __init__(self, progress: Progress) -> None:
-        super().__init__()
-        self._progress = progress
-        self._all = progress.add_task("reading", total=None, count="")
-        self._done, self._cells = 0, 0
-        self._lines: dict[str, TaskID] = {}
-
-    def expected(self, cells: int, stale: Mapping[str, str]) -> None:
-        self._names = dict(stale)
-        self._cells = cells
-        words = f"cells, {len(stale)} to make"
-        self._progress.update(self._all, total=cells, description=words, count=self._count())
-
-    def working(self, key: str, what: str) -> None:
-        from rich.markup import escape
-
-        from hetesynth.model.diagnostics import visible
-
-        text = f"  {escape(visible(f'{self._names.get(key, key[:8])}: {what}'))[:100]}"
-        if key not in self._lines:
-            self._lines[key] = self._progress.add_task(text, total=None, count="")
-        self._progress.update(self._lines[key], description=text)
-
-    def decided(self, report: CellReport) -> None:
-        self._done += 1
-        self._progress.update(self._all, completed=self._done, count=self._count())
-        line = self._lines.pop(report.key, None)
-        if line is not None:
-            self._progress.remove_task(line)
-
-    def _count(self) -> str:
-        return f"{self._done} of {self._cells}" if self._cells else ""
-
-
-def build_text(report: BuildReport) -> str:
-    """Nothing of cells that are as they should be."""
-    if report.written:
+def build_text(report: BuildReport, *, check: bool = False, quick: bool = False) -> str:
+    """Nothing of cells that are as they should be; of a ``check`` what a build would change, and what was looked
+    at to say so."""
+    if check:
+        looked = "every schedule replayed, every program executed"
+        looked = "keys and digests compared, no judge asked" if quick else looked
+        ended = f"{'all current' if report.ok else 'a build would change this'} ({looked})"
+    elif report.written:
         ended = f"wrote {counted(len(report.written), 'folder')}: {', '.join(map(str, report.written))}"
     else:
         ended = f"{report.output}: every folder is as it was"
     return "\n".join([one_line(counts_text(report)), *_attention(report), one_line(ended)])
-
-
-def check_text(report: BuildReport, *, quick: bool) -> str:
-    """What a build would change, and what was looked at to say so."""
-    looked = "every schedule replayed, every program executed"
-    looked = "keys and digests compared, no judge asked" if quick else looked
-    verdict = "all current" if report.ok else "a build would change this"
-    return "\n".join([one_line(counts_text(report)), *_attention(report), f"{verdict} ({looked})"])
 
 
 def _attention(report: BuildReport) -> Iterator[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,8 @@ import click
 
 from hetesynth import api
 from hetesynth.cli.options import (
-    TOPOLOGY,
-    Named,
+    FILE,
+    NewPath,
     json_option,
     rings_option,
     runtime_costs_option,
@@ -22,27 +22,25 @@ from hetesynth.cli.options import (
     topology_losses,
 )
 from hetesynth.cli.progress import watching
-from hetesynth.cli.terminal import show, table
+from hetesynth.cli.terminal import answer, table
 from hetesynth.model.words import clock_line, size_text
+
+_STRATEGIES = (
+    "Strategies of synth; auto is what synth --size would choose, or what was found for another of the sizes "
+    "where that is quicker."
+)
 
 
 @click.command(name="compare")
-@click.argument("topology", type=TOPOLOGY)
+@click.argument("topology", type=FILE)
 @topology_losses
 @sized_problem_options
 @sizes_option("--sizes", "Of the collective's buffer", 4)
-@click.option(
-    "--strategies",
-    metavar="NAME[,NAME]",
-    default="auto,ring,double-tree",
-    show_default=True,
-    help="Strategies of synth; auto is what synth --size would choose, or what was found for another of the sizes "
-    "where that is quicker.",
-)
+@click.option("--strategies", metavar="NAME[,NAME]", default="auto,ring,double-tree", help=_STRATEGIES)
 @rings_option
 @runtime_costs_option
 @search_options("For all strategies together:", "table")
-@click.option("--plot", type=Named(".svg"), metavar="FILE.svg", help="Draw bandwidth against size.")
+@click.option("--plot", type=NewPath(".svg"), metavar="FILE.svg", help="Draw bandwidth against size.")
 @json_option
 def command(
     topology: os.PathLike[str],
@@ -63,16 +61,14 @@ def command(
         raise click.BadParameter("name at least one", param_hint="--strategies")
     with watching(quiet=as_json) as progress:
         comparison = api.compare(topology, name, sizes=sizes, strategies=names, progress=progress, **options)
-    if plot is not None:
-        api.write(comparison, plot)
+    wrote = [] if plot is None else comparison.write(plot)
     document = comparison.figures()
-    show(json.dumps(document, indent=2) if as_json else comparison_report(document))
-    if plot is not None and not as_json:
-        show(f"  wrote {plot}")
+    lines = [*comparison_report(document), *(f"  wrote {path}" for path in wrote)]
+    answer(document, lines, as_json=as_json)
 
 
-def comparison_report(document: dict[str, Any]) -> str:
-    """Return the verdict on the quickest entries, a title and a table."""
+def comparison_report(document: dict[str, Any]) -> Iterator[str]:
+    """The verdict on the quickest entries, a title and a table."""
     rows = [("size", "strategy", "time us", "algbw GB/s", "busbw GB/s", "of bound", "by")]
     for result in document["results"]:
         first = size_text(result["size"]), result["strategy"]
@@ -84,14 +80,11 @@ def comparison_report(document: dict[str, Any]) -> str:
         by = result["candidate"] + ("" if result["program_simulated"] else "; its program is not simulated")
         rows.append((*first, f"{result['predicted_us']:,.2f}", *rates, share, by))
     costs = "counted" if document["runtime_costs"] else "left out"
-    lines = [
-        document["verdict"],
-        f"{document['cluster']}: {document['collective']}, {document['ranks']} ranks",
-        f"  simulated, not measured, runtime costs {costs}; of bound: the least possible time / this time",
-        *(f"  {line}" for line in table(rows, right=(0, 2, 3, 4, 5))),
-    ]
+    yield document["verdict"]
+    yield f"{document['cluster']}: {document['collective']}, {document['ranks']} ranks"
+    yield f"  simulated, not measured, runtime costs {costs}; of bound: the least possible time / this time"
+    yield from table(rows, right=(0, 2, 3, 4, 5), indent="  ")
     if document["cut_short"]:
-        lines.append("  cut short: more time may find quicker ones")
+        yield "  cut short: more time may find quicker ones"
     if document["decided_by_clock"]:
-        lines.append(f"  {clock_line(document['decided_by_clock'])}")
-    return "\n".join(lines)
+        yield f"  {clock_line(document['decided_by_clock'])}"

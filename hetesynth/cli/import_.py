@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +11,9 @@ import click
 
 from hetesynth import api
 from hetesynth.cli.options import (
-    TOPOLOGY,
+    FILE,
     Output,
+    chunking_options,
     json_option,
     root_option,
     single_root_option,
@@ -21,28 +21,26 @@ from hetesynth.cli.options import (
     topology_losses,
 )
 from hetesynth.cli.synth_report import warning_lines
-from hetesynth.cli.terminal import show
+from hetesynth.cli.terminal import answer
+from hetesynth.engine.places import check_folder, named_stem
 from hetesynth.model.words import counted
-from hetesynth.search.chunking import ROUNDINGS
 
 if TYPE_CHECKING:
     from hetesynth.engine.import_file import Imported
 
 
 @click.command(name="import")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--topo", "topology", type=TOPOLOGY, help="Map the transfers to the links of this cluster.")
+@click.argument("file", type=FILE)
+@click.option("--topo", "topology", type=FILE, help="Map the transfers to the links of this cluster.")
 @topology_losses
-@click.option("--chunk-size", metavar="SIZE", help="With --topo: for example 4MB [default: the topology's].")
-@click.option("--tau-ref", default="slowest", metavar="slowest|KIND|TIME", show_default=True, help="See synth.")
-@click.option("--rounding", type=click.Choice(ROUNDINGS), default="ceil", show_default=True, help="See synth.")
+@chunking_options
 @root_option
-@targets_option("Runtime to write programs for as well [default: none]", "target")
+@targets_option("Runtime to write programs for as well [default: none]")
 @single_root_option
 @click.option(
     "-o",
     "--output",
-    type=Output(path_type=Path),
+    type=Output(),
     metavar="NAME|FILE.schedule.json|DIRECTORY",
     help="Where to write [default: FILE-imported here].",
 )
@@ -56,13 +54,12 @@ def command(
     uses, as wide as it needs; with --topo they are the cluster's, the steps stretch to its capacities, and the
     report compares them with the lower bound. Exits 1 when the file is wrong or no schedule can say what it does.
     """
-    api.check_folder(output)
+    check_folder(output)
     imported = api.import_file(file, topology, **options)
     bare = file.name.removesuffix(".xml").removesuffix(".json").removesuffix(".schedule")
-    stem = api.output_stem(output, list(imported.files)) or (output or Path()) / f"{bare}-imported"
-    paths = api.write(imported, stem)
-    document = import_summary(imported, paths)
-    show(json.dumps(document, indent=2) if as_json else import_report(imported, document))
+    stem = named_stem(output, list(imported.files)) or (output or Path()) / f"{bare}-imported"
+    document = import_summary(imported, imported.write(stem))
+    answer(document, import_report(document), as_json=as_json)
 
 
 def import_summary(imported: Imported, paths: Iterable[Path]) -> dict[str, Any]:
@@ -94,33 +91,25 @@ def import_summary(imported: Imported, paths: Iterable[Path]) -> dict[str, Any]:
     }
 
 
-def import_report(imported: Imported, document: dict[str, Any]) -> str:
-    """Return the short report after ``import``."""
+def import_report(document: dict[str, Any]) -> Iterator[str]:
+    """The short report after ``import``."""
     root = "" if document["root"] is None else f", root {document['root']}"
-    lines = [
-        f"{document['file']}: {document['collective']}, {document['ranks']} ranks, "
-        f"{counted(document['chunks'], 'chunk')} per rank{root}",
-        f"  steps        {document['steps']}  ({counted(document['transfers'], 'transfer')})",
-    ]
+    chunks = counted(document["chunks"], "chunk")
+    yield f"{document['file']}: {document['collective']}, {document['ranks']} ranks, {chunks} per rank{root}"
+    yield f"  steps        {document['steps']}  ({counted(document['transfers'], 'transfer')})"
     if document["crossings"] is not None:
-        dropped = f", {document['dropped']} not needed and left out" if document["dropped"] else ""
-        lines.append(f"  {document['kind']:<12} {document['crossings']} chunks cross{dropped}")
-        if document["pieces"] > 1:
-            pieces = f"each of the file's is {document['pieces']} here, so that they divide among the ranks"
-            lines.append(f"  chunks       {pieces}")
-    links = len(imported.problem.arcs)
+        counts = f"{document['crossings']} chunks cross, {document['dropped']} not needed and left out"
+        yield f"  {document['kind']:<12} {counts}"
+    if document["pieces"] > 1:
+        yield f"  chunks       each of the file's is {document['pieces']} here: they divide among the ranks"
     if document["lower_bound"] is None:
         widest = counted(document["widest_link"], "chunk")
-        lines.append(f"  links        the {links} it uses, up to {widest} per step; --topo for real ones")
+        yield f"  links        those it uses, up to {widest} per step; --topo for real ones"
     else:
         gap = "proven optimal" if document["proven_optimal"] else f"at most {document['gap']} from optimal"
-        lines.append(f"  links        {links} of {document['cluster']}")
-        lines.append(f"  lower bound  {document['lower_bound']}  {document['bound_proof']}; {gap}")
-    executed = ", every program executed" if document["programs"] else ""
-    lines += [
-        f"  verified     schedule replayed{executed}",
-        *(f"  {suffix}: {note}" for suffix, notes in document["programs"].items() for note in notes),
-        *(f"  wrote        {path}" for path in document["outputs"]),
-        *warning_lines(imported.warnings),
-    ]
-    return "\n".join(lines)
+        bound = f"{document['lower_bound']} on {document['cluster']}"
+        yield f"  lower bound  {bound}: {document['bound_proof']}; {gap}"
+    yield "  verified     schedule replayed" + (", every program executed" if document["programs"] else "")
+    yield from (f"  {suffix}: {note}" for suffix, notes in document["programs"].items() for note in notes)
+    yield from (f"  wrote        {path}" for path in document["outputs"])
+    yield from warning_lines(document["warnings"])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
-from hetesynth import api
 from hetesynth.cli.options import NewPath, json_option
-from hetesynth.cli.terminal import show
+from hetesynth.cli.terminal import answer
 from hetesynth.model.words import counted
 from hetesynth.topology.first_topology import MAX_SERVERS
 
@@ -17,18 +15,12 @@ USUAL_TYPE = "h100x8"
 
 
 @click.command(name="init")
-@click.argument("place", metavar="[DIR|FILE.dsl]", type=NewPath(path_type=Path), default=".")
-@click.option(
-    "--node-type",
-    metavar="TYPE",
-    help=f"Write a topology of such servers; see hetesynth topo library [default for FILE.dsl: {USUAL_TYPE}].",
-)
-@click.option(
-    "--servers", type=click.IntRange(1, MAX_SERVERS), help="How many [default: 2, or as many as there are hosts]."
-)
-@click.option("--hosts", default="", metavar="HOSTS", help='Their names: node17,node18 or "node[10-13]".')
+@click.argument("place", metavar="[DIR|FILE.dsl]", type=NewPath(), default=".")
+@click.option("--node-type", metavar="TYPE", help=f"Of the servers, as in topo library [default: {USUAL_TYPE}].")
+@click.option("--servers", type=click.IntRange(1, MAX_SERVERS), help="How many [default: 2, or one a host].")
+@click.option("--hosts", metavar="HOSTS", help='Their names: node17,node18 or "node[10-13]".')
 @json_option
-def command(place: Path, node_type: str | None, servers: int | None, hosts: str, as_json: bool) -> None:
+def command(place: Path, node_type: str | None, servers: int | None, hosts: str | None, as_json: bool) -> None:
     """Write a topology, or a manifest of the topologies that there are.
 
     With a type of server, or for FILE.dsl: a topology with comments, of servers on one network, DIR/topo.dsl or
@@ -37,7 +29,10 @@ def command(place: Path, node_type: str | None, servers: int | None, hosts: str,
     """
     is_file = place.suffix == ".dsl" and not place.is_dir()
     if node_type is not None or servers is not None or hosts or is_file:
-        path, first = api.first_topology(place, node_type or USUAL_TYPE, servers, hosts)
+        from hetesynth.topology.first_topology import first_topology, write_first_topology
+
+        path, first = first_topology(place, node_type or USUAL_TYPE, servers, hosts or "")
+        write_first_topology(path, first)
         document = {"file": str(path), "cluster": first.cluster, "type": first.node_type, "servers": first.servers}
         lines = [f"wrote {path}: {counted(first.servers, 'server')} of type {first.node_type}"]
         if first.remark:
@@ -45,9 +40,10 @@ def command(place: Path, node_type: str | None, servers: int | None, hosts: str,
             lines.append(f"  note: {first.remark}")
         lines.append(f"  next: hetesynth topo show {path}")
     else:
-        from hetesynth.deploy.manifest.first_manifest import MAX_FILES
+        from hetesynth.deploy.manifest.first_manifest import MAX_FILES, first_manifest, write_first_manifest
 
-        written, described = api.first_manifest(place)
+        described = first_manifest(place)
+        written = write_first_manifest(described)
         document = {
             "file": str(described.path),
             "files": [*map(str, written)],
@@ -62,4 +58,4 @@ def command(place: Path, node_type: str | None, servers: int | None, hosts: str,
         lines += [f"  skipped {path}: {reason}" for path, reason in described.skipped]
         lines += [f"  there are more than {MAX_FILES} .dsl files; add those that are missing"] * described.more
         lines.append(f"  next: hetesynth build {described.path}")
-    show(json.dumps(document, indent=2) if as_json else "\n".join(lines))
+    answer(document, lines, as_json=as_json)

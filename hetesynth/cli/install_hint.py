@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetesynth.cli.options import json_option
-from hetesynth.cli.terminal import on_one_line, show
+from hetesynth.cli.options import FILE, json_option
+from hetesynth.cli.terminal import answer
 from hetesynth.errors import HetesynthError
 from hetesynth.model.target import TARGETS, Target, target
 
@@ -31,62 +30,46 @@ TARGET is one of: {", ".join(TARGETS)}.
 
 @click.command(name="install-hint", help=_HELP)
 @click.argument("name", metavar="[TARGET]", required=False)
-@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.argument("file", type=FILE, required=False)
 @json_option
 def command(name: str | None, file: Path | None, as_json: bool) -> None:
     """What ``_HELP`` says."""
     if name is None:
-        raise _nothing_named()
-    runtime: Target | None
-    folder: Path | None
-    if file is None and name not in TARGETS and Path(name).is_dir():
-        runtime, folder = None, Path(name)
-    else:
+        vendors = [f"{t.name:<15} {t.runtime}; {' or '.join(t.vendors)} GPUs" for t in TARGETS.values()]
+        ways = ["`hetesynth install-hint TARGET [FILE]`, or a folder of `hetesynth build`", *vendors]
+        raise HetesynthError("install-hint needs a target or a folder", code="HS004", help="\n  ".join(ways))
+    runtime: Target | None = None
+    folder: Path | None = Path(name)
+    if file is not None or name in TARGETS or not Path(name).is_dir():
         runtime, folder = target(name), file
     if folder is not None and folder.is_dir():
         from hetesynth.deploy.folder.folder import installation
 
-        place = installation(folder, runtime)
-        show(json.dumps(folder_hint(place), indent=2) if as_json else folder_text(place))
-        return
-    hint = install_hint(target(name), None if file is None else file.resolve())
-    if file is not None:
+        hint = folder_hint(installation(folder, runtime))
+    else:
+        hint = install_hint(target(name), None if file is None else file.resolve())
+    if file is not None and not file.is_dir():
         from hetesynth.engine.verify import installed
 
         for finding in installed(file, target(name)):
             v = finding.violation
             hint["warnings"].append({"rule": v.rule or v.kind, "message": v.message, "help": finding.help})
-    if as_json:
-        show(json.dumps(hint, indent=2))
-        return
-    lines = [f"{hint['target']}: {hint['runtime']}", *_exports(hint["environment"])]
-    lines += [f"  {step}" for step in hint["steps"]]
-    lines += [f"  WARNING [{w['rule']}]: {w['message']}\n    {w['help']}" for w in hint["warnings"]]
-    show("\n".join(lines))
+    answer(hint, hint_report(hint), as_json=as_json)
 
 
-def _nothing_named() -> HetesynthError:
-    """What there is to name, and what fits the clusters that are described in this folder."""
-    from hetesynth.engine.program_warnings import fitting_targets
-    from hetesynth.topology.language import load_topology
-
-    lines = ["`hetesynth install-hint TARGET [FILE]`, or a folder of `hetesynth build`"]
-    lines += [
-        f"  {t.name:<15} {t.runtime}; {' or '.join(t.vendors)} GPUs; "
-        + (", ".join(name for name, _ in t.environment) or "no runtime's own")
-        for t in TARGETS.values()
-    ]
-    for file in sorted(Path().glob("*.dsl"))[:8]:  # they are read, which is to stay quick
-        if not file.is_file():
-            continue
-        try:
-            models = load_topology(file).models
-        except HetesynthError:
-            continue
-        gpus = ", ".join(dict.fromkeys(model or "GPUs without a model" for model in models))
-        fitting = " or ".join(fitting_targets(models)) or "no target is for all of them"
-        lines.append(f"{on_one_line(file)}: {gpus}: {fitting}")
-    return HetesynthError("install-hint needs a target or a folder", code="HS004", help="\n  ".join(lines))
+def hint_report(hint: dict[str, Any]) -> Iterator[str]:
+    """What to set, what to do, what the runtime's log says, and what is wrong."""
+    whose = f"{hint['cluster']}: " if "cluster" in hint else ""
+    yield f"{whose}{hint['target']}: {hint['runtime']}"
+    yield from (f"  export {name}={shlex.quote(value)}" for name, value in hint["environment"].items())
+    yield from (f"  {step}" for step in hint["steps"])
+    log = hint.get("log")
+    if log is not None:
+        settings = " ".join(f"{name}={value}" for name, value in log["environment"].items())
+        yield f"  With {settings} the log says, where a call runs one of them: {log['ran']}"
+    for warning in hint["warnings"]:
+        yield f"  WARNING [{warning['rule']}]: {warning['message']}"
+        yield f"    {warning['help']}"
 
 
 def install_hint(target: Target, file: Path | None = None) -> dict[str, Any]:
@@ -108,45 +91,24 @@ def install_hint(target: Target, file: Path | None = None) -> dict[str, Any]:
 
 
 def folder_hint(place: Installation) -> dict[str, Any]:
-    """Return what to do with a folder, what is in it, and what the runtime's log says."""
-    return {
-        **install_hint(place.target),
-        "environment": place.environment,
-        "steps": _folder_steps(place),
-        "warnings": [
-            {"rule": "folder", "message": text, "help": "Build the folder again."} for text in place.warnings
-        ],
-        **place.plain(),
-    }
+    """Return what to do with a folder, what is in it, and what the runtime's log says.
 
-
-def folder_text(place: Installation) -> str:
-    """Return the lines that ``install-hint`` prints of a folder."""
-    lines = [f"{place.cluster}: {place.target.name}, {place.target.runtime}", *_exports(place.environment)]
-    lines += [f"  {step}" for step in _folder_steps(place)]
-    if place.log is not None:
-        settings = " ".join(f"{name}={value}" for name, value in place.log.debug)
-        ran, read, fell_back = place.log.ran, place.log.read, place.log.fell_back
-        said = [("a call runs one of them", ran), ("none does", fell_back), ("it has read them", read)]
-        lines += [f"  With {settings} the log says, where {what}: {line}" for what, line in said if line]
-    lines += [f"  WARNING: {text}" for text in place.warnings]
-    return "\n".join(lines)
-
-
-def _exports(environment: Mapping[str, str]) -> list[str]:
-    return [f"  export {name}={shlex.quote(value)}" for name, value in environment.items()]
-
-
-def _folder_steps(place: Installation) -> list[str]:
-    """What to do: the folder's own files first, then what the runtime minds whatever the file."""
-    first = []
-    if place.environment:
-        first.append(f"Or: . {shlex.quote(str(place.folder / 'environment.sh'))}")
+    The folder's own files come first, then what the runtime minds whatever the file.
+    """
+    steps = [f"Or: . {shlex.quote(str(place.folder / 'environment.sh'))}"] if place.environment else []
     for name, what in (
         ("smoke_test.sh", "runs every program and says what to expect"),
         ("load_plans.py", "registers every plan, with a selector"),
         ("README.md", "has the rest: hosts, times, what the log says"),
     ):
         if name in place.files:
-            first.append(f"{place.folder / name} {what}.")
-    return [*first, *place.cautions]
+            steps.append(f"{place.folder / name} {what}.")
+    return {
+        **install_hint(place.target),
+        "environment": place.environment,
+        "steps": [*steps, *place.cautions],
+        "warnings": [
+            {"rule": "folder", "message": text, "help": "Build the folder again."} for text in place.warnings
+        ],
+        **place.plain(),
+    }

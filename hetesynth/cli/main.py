@@ -50,7 +50,7 @@ USAGE, INTERRUPTED, SYSTEM, BUG = "HS001", "HS002", "HS003", "HS070"
     cls=CommandTable,
     table=COMMANDS,
     package="hetesynth.cli",
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
 )
 @click.version_option(__version__, prog_name="hetesynth")
 def cli() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast, get_args
 
 import click
 
-from hetesynth import api
+from hetesynth.engine.places import check_folder
 from hetesynth.engine.request import FirstCandidate
 from hetesynth.errors import did_you_mean
 from hetesynth.model.collective import COLLECTIVE_NAMES, collective_name
@@ -23,70 +23,33 @@ ALL_ROOTS = -1  # what ``--root all`` becomes
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-TOPOLOGY = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path)
 
 
-def search_options(purpose: str, same: str) -> Callable[[F], F]:
-    """``--effort``, ``--time-budget`` for ``purpose``, and ``--seed``, which gives the ``same``."""
-    options = [
-        click.option(
-            "--effort",
-            type=click.FloatRange(0, min_open=True),
-            default=1.0,
-            show_default=True,
-            metavar="E",
-            callback=_number,
-            help="How much is tried, counted in transfers: the same on every machine.",
-        ),
-        click.option(
-            "--time-budget",
-            type=TimeBudget(),
-            metavar="TIME",
-            help=f"{purpose} 500ms, 30s, 2m; a number alone is seconds [default: none].",
-        ),
-        click.option(
-            "--seed", type=click.IntRange(0), default=0, show_default=True, help=f"Same seed, same {same}."
-        ),
-    ]
-    return _together(options)
+class NewPath(click.Path):
+    """A path to write to, whose extension, if it has one, is one of ``extensions`` where there are any."""
+
+    def __init__(self, *extensions: str) -> None:
+        super().__init__(path_type=Path)
+        self._extensions = extensions
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """click.BadParameter for what cannot be a name, or has another extension."""
+        if not str(value):
+            self.fail("a name has at least one character", param, ctx)
+        if self._extensions and Path(value).suffix.lower() not in ("", *self._extensions):
+            self.fail(f"{str(value)!r} does not end with {' or '.join(self._extensions)}", param, ctx)
+        return super().convert(value, param, ctx)
 
 
-def targets_option(purpose: str, name: str = "targets") -> Callable[[F], F]:
-    """``--target``, repeatable, as ``name``; ``purpose`` with the names of all targets as its help."""
-    text = f"{purpose}, repeatable: {', '.join(TARGETS)}."
-    return click.option("--target", name, multiple=True, metavar="NAME[,NAME]", help=text)
+class Output(NewPath):
+    """A path to write to; one that ends with a slash is a folder, and must be there."""
 
-
-def strategy_help() -> str:
-    """The names of all strategies, those that need ``--size`` last."""
-    by_steps = [row for row in ROWS if row.objective == "steps"]
-    searches = ", ".join(row.name for row in by_steps if not row.library)
-    libraries = ", ".join(row.name for row in by_steps if row.library)
-    timed = ", ".join(names("time"))
-    return f"{searches}; baselines: {libraries}; with --size also {timed}. See hetesynth strategies."
-
-
-def sizes_option(name: str, what: str, factor: int) -> Callable[[F], F]:
-    """``--sizes`` or ``--size``: one, a list or a range of them."""
-    text = f"{what}: 64MB, 64M (MiB), a list (1MB,64MB), or a range in steps of {factor} (1KB..4GB)."
-    return click.option(name, "sizes", metavar="SIZES", default="1KB..4GB", show_default=True, help=text)
-
-
-def _together(options: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
-    """One decorator of several."""
-
-    def decorated(function: F) -> F:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorated
-
-
-def _number(context: click.Context, parameter: click.Parameter, value: float) -> float:
-    if not math.isfinite(value):
-        raise click.BadParameter("must be a finite number")
-    return value
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """HetesynthError HS511 for a folder that is not there."""
+        if str(value).endswith(os.sep):
+            check_folder(Path(value) / "name")
+        return super().convert(value, param, ctx)
 
 
 class TimeBudget(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -99,46 +62,13 @@ class TimeBudget(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         """click.BadParameter for what is no time, or not more than none."""
         text = str(value).strip()
         number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-        unit = text[len(number) :] or "s"
         try:
-            seconds = float(number) * self.units[unit]
+            seconds = float(number) * self.units[text[len(number) :] or "s"]
         except (ValueError, KeyError):
-            self.fail(f"{text!r} is no time: a number with {', '.join(self.units)}, or of seconds", param, ctx)
+            seconds = math.nan
         if not 0 < seconds <= 3600 * 10_000:  # timers of the system end at some number
-            self.fail(f"{text!r} must be more than 0 and at most 10000h", param, ctx)
+            self.fail(f"{text!r} is no time up to 10000h: a number with {', '.join(self.units)}", param, ctx)
         return seconds
-
-
-class NewPath(click.Path):
-    """A path to write to."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """click.BadParameter for what cannot be a name."""
-        if not str(value):
-            self.fail("a name has at least one character", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class Named(NewPath):
-    """A file to write whose extension, if it has one, says what it is."""
-
-    def __init__(self, *extensions: str) -> None:
-        super().__init__(path_type=Path)
-        self._extensions = extensions
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """click.BadParameter for another extension."""
-        if Path(value).suffix.lower() not in ("", *self._extensions):
-            self.fail(f"{str(value)!r} does not end with {' or '.join(self._extensions)}", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class FirstCandidateOrFile(NewPath):
-    """What CEGIS begins with: a name, else a path."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The name itself where it is one; click.BadParameter for what can be neither."""
-        return value if value in get_args(FirstCandidate) else super().convert(value, param, ctx)
 
 
 class _EveryRoot(click.IntRange):
@@ -161,23 +91,88 @@ class _Collective(click.Choice):  # type: ignore[type-arg,unused-ignore]
         return name
 
 
-report_options = _together(
-    [
-        click.option(
-            "--report",
-            "page",
-            type=Named(".html", ".htm", ".svg"),
-            metavar="FILE.html|FILE.svg",
-            help="Also write a page: the cluster step by step, time charts, utilization, baselines, proof. "
-            "With .svg a picture of the steps.",
-        ),
-        click.option(
-            "--trace",
-            type=Named(".json", ".trace"),
-            metavar="FILE.json",
-            help="Also write the simulated run as a Chrome trace, which Perfetto opens.",
-        ),
-    ]
+def _number(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    if not math.isfinite(value):
+        raise click.BadParameter("must be a finite number")
+    return value
+
+
+def _first_candidate(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | str | None:
+    return str(value) if str(value) in get_args(FirstCandidate) else value
+
+
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """One decorator of several."""
+
+    def decorated(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorated
+
+
+def search_options(purpose: str, same: str) -> Callable[[F], F]:
+    """``--effort``, ``--time-budget`` for ``purpose``, and ``--seed``, which gives the ``same``."""
+    effort = "How much is tried, counted in transfers: the same on every machine."
+    budget = f"{purpose} 500ms, 30s, 2m; a number alone is seconds [default: none]."
+    positive = click.FloatRange(0, min_open=True)
+    return together(
+        click.option("--effort", type=positive, default=1.0, metavar="E", callback=_number, help=effort),
+        click.option("--time-budget", type=TimeBudget(), metavar="TIME", help=budget),
+        click.option("--seed", type=click.IntRange(0), default=0, help=f"Same seed, same {same}."),
+    )
+
+
+def targets_option(purpose: str, name: str = "target") -> Callable[[F], F]:
+    """``--target``, repeatable, as ``name``; ``purpose`` with the names of all targets as its help."""
+    text = f"{purpose}, repeatable: {', '.join(TARGETS)}."
+    return click.option("--target", name, multiple=True, metavar="NAME[,NAME]", help=text)
+
+
+def strategy_help() -> str:
+    """The names of all strategies, those that need ``--size`` last."""
+    by_steps = [row for row in ROWS if row.objective == "steps"]
+    searches = ", ".join(row.name for row in by_steps if not row.library)
+    libraries = ", ".join(row.name for row in by_steps if row.library)
+    timed = ", ".join(names("time"))
+    return f"{searches}; baselines: {libraries}; with --size also {timed}. See hetesynth strategies."
+
+
+def sizes_option(name: str, what: str, factor: int) -> Callable[[F], F]:
+    """``--sizes`` or ``--size``: one, a list or a range of them."""
+    text = f"{what}: 64MB, 64M (MiB), a list (1MB,64MB), or a range in steps of {factor} (1KB..4GB)."
+    return click.option(name, "sizes", metavar="SIZES", default="1KB..4GB", help=text)
+
+
+def output_option(metavar: str, default: str) -> Callable[[F], F]:
+    """``-o``: the common part of the names of several files."""
+    text = f"Where to write; NAME.xml, NAME.schedule.json and so on [default: {default} here]."
+    return click.option("-o", "--output", type=Output(), metavar=metavar, help=text)
+
+
+_PAGE = (
+    "Also write a page: the cluster step by step, time charts, utilization, baselines, proof. With .svg a picture "
+    "of the steps."
+)
+_TRACE = "Also write the simulated run as a Chrome trace, which Perfetto opens."
+report_options = together(
+    click.option(
+        "--report", "page", type=NewPath(".html", ".htm", ".svg"), metavar="FILE.html|FILE.svg", help=_PAGE
+    ),
+    click.option("--trace", type=NewPath(".json", ".trace"), metavar="FILE.json", help=_TRACE),
+)
+
+_REFERENCE = "Reference step of eq. 1: the slowest link type, a kind of link, or a time (20us)."
+chunking_options = together(
+    click.option("--chunk-size", metavar="SIZE", help="For example 4MB [default: the topology's, else 1 MB]."),
+    click.option("--tau-ref", default="slowest", metavar="slowest|KIND|TIME", help=_REFERENCE),
+    click.option(
+        "--rounding",
+        type=click.Choice(ROUNDINGS),
+        default="ceil",
+        help="How capacities become chunks per step (eq. 1).",
+    ),
 )
 
 
@@ -185,52 +180,21 @@ def _problem(chunks_default: str = "1", *, every_root: bool = False) -> Callable
     """The options that define a problem: collective, chunks, root (or all roots), chunking."""
     root = click.option("--root", type=click.IntRange(0), help="Root of a rooted collective [default: 0].")
     if every_root:
-        root = click.option(
-            "--root",
-            type=_EveryRoot(0),
-            metavar="RANK|all",
-            help="Root of a rooted collective, or all: files for each [default: 0].",
-        )
-    return _together(
-        [
-            click.option(
-                "--coll",
-                "name",
-                type=_Collective(COLLECTIVE_NAMES),
-                required=True,
-                help="The collective; all_gather and AllGather are read too.",
-            ),
-            click.option(
-                "--chunks",
-                type=click.IntRange(1, 4096),
-                help=f"Chunks per rank [default: {chunks_default}].",
-            ),
-            root,
-            click.option(
-                "--chunk-size", metavar="SIZE", help="For example 4MB [default: the topology's, else 1 MB]."
-            ),
-            click.option(
-                "--tau-ref",
-                default="slowest",
-                metavar="slowest|KIND|TIME",
-                show_default=True,
-                help="Reference step of eq. 1: the slowest link type, a kind of link, or a time (20us).",
-            ),
-            click.option(
-                "--rounding",
-                type=click.Choice(ROUNDINGS),
-                default="ceil",
-                show_default=True,
-                help="How capacities become chunks per step (eq. 1).",
-            ),
-            click.option(
-                "--exclusion",
-                type=click.Choice(["auto", "step", "program"]),
-                default="auto",
-                show_default=True,
-                help="Where two additions to one chunk exclude each other (eq. 8): auto is step for allreduce.",
-            ),
-        ]
+        text = "Root of a rooted collective, or all: files for each [default: 0]."
+        root = click.option("--root", type=_EveryRoot(0), metavar="RANK|all", help=text)
+    collective = "The collective; all_gather and AllGather are read too."
+    chunks = f"Chunks per rank [default: {chunks_default}]."
+    return together(
+        click.option("--coll", "name", type=_Collective(COLLECTIVE_NAMES), required=True, help=collective),
+        click.option("--chunks", type=click.IntRange(1, 4096), help=chunks),
+        root,
+        chunking_options,
+        click.option(
+            "--exclusion",
+            type=click.Choice(["auto", "step", "program"]),
+            default="auto",
+            help="Where two additions to one chunk exclude each other (eq. 8): auto is step for allreduce.",
+        ),
     )
 
 
@@ -238,32 +202,15 @@ problem_options = _problem()
 every_root_options = _problem(every_root=True)
 sized_problem_options = _problem("chosen for each size")
 
-
-class Output(NewPath):
-    """A path to write to; one that ends with a slash is a folder, and must be there."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """HetesynthError HS511 for a folder that is not there."""
-        if str(value).endswith(os.sep):
-            api.check_folder(Path(value) / "name")
-        return super().convert(value, param, ctx)
-
-
-_LOSSES = [
-    click.option(
-        "--without",
-        multiple=True,
-        metavar="PARTS|A<->B",
-        help="What failed, repeatable: GPUs, NICs, switches, servers (b.gpu3, a), or what joins two parts "
-        "(a.gpu0<->a.gpu1).",
-    ),
-    click.option(
-        "--degrade",
-        multiple=True,
-        metavar="PARTS|A<->B=RATE|PERCENT",
-        help="What became slow, repeatable: a.nic*=18Gbps, a.gpu0<->a.gpu1=50%.",
-    ),
-]
+_WITHOUT = (
+    "What failed, repeatable: GPUs, NICs, switches, servers (b.gpu3, a), or what joins two parts "
+    "(a.gpu0<->a.gpu1)."
+)
+_DEGRADE = "What became slow, repeatable: a.nic*=18Gbps, a.gpu0<->a.gpu1=50%."
+_LOSSES = together(
+    click.option("--without", multiple=True, metavar="PARTS|A<->B", help=_WITHOUT),
+    click.option("--degrade", multiple=True, metavar="PARTS|A<->B=RATE|PERCENT", help=_DEGRADE),
+)
 
 
 def topology_losses_of(name: str) -> Callable[[F], F]:
@@ -284,7 +231,7 @@ def topology_losses_of(name: str) -> Callable[[F], F]:
                     options[name] = overridden(files, without, degrade)
             return function(**options)
 
-        return _together(_LOSSES)(cast(F, command))
+        return _LOSSES(cast(F, command))
 
     return wrapped
 
@@ -316,22 +263,16 @@ root_option = click.option("--root", type=click.IntRange(0), help="Root, where t
 runtime_costs_option = click.option(
     "--runtime-costs/--no-runtime-costs",
     default=True,
-    show_default=True,
     help="Count the start of a kernel and the copy rate of thread blocks in predicted times.",
 )
 first_candidate_option = click.option(
     "--from",
     "first_candidate",
-    type=FirstCandidateOrFile(path_type=Path),
+    type=NewPath(),
+    callback=_first_candidate,
     metavar="greedy|flood|nothing|FILE",
     help="What strategy cegis begins with and repairs: one pass of greedy, a flood that ignores capacities, "
     "nothing, or a schedule JSON, valid or not [default: greedy].",
-)
-log_option = click.option(
-    "--log",
-    type=Named(".jsonl", ".json"),
-    metavar="FILE.jsonl",
-    help="Also write what CEGIS did: a JSON object a line for each iteration.",
 )
 explain_option = click.option(
     "--explain",

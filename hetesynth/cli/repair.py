@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,10 @@ import click
 
 from hetesynth import api
 from hetesynth.cli.options import (
-    TOPOLOGY,
+    FILE,
     NewPath,
-    Output,
     json_option,
+    output_option,
     schedule_only_option,
     search_options,
     single_root_option,
@@ -23,34 +22,27 @@ from hetesynth.cli.options import (
     topology_losses,
 )
 from hetesynth.cli.progress import watching
-from hetesynth.cli.terminal import show
+from hetesynth.cli.terminal import answer, some
+from hetesynth.engine.places import check_folder, named_stem
+from hetesynth.model.target import targets_of
 from hetesynth.model.words import AT_RATES, counted, microseconds, of_limit, size_text, whole_percent
 
 if TYPE_CHECKING:
     from hetesynth.engine.repair import Repaired
 
+_TO = "The topology as it is now, in place of --without and --degrade; GPUs go by their names."
+SHOWN = 12  # ranks, or names, that the text lists; --json has all
+
 
 @click.command(name="repair")
-@click.argument("schedule", type=NewPath(path_type=Path))
-@click.argument("topology", type=TOPOLOGY)
+@click.argument("schedule", type=NewPath())
+@click.argument("topology", type=FILE)
 @topology_losses
-@click.option(
-    "--to",
-    "changed",
-    type=TOPOLOGY,
-    metavar="FILE.dsl",
-    help="The topology as it is now, in place of --without and --degrade; GPUs go by their names.",
-)
+@click.option("--to", "changed", type=FILE, metavar="FILE.dsl", help=_TO)
 @search_options("After it, the best verified schedule so far is written:", "bytes")
-@targets_option("Runtime to write for [default: those of the schedule]", "target")
+@targets_option("Runtime to write for [default: those of the schedule]")
 @single_root_option
-@click.option(
-    "-o",
-    "--output",
-    type=Output(path_type=Path),
-    metavar="NAME|FILE.xml|DIRECTORY",
-    help="Where to write; NAME.xml, NAME.schedule.json and so on [default: CLUSTER-COLLECTIVE-repaired here].",
-)
+@output_option("NAME|FILE.xml|DIRECTORY", "CLUSTER-COLLECTIVE-repaired")
 @schedule_only_option
 @json_option
 def command(
@@ -69,23 +61,20 @@ def command(
     part of the time of synth. The report says how far it is from the new bounds, how ranks were renumbered, and
     what each rank sends and receives now that it did not before.
     """
+    from hetesynth.engine.repair import suffixes_of
     from hetesynth.topology.language.overridden import OverriddenFile
 
     if isinstance(topology, OverriddenFile) == (changed is not None):
         raise click.UsageError("say what changed: --without or --degrade, or --to, and not both")
-    made_for = Path(os.fspath(topology))
-    programs = {name: options[name] for name in ("target", "schedule_only")}
-    named = api.output_stem(output, api.repair_suffixes(schedule, **programs))
+    targets = targets_of(options["target"]) if options["target"] else ()
+    suffixes = suffixes_of(schedule, targets, schedule_only=options["schedule_only"])
+    check_folder(output)
+    named = named_stem(output, suffixes)
     with watching(quiet=as_json, budget=options["time_budget"]) as progress:
-        repaired = api.repair(schedule, made_for, changed or topology, progress=progress, **options)
+        repaired = api.repair(schedule, Path(topology), changed or topology, progress=progress, **options)
     name = f"{repaired.synthesis.topology.name}-{repaired.document.collective}-repaired"
-    paths = api.write(repaired, named or (output or Path()) / name)
-    document = repair_summary(repaired, paths)
-    show(json.dumps(document, indent=2) if as_json else repair_report(repaired, document))
-
-
-SHOWN = 12
-"""Ranks, or names, that the text lists; --json has all."""
+    document = repair_summary(repaired, repaired.write(named or (output or Path()) / name))
+    answer(document, repair_report(document), as_json=as_json)
 
 
 def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
@@ -113,6 +102,7 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
         "gap": certificate.gap,
         "proven_optimal": certificate.proven_optimal,
         "size": optimality.size,
+        "runtime_costs": synthesis.request.runtime is not None,
         "predicted_us": None if optimality.seconds is None else optimality.seconds * 1e6,
         "program_predicted_us": None if program is None else program * 1e6,
         "bound_us": None if optimality.bound_seconds is None else optimality.bound_seconds * 1e6,
@@ -131,67 +121,41 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
     }
 
 
-def repair_report(repaired: Repaired, document: dict[str, Any]) -> str:
-    """Return what became of the schedule, what changed, and the files."""
+def repair_report(document: dict[str, Any]) -> Iterator[str]:
+    """What became of the schedule, what changed, and the files."""
     from hetesynth.engine.repair import NEAR_LIMIT
 
-    synthesis, changes, difference = repaired.synthesis, repaired.changes, repaired.difference
-    program, limit, lines = synthesis.program_seconds, synthesis.time_optimality.bound_seconds, []
+    program, limit = document["program_predicted_us"], document["bound_us"]
     if program is not None:
-        rates = "" if synthesis.request.runtime is None else AT_RATES
+        rates = AT_RATES if document["runtime_costs"] else ""
         near = "" if limit is None else f": {of_limit(whole_percent(100 * limit / program), rates=rates)}"
         if limit is not None and limit < NEAR_LIMIT * program:
             near += "; a fresh run may find a quicker one"
-        lines.append(f"program {microseconds(program)} for {size_text(document['size'])}{near}")
-    within = document["bound_within_composition"]
-    phases = "" if within is None else f", {within} for a reduce-scatter followed by an allgather"
-    lines += [
-        f"{document['cluster']}: {document['collective']} repaired, "
-        f"{counted(document['ranks'], 'rank')}, strategy {document['strategy']}",
-        f"  steps        {document['steps']}  (before: {document['steps_before']})",
-        f"  lower bound  {document['lower_bound']}{phases}",
-    ]
-    if document["losses"]:
-        lines.append(f"  losses       {_some(document['losses'])}")
-    if document["lost_gpus"]:
-        lines.append(f"  lost         {_some(document['lost_gpus'])}: their chunks are gone")
-    if document["new_gpus"]:
-        lines.append(f"  new          {_some(document['new_gpus'])}")
-    renumbered = [f"{old} is {new}" for old, new in enumerate(changes.ranks) if new is not None and new != old]
-    if renumbered:
-        lines.append(f"  ranks        {_some(renumbered)}")
-    before, now = document["chunks_before"], document["chunks"]
-    if before != now:
-        said = f"{now} per rank (before: {before}): they are other data, so all transfers are new"
-        lines.append(f"  chunks       {said}")
-    lines.append(
-        f"  transfers    {difference.same} as before, {difference.moved} in another step, {difference.new} new, "
-        f"{difference.gone} gone"
+        yield f"program {microseconds(program / 1e6)} for {size_text(document['size'])}{near}"
+    ranks, strategy = counted(document["ranks"], "rank"), document["strategy"]
+    yield f"{document['cluster']}: {document['collective']} repaired, {ranks}, strategy {strategy}"
+    yield f"  steps        {document['steps']}  (before: {document['steps_before']})"
+    yield f"  lower bound  {document['lower_bound']}"
+    renumbered = [f"{old} is {new}" for old, new in enumerate(document["new_rank_of"]) if new not in (None, old)]
+    told = {"losses": document["losses"], "lost": document["lost_gpus"], "new": document["new_gpus"]}
+    for title, names in {**told, "ranks": renumbered}.items():
+        if names:
+            yield f"  {title:<12} {some(names, SHOWN)}"
+    if document["chunks_before"] != document["chunks"]:
+        before = f"(before: {document['chunks_before']}): they are other data, so all transfers are new"
+        yield f"  chunks       {document['chunks']} per rank {before}"
+    transfers = document["transfers"]
+    yield (
+        f"  transfers    {transfers['same']} as before, {transfers['moved']} in another step, "
+        f"{transfers['new']} new, {transfers['gone']} gone"
     )
-    number = [len(s) + len(r) for s, r in zip(difference.sends, difference.receives, strict=True)]
-    most = sorted((rank for rank, count in enumerate(number) if count), key=lambda rank: (-number[rank], rank))
-    for rank in most[:SHOWN]:  # those with the most that is new
-        sends, receives = difference.sends[rank], difference.receives[rank]
-        to = f" to {_some(sorted({entry.peer for entry in sends}))}" if sends else ""
-        origin = f" from {_some(sorted({entry.peer for entry in receives}))}" if receives else ""
-        steps = _some(sorted({entry.step for entry in (*sends, *receives)}))
-        lines.append(
-            f"    rank {rank} ({changes.after.vertices[rank].name}): sends {len(sends)} new{to}, receives "
-            f"{len(receives)} new{origin}, in steps {steps}"
-        )
-    if len(most) > SHOWN:
-        lines.append(f"    and {counted(len(most) - SHOWN, 'rank')} more; --json lists every transfer")
-    seconds = ", ".join(f"{name} {value:.2f}" for name, value in synthesis.timer.phases.items())
-    executed = "every program executed, " if synthesis.programs else ""
-    lines += [
-        f"  seconds      {synthesis.timer.total:.2f}  ({seconds})",
-        f"  verified     schedule replayed, {executed}bound rechecked",
-        *(f"  wrote        {path}" for path in document["outputs"]),
-    ]
-    return "\n".join(lines)
-
-
-def _some(items: Iterable[object]) -> str:
-    listed = [str(item) for item in items]
-    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
-    return ", ".join(listed[:SHOWN]) + more
+    changed = [one for one in document["by_rank"] if one["sends"] or one["receives"]]
+    changed.sort(key=lambda one: -len(one["sends"]) - len(one["receives"]))
+    for one in changed[:SHOWN]:  # those with the most that is new
+        sends, receives = len(one["sends"]), len(one["receives"])
+        yield f"    rank {one['rank']} ({one['gpu']}): sends {sends} new, receives {receives} new"
+    if len(changed) > SHOWN:
+        yield f"    and {counted(len(changed) - SHOWN, 'rank')} more; --json lists every transfer"
+    executed = ", every program executed" if len(document["outputs"]) > 1 else ""
+    yield f"  verified     schedule replayed{executed}, bound rechecked, in {document['seconds']:.2f} s"
+    yield from (f"  wrote        {path}" for path in document["outputs"])

@@ -6,17 +6,14 @@ Every rank is this command: what it imports is paid for as often as there are ra
 from __future__ import annotations
 
 import dataclasses
-import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from hetesynth.cli.terminal import show
+from hetesynth.cli.terminal import answer
 from hetesynth.errors import HetesynthError
-
-if TYPE_CHECKING:
-    from hetesynth.engine.run import RunReport
 
 
 def _bytes(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
@@ -34,39 +31,23 @@ def _bytes(context: click.Context, parameter: click.Parameter, text: str | None)
     return size
 
 
+_SIZE = "Of the larger buffer, 1536 or 3MB [default: 4 KiB a chunk]."
+_PASS = "What one message carries; larger chunks take several loops [default: the protocol's]."
+_SLOTS = "Messages a connection holds [default: the protocol's]."
+_TIMEOUT = "Without progress on any rank, after which it is a stall."
+
+
 @click.command(name="run")
 @click.argument("program", type=click.Path(path_type=Path), metavar="FILE.xml|FILE.json")
-@click.option(
-    "--op", type=click.Choice(["sum", "max", "min"]), default="sum", show_default=True, help="Reduction."
-)
-@click.option(
-    "--dtype",
-    type=click.Choice(["float32", "int32", "bfloat16"]),
-    default="float32",
-    show_default=True,
-    help="Type of the elements.",
-)
-@click.option(
-    "--size", callback=_bytes, metavar="SIZE", help="Of the larger buffer, 1536 or 3MB [default: 4 KiB a chunk]."
-)
-@click.option(
-    "--pass-size",
-    callback=_bytes,
-    metavar="SIZE",
-    help="What one message carries; larger chunks take several loops [default: the protocol's].",
-)
-@click.option("--slots", type=click.IntRange(1, 64), help="Messages a connection holds [default: the protocol's].")
+@click.option("--op", type=click.Choice(["sum", "max", "min"]), default="sum", help="Reduction.")
+@click.option("--dtype", type=click.Choice(["float32", "int32", "bfloat16"]), default="float32", help="Elements.")
+@click.option("--size", callback=_bytes, metavar="SIZE", help=_SIZE)
+@click.option("--pass-size", callback=_bytes, metavar="SIZE", help=_PASS)
+@click.option("--slots", type=click.IntRange(1, 64), help=_SLOTS)
 @click.option("--root", type=click.IntRange(0), help="Root, where the file does not say.")
-@click.option("--repeat", type=click.IntRange(1, 10000), default=1, show_default=True, help="Runs, each checked.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the data.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0.1, 86400),
-    default=20.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Without progress on any rank, after which it is a stall.",
-)
+@click.option("--repeat", type=click.IntRange(1, 10000), default=1, help="Runs, each checked.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Of the data.")
+@click.option("--timeout", type=click.FloatRange(0.1, 86400), default=20.0, metavar="SECONDS", help=_TIMEOUT)
 @click.option("--unchecked", is_flag=True, help="Run what the judge refuses too.")
 @click.option("--in-process", is_flag=True, help="All ranks in this process: no MPI, no parallelism.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
@@ -102,42 +83,29 @@ def command(
         raise
     if report is None:
         return 0
-    if as_json:
-        plain = {**dataclasses.asdict(report), "ok": report.correct}
-        for run in plain["runs"]:
-            run["algorithm_bandwidth_GB_per_s"] = _rate(report.size, run["seconds"])
-        show(json.dumps(plain, indent=2))
-    else:
-        show("\n".join(_lines(report)))
+    plain = {**dataclasses.asdict(report), "ok": report.correct}
+    for one in plain["runs"]:
+        one["algorithm_bandwidth_GB_per_s"] = report.size / one["seconds"] / 1e9 if one["seconds"] else 0.0
+    answer(plain, _lines(plain), as_json=as_json)
     return int(not report.correct)
 
 
-def _rate(size: int, seconds: float) -> float:
-    return size / seconds / 1e9 if seconds else 0.0
-
-
-def _lines(report: RunReport) -> list[str]:
-    reduction = f" {report.reduction}" if report.reduction else ""
-    root = f" root {report.root}" if report.root is not None else ""
-    loops = f", {report.passes} loops" if report.passes > 1 else ""
-    where = "over MPI" if report.transport == "mpi" else "in one process"
-    lines = [
-        f"{report.collective}{root} on {report.ranks} ranks {where}: {report.size} bytes of "
-        f"{report.dtype}{reduction}, chunks of {report.chunk}{loops}"
-    ]
-    for run in report.runs:
-        name = "in place" if run.in_place else "out of place"
-        if run.ending != "done":
-            what = "stalled" if run.ending == "stall" else "broken"
-            lines += [f"  {name}: {what}", *(f"    {text}" for text in run.diagnosis)]
+def _lines(report: dict[str, Any]) -> Iterator[str]:
+    reduction = f" {report['reduction']}" if report["reduction"] else ""
+    root = f" root {report['root']}" if report["root"] is not None else ""
+    loops = f", {report['passes']} loops" if report["passes"] > 1 else ""
+    where = "over MPI" if report["transport"] == "mpi" else "in one process"
+    data = f"{report['size']} bytes of {report['dtype']}{reduction}, chunks of {report['chunk']}{loops}"
+    yield f"{report['collective']}{root} on {report['ranks']} ranks {where}: {data}"
+    for run in report["runs"]:
+        name = "in place" if run["in_place"] else "out of place"
+        if run["ending"] != "done":
+            yield f"  {name}: {'stalled' if run['ending'] == 'stall' else 'broken'}"
+            yield from (f"    {text}" for text in run["diagnosis"])
             continue
-        rate = _rate(report.size, run.seconds)
-        lines.append(
-            f"  {name}: {run.wrong} of {run.checked} bytes wrong, {run.seconds * 1e3:.2f} ms, {rate:.3g} GB/s"
-        )
-        lines += [
-            f"    rank {w.rank} {w.buffer} chunk {w.chunk} byte {w.offset}: {w.found} instead of {w.expected}"
-            for w in run.first
-        ]
-    lines.append(f"{report.file}: {'every byte is right' if report.correct else 'not correct'}")
-    return lines
+        took = f"{run['seconds'] * 1e3:.2f} ms, {run['algorithm_bandwidth_GB_per_s']:.3g} GB/s"
+        yield f"  {name}: {run['wrong']} of {run['checked']} bytes wrong, {took}"
+        for w in run["first"]:
+            place = f"rank {w['rank']} {w['buffer']} chunk {w['chunk']} byte {w['offset']}"
+            yield f"    {place}: {w['found']} instead of {w['expected']}"
+    yield f"{report['file']}: {'every byte is right' if report['ok'] else 'not correct'}"

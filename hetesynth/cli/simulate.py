@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +11,14 @@ import click
 
 from hetesynth import api
 from hetesynth.cli.options import (
-    TOPOLOGY,
+    FILE,
     json_option,
     report_options,
     runtime_costs_option,
     sizes_option,
     topology_losses,
 )
-from hetesynth.cli.terminal import show, table
+from hetesynth.cli.terminal import answer, table
 from hetesynth.model.calibration import CALIBRATION_NAMES
 from hetesynth.model.cost import costed
 from hetesynth.model.target import PORTABLE
@@ -28,24 +28,19 @@ if TYPE_CHECKING:
     from hetesynth.engine.simulate import FilePredictions
 
 
+_CALIBRATION = (
+    "measured: rates that published runs reach, the default with runtime costs; spec: the figures of the "
+    "topology, the default without; nccl: derated as NCCL does; raw: signalling rates, no overheads."
+)
+
+
 @click.command(name="simulate")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.argument("topology", type=TOPOLOGY)
+@click.argument("file", type=FILE)
+@click.argument("topology", type=FILE)
 @topology_losses
 @sizes_option("--size", "Of the collective's buffer", 4)
-@click.option(
-    "--calibration",
-    type=click.Choice(CALIBRATION_NAMES),
-    help="measured: rates that published runs reach, the default with runtime costs; spec: the figures of the "
-    "topology, the default without; nccl: derated as NCCL does; raw: signalling rates, no overheads.",
-)
-@click.option(
-    "--target",
-    default=PORTABLE.name,
-    show_default=True,
-    metavar="NAME",
-    help="Whose messages an MSCCL XML has; those of portable are the shortest.",
-)
+@click.option("--calibration", type=click.Choice(CALIBRATION_NAMES), help=_CALIBRATION)
+@click.option("--target", default=PORTABLE.name, metavar="NAME", help="Whose messages an MSCCL XML has.")
 @runtime_costs_option
 @report_options
 @json_option
@@ -68,10 +63,8 @@ def command(
     """
     simulation = api.simulate(file, topology, sizes, page=page, trace=trace, **options)
     document = simulation_summary(simulation)
-    lines = (
-        [] if as_json else [*simulation_lines(document), *(f"  wrote {path}" for path in (page, trace) if path)]
-    )
-    show(json.dumps(document, indent=2) if as_json else "\n".join(lines))
+    written = (f"  wrote {path}" for path in (page, trace) if path)
+    answer(document, [*simulation_lines(document), *written], as_json=as_json)
 
 
 def simulation_summary(simulation: FilePredictions) -> dict[str, Any]:
@@ -102,28 +95,19 @@ def simulation_summary(simulation: FilePredictions) -> dict[str, Any]:
     }
 
 
-def simulation_lines(document: dict[str, Any]) -> list[str]:
-    """Return a title and a table."""
+def simulation_lines(document: dict[str, Any]) -> Iterator[str]:
+    """A title and a table."""
     costs = "counted" if document["runtime_costs"] else "left out"
     rows = [("size", "time us", "algbw GB/s", "busbw GB/s", "used", "bottleneck")]
-    rows += [
-        (
-            size_text(p["size"]),
-            f"{p['predicted_us']:,.2f}",
-            f"{p['algbw_GBps']:.2f}",
-            f"{p['busbw_GBps']:.2f}",
-            "-" if p["utilization"] is None else f"{p['utilization']:.0%}",
-            p["bottleneck"] or "-",
-        )
-        for p in document["results"]
-    ]
-    lines = [
-        f"{document['cluster']}: {document['collective']}, {document['ranks']} ranks, {document['kind']} "
-        f"{Path(document['file']).name}",
-        f"  simulated, calibration {document['calibration']}, runtime costs {costs}",
-        *(f"  {line}" for line in table(rows, right=range(5))),
-    ]
+    for p in document["results"]:
+        time, rates = f"{p['predicted_us']:,.2f}", (f"{p['algbw_GBps']:.2f}", f"{p['busbw_GBps']:.2f}")
+        used = "-" if p["utilization"] is None else f"{p['utilization']:.0%}"
+        rows.append((size_text(p["size"]), time, *rates, used, p["bottleneck"] or "-"))
+    what = f"{document['ranks']} ranks, {document['kind']} {Path(document['file']).name}"
+    yield f"{document['cluster']}: {document['collective']}, {what}"
+    calibration = f"calibration {document['calibration']}, runtime costs {costs}"
+    yield f"  simulated, {calibration}"
+    yield from table(rows, right=range(5), indent="  ")
     unsteady = max(p["unsteady"] for p in document["results"])
     if unsteady > 0.001:
-        lines.append(f"  some loops over large buffers are extrapolated; their lengths differ by {unsteady:.1%}")
-    return lines
+        yield f"  some loops over large buffers are extrapolated; their lengths differ by {unsteady:.1%}"

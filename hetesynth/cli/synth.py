@@ -12,15 +12,16 @@ from typing import Any
 import click
 
 from hetesynth import api
+from hetesynth.cli import synth_report
 from hetesynth.cli.options import (
     ALL_ROOTS,
-    TOPOLOGY,
-    Output,
+    FILE,
+    NewPath,
     every_root_options,
     explain_option,
     first_candidate_option,
     json_option,
-    log_option,
+    output_option,
     report_options,
     rings_option,
     runtime_costs_option,
@@ -33,60 +34,40 @@ from hetesynth.cli.options import (
     topology_losses,
 )
 from hetesynth.cli.progress import warned, watching
-from hetesynth.cli.synth_report import (
-    composition_report,
-    composition_summary,
-    decision_lines,
-    every_root_report,
-    every_root_summary,
-    synthesis_report,
-    synthesis_summary,
-)
-from hetesynth.cli.terminal import show
-from hetesynth.engine.places import COMPOSITION_SUFFIX
+from hetesynth.cli.terminal import answer, show_lines
+from hetesynth.engine.places import COMPOSITION_SUFFIX, check_folder, check_places, is_composed, named_stem
 from hetesynth.engine.problem import MANY_RANKS, PEER_SHARE
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.target import PORTABLE
 
+_MAX_PEERS = (
+    f"Ranks that a rank may send to, and receive from [default: none up to {MANY_RANKS} ranks, then "
+    f"{int(PEER_SHARE * PORTABLE.thread_blocks)}]."
+)
+_OBJECTIVE = "Which program strategy auto writes without --size: of the fewest steps, or the quickest."
+_LOG = "Also write what CEGIS did: a JSON object a line for each iteration."
+
 
 @click.command(name="synth")
-@click.argument("topology", type=TOPOLOGY)
+@click.argument("topology", type=FILE)
 @topology_losses
 @every_root_options
 @size_option
 @rings_option
-@click.option("--strategy", default="auto", show_default=True, metavar="NAME", help=strategy_help())
+@click.option("--strategy", default="auto", metavar="NAME", help=strategy_help())
 @first_candidate_option
-@click.option(
-    "--objective",
-    type=click.Choice(["steps", "time"]),
-    default="time",
-    show_default=True,
-    help="Which program strategy auto writes without --size: of the fewest steps, or the quickest.",
-)
+@click.option("--objective", type=click.Choice(["steps", "time"]), default="time", help=_OBJECTIVE)
 @runtime_costs_option
 @search_options("After it, the best verified schedule so far is written:", "bytes")
-@targets_option("Runtime to write for [default: portable]", "target")
+@targets_option("Runtime to write for [default: portable]")
 @single_root_option
-@click.option(
-    "-o",
-    "--output",
-    type=Output(path_type=Path),
-    metavar="NAME|FILE.xml|DIRECTORY",
-    help="Where to write; NAME.xml, NAME.schedule.json and so on [default: CLUSTER-COLLECTIVE here].",
-)
+@output_option("NAME|FILE.xml|DIRECTORY", "CLUSTER-COLLECTIVE")
 @schedule_only_option
-@click.option(
-    "--max-peers",
-    type=click.IntRange(1),
-    metavar="N",
-    help=f"Ranks that a rank may send to, and receive from [default: none up to {MANY_RANKS} ranks, then "
-    f"{int(PEER_SHARE * PORTABLE.thread_blocks)}].",
-)
+@click.option("--max-peers", type=click.IntRange(1), metavar="N", help=_MAX_PEERS)
 @report_options
-@log_option
+@click.option("--log", type=NewPath(".jsonl", ".json"), metavar="FILE.jsonl", help=_LOG)
 @explain_option
 @json_option
 def command(
@@ -113,6 +94,8 @@ def command(
     prints how the schedule was chosen, with --json under "decisions". --from states what strategy cegis repairs,
     and --log keeps each iteration of it, after Ctrl-C and failures too.
     """
+    from hetesynth.engine import formats, synth
+
     every, reports = options["root"] == ALL_ROOTS, page is not None or trace is not None
     first = options["first_candidate"]
     if every:
@@ -121,39 +104,46 @@ def command(
         if isinstance(first, Path):
             raise click.UsageError("--root all excludes --from FILE: a schedule file has one root")
         options["root"] = None
-    suffixes = api.suffixes(topology, name, **options)
-    named, pods = api.output_stem(output, suffixes), suffixes[-1] == COMPOSITION_SUFFIX
-    api.check_places(named, suffixes, page, trace, log, (topology, first))
+    request = api.request(topology, name, **options)
+    pods = is_composed(request)
+    suffixes = formats.suffixes(request) + [COMPOSITION_SUFFIX] * pods
+    check_folder(output)
+    named = named_stem(output, suffixes)
+    check_places(named, suffixes, page, trace, log, (topology, first))
     if pods and (every or reports or log is not None or first is not None):
         excluded = "--root all, --report, --trace, --log and --from"
         raise click.UsageError(f"{excluded} are not for strategy composition")
     began, folder, decisions = click.get_current_context().obj, output or Path(), Decisions()
-    with logging_to(log, options["strategy"]) as steps:
+    with logging_to(log) as steps:
         try:
             with watching(quiet=as_json, budget=options["time_budget"]) as progress:
                 if pods:
-                    composed = api.compose(topology, name, progress=progress, **options)
+                    from hetesynth.engine.composition import compose_files
+
+                    composed = compose_files(request, progress)
                 elif every:
-                    syntheses = api.synthesize_roots(
-                        topology, name, progress=progress, trace=steps, began=began, **options
-                    )
+                    syntheses = synth.for_every_root(request, progress, steps, began=began)
                 else:
-                    options |= {"progress": progress, "decisions": decisions, "trace": steps, "began": began}
-                    synthesis = api.synthesize(topology, name, **options)
+                    synthesis = synth.synthesize(request, progress, decisions=decisions, trace=steps, began=began)
         except HetesynthError:
-            if explain and not as_json and not pods and not every:  # what was decided until then
-                show("\n".join(decision_lines(decisions.entries)), err=True)
+            if explain and not as_json and decisions.entries:  # what was decided until then
+                show_lines(synth_report.decision_lines(d.plain() for d in decisions.entries), err=True)
             raise
     if pods:
-        paths = api.write(composed, named or folder / composed.name)
-        shown = composition_summary(composed, paths) if as_json else composition_report(composed, paths)
+        paths = composed.write(named or folder / composed.name)
+        document = synth_report.composition_summary(composed, paths)
+        lines = synth_report.composition_report(document)
     elif every:
-        paths = api.write(syntheses, named or folder / syntheses[0].name)
-        shown = (every_root_summary if as_json else every_root_report)(syntheses, paths, explain=explain)
+        paths = synth.write_every_root(syntheses, named or folder / syntheses[0].name)
+        document = synth_report.every_root_summary(syntheses, paths, explain=explain)
+        lines = synth_report.every_root_report(document)
     else:
-        paths = api.write(synthesis, named or folder / synthesis.name)
+        paths = synthesis.write(named or folder / synthesis.name)
         try:
-            paths += api.write_reports(synthesis, page, trace) if reports else []
+            if reports:
+                from hetesynth.engine.page import report
+
+                paths += report.write_reports(report.report_of_synthesis(synthesis), page, trace)
         except KeyboardInterrupt as error:
             raise HetesynthError(
                 f"interrupted: {', '.join(map(str, paths))} are written, the report is not",
@@ -161,30 +151,26 @@ def command(
                 help="hetesynth simulate --report makes one of the schedule",
                 exit_code=3,
             ) from error
-        shown = (synthesis_summary if as_json else synthesis_report)(synthesis, paths, explain=explain)
-    show(json.dumps(shown, indent=2) if as_json else "\n".join(shown))
+        document = synth_report.synthesis_summary(synthesis, paths, explain=explain)
+        lines = synth_report.synthesis_report(document)
+    answer(document, lines, as_json=as_json)
 
 
 @contextmanager
-def logging_to(log: Path | None, strategy: str) -> Iterator[CegisTrace]:
+def logging_to(log: Path | None) -> Iterator[CegisTrace]:
     """A trace whose entries are in ``log`` after the work inside, after Ctrl-C and failures too.
 
-    Where CEGIS did not run the log is empty, which a note says; where the work failed before it ran nothing is
-    written.
+    Where the work failed before CEGIS ran nothing is written.
     """
-    trace = CegisTrace()
+    from hetesynth.files.atomic import write_atomically
+
+    trace, done = CegisTrace(), False
     try:
         yield trace
-    except BaseException:
-        if log is not None and trace.entries:
-            try:
-                api.write_log(log, trace)
-            except HetesynthError as failure:  # what ended the work is told after it
-                warned(failure.message)
-        raise
-    if log is None:
-        return
-    api.write_log(log, trace)
-    if not trace.entries:
-        why = "there was no time" if strategy == "cegis" else "--strategy cegis runs it"
-        warned(f"{log} is empty: CEGIS did not run (strategy {strategy}); {why}")
+        done = True
+    finally:
+        if log is not None and (done or trace.entries):
+            text = "".join(json.dumps(entry.plain(), allow_nan=False) + "\n" for entry in trace.entries)
+            write_atomically(log, text.encode("ascii"))
+    if log is not None and not trace.entries:
+        warned(f"{log} is empty: CEGIS did not run")

@@ -5,6 +5,7 @@ Names come from files and command lines of others. They are data: what would ste
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
@@ -21,14 +22,27 @@ def show(text: str, *, err: bool = False) -> None:
     click.echo(visible(text).encode(encoding, "backslashreplace").decode(encoding), err=err)
 
 
-def show_lines(lines: Iterable[str]) -> None:
+def show_lines(lines: Iterable[str], *, err: bool = False) -> None:
     """Print ``lines``, of which there may be millions, without holding all of them."""
     rest = iter(lines)
     while batch := list(islice(rest, 10_000)):
-        show("\n".join(batch))
+        show("\n".join(batch), err=err)
 
 
-def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+def show_json(document: object) -> None:
+    """Print ``document`` as ``--json`` and ``--sarif`` do."""
+    show(json.dumps(document, indent=2))
+
+
+def answer(document: object, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print ``document``, or ``lines`` that say the same."""
+    if as_json:
+        show_json(document)
+    else:
+        show_lines(lines)
+
+
+def table(rows: Sequence[Sequence[str]], right: Collection[int] = (), indent: str = "") -> list[str]:
     """Return a line for each row, columns of equal width, those of ``right`` to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
@@ -37,8 +51,14 @@ def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[st
             cell.rjust(width) if k in right else cell.ljust(width)
             for k, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        lines.append("  ".join(cells).rstrip())
+        lines.append(indent + "  ".join(cells).rstrip())
     return lines
+
+
+def some(items: Iterable[object], number: int) -> str:
+    """The first ``number`` of ``items``, and how many there are in all."""
+    listed = [str(item) for item in items]
+    return ", ".join(listed[:number]) + (f", ... ({len(listed)} in all)" if len(listed) > number else "")
 
 
 def on_one_line(file: object) -> str:

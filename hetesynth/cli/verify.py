@@ -3,68 +3,49 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import re
-import sys
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetesynth.cli.options import TOPOLOGY, NewPath, json_option, root_option, targets_option, topology_losses
-from hetesynth.cli.terminal import on_one_line, show, show_lines
+from hetesynth.cli.options import FILE, NewPath, json_option, root_option, targets_option, topology_losses
+from hetesynth.cli.terminal import on_one_line, show, show_json, show_lines
 from hetesynth.files.atomic import write_atomically
 from hetesynth.model.target import targets_of
 from hetesynth.model.words import counted
 
 if TYPE_CHECKING:
     from hetesynth.deploy.verify_files import FileVerdict
-    from hetesynth.engine.verify import Finding, Judged, Question
-    from hetesynth.model.verdict import Violation
+    from hetesynth.engine.verify import Finding, Judged
 
-
-Form = Literal["text", "json", "sarif"]
 READERS = {
     "accepted": "the reader takes the file",
     "refused": "the reader refuses the file",
     "crashes": "the reader crashes",
 }
 SHOWN_ALIKE = 3  # findings of one rule
+_SMS = "Multiprocessors (compute units) of a GPU: all thread blocks must fit [default: the target's]."
 
 
 @click.command(name="verify")
-@click.argument("paths", metavar="PATH...", type=click.Path(path_type=Path), nargs=-1, required=True)
-@click.option("--topo", "topology", type=TOPOLOGY, help="Also check every connection against this topology.")
+@click.argument("paths", metavar="PATH...", type=FILE, nargs=-1, required=True)
+@click.option("--topo", "topology", type=FILE, help="Also check every connection against this topology.")
 @topology_losses
 @root_option
-@targets_option("Judge as this runtime would")
-@click.option(
-    "--sms",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Multiprocessors (compute units) of a GPU: all thread blocks must fit [default: the target's].",
-)
+@targets_option("Judge as this runtime would", "targets")
+@click.option("--sms", type=click.IntRange(1), metavar="N", help=_SMS)
 @click.option(
     "--portable", is_flag=True, help="Warnings, and findings that only some runtimes refuse, count as well."
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Processes, of many files [default: as many as there are cores].",
-)
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes [default: one a core].")
 @json_option
 @click.option("--sarif", "as_sarif", is_flag=True, help="A SARIF 2.1.0 log on standard output.")
 @click.option(
-    "--junit",
-    "junit_file",
-    type=NewPath(path_type=Path),
-    metavar="FILE",
-    help="Also write a JUnit XML with a test case for each file.",
+    "--junit", "junit_file", type=NewPath(), metavar="FILE", help="Also write JUnit XML, a case for each file."
 )
 def command(
     paths: tuple[Path, ...],
@@ -94,86 +75,70 @@ def command(
     """
     if as_json and as_sarif:
         raise click.UsageError("--json and --sarif exclude each other")
-    from hetesynth.engine.verify import Question
+    from hetesynth.deploy.verify_files import FileVerdict, file_verdicts, loaded, walked
+    from hetesynth.engine.verify import Question, judge_file, sarif_of
     from hetesynth.processes import processors
 
     question = Question(topology, root, targets_of(targets) if targets else (), sms)
-    form: Form = "json" if as_json else "sarif" if as_sarif else "text"
-    if len(paths) > 1 or paths[0].is_dir():
-        return _many(paths, question, form, jobs or processors(), junit_file, portable=portable)
-    from hetesynth.deploy.verify_files import FileVerdict
-    from hetesynth.engine.verify import judge_file, sarif_of
-
-    (program,), judged = paths, judge_file(paths[0], question)
-    bad = judged.count("error") > 0 or (portable and judged.count("portability", "warning") > 0)
-    if junit_file is not None:
-        write_atomically(junit_file, junit([FileVerdict(program, judged)], portable=portable))
-    if form == "sarif":
-        show(json.dumps(sarif_of([(program, judged)]), indent=2))
-    elif form == "json":
-        show(json.dumps(file_document(str(program), judged, ok=not bad), indent=2))
-    else:
-        _print(program, judged)
-    return int(bad) if judged.readable else 2
-
-
-def _many(
-    paths: Sequence[Path], question: Question, form: Form, jobs: int, junit_file: Path | None, *, portable: bool
-) -> int:
-    from hetesynth.deploy.verify_files import file_verdicts, loaded, walked
-    from hetesynth.engine.verify import sarif_of
-
-    walk = walked(paths)
+    text, alone, passed = not (as_json or as_sarif), len(paths) == 1 and not paths[0].is_dir(), 0
     verdicts = []
-    streamed = form == "text" and not sys.stderr.isatty()
-    judging = file_verdicts(walk.candidates, loaded(question, walk), jobs)
-    bar = click.progressbar(judging, len(walk.candidates), "judging", file=sys.stderr, show_pos=True)
-    with bar if sys.stderr.isatty() else nullcontext(judging) as watched:
-        for verdict in watched:
+    if alone:
+        judged = judge_file(paths[0], question)
+        verdicts = [FileVerdict(paths[0], judged, unusable=not judged.readable)]
+    else:
+        walk = walked(paths)
+        passed = walk.passed
+        for verdict in file_verdicts(walk.candidates, loaded(question, walk), jobs or processors()):
             verdicts.append(verdict)
-            if streamed:
+            if text:
                 show(one_line(verdict, portable=portable))
     if junit_file is not None:
         write_atomically(junit_file, junit(verdicts, portable=portable))
-    if form == "sarif":
-        show(json.dumps(sarif_of([(verdict.path, verdict.judged) for verdict in verdicts]), indent=2))
-    elif form == "json":
-        document = {
-            "ok": all(verdict.ok(portable=portable) for verdict in verdicts),
-            "passed_over": walk.passed,
-            "files": [file_document(str(v.path), v.judged, ok=v.ok(portable=portable)) for v in verdicts],
-        }
-        show(json.dumps(document, indent=2))
+    if as_sarif:
+        show_json(sarif_of([(verdict.path, verdict.judged) for verdict in verdicts]))
+    elif as_json:
+        files = [file_document(str(v.path), v.judged, ok=v.ok(portable=portable)) for v in verdicts]
+        show_json(
+            files[0] if alone else {"ok": all(f["ok"] for f in files), "passed_over": passed, "files": files}
+        )
+    elif alone:
+        show_lines(file_report(paths[0], verdicts[0].judged))
     else:
-        show_lines(one_line(verdict, portable=portable) for verdict in verdicts if not streamed)
-        show(summary_line(verdicts, walk.passed, portable=portable))
+        show(summary_line(verdicts, passed, portable=portable))
     if any(verdict.unusable for verdict in verdicts):
         return 2
     return int(not all(verdict.ok(portable=portable) for verdict in verdicts))
 
 
-def _print(file: Path, judged: Judged) -> None:
+def file_report(file: Path, judged: Judged) -> Iterator[str]:
+    """All findings about one file but for many of one rule, what each reader does with it, and the verdict."""
     program = on_one_line(file)
     helped: set[str] = set()
     for label in ("error", "portability", "warning", "note"):
-        findings = [f for f in judged.findings if f.level == label]
         alike: Counter[tuple[str | None, tuple[str, ...]]] = Counter()
-        for finding in findings:
+        for finding in judged.findings:
+            if finding.level != label:
+                continue
             alike[finding.violation.rule, finding.targets] += 1
             if alike[finding.violation.rule, finding.targets] > SHOWN_ALIKE:
                 continue
-            show(finding_line(program, label, finding, several=len(judged.acceptance) > 1))
+            yield finding_line(program, label, finding, several=len(judged.acceptance) > 1)
             if finding.help and finding.help not in helped:
                 helped.add(finding.help)
-                show(f"  help: {finding.help}")
+                yield f"  help: {finding.help}"
         for (rule, _), count in alike.items():
             if count > SHOWN_ALIKE:
-                show(f"  and {count - SHOWN_ALIKE} more of {rule or label} (--json has all)")
+                yield f"  and {count - SHOWN_ALIKE} more of {rule or label} (--json has all)"
     for target, acceptance in judged.acceptance:
         wrong = sum(f.level == "error" and target in f.targets for f in judged.findings)
-        fate = f"{READERS[acceptance]}; {wrong} violation{'' if wrong == 1 else 's'}" if wrong else "ok"
-        show(f"{program}: {target}: {fate}")
-    show(verdict_line(program, judged))
+        fate = f"{READERS[acceptance]}; {counted(wrong, 'violation')}" if wrong else "ok"
+        yield f"{program}: {target}: {fate}"
+    if errors := judged.count("error"):
+        verdict = f"{errors} violations"
+    else:
+        unchecked = "no hang and no race, but its data is NOT CHECKED: no collective says what it must be"
+        verdict = "ok" if judged.data_checked else unchecked
+    yield f"{program}: {verdict}{_less(judged)}"
 
 
 def file_document(file: str, judged: Judged, *, ok: bool) -> dict[str, Any]:
@@ -186,7 +151,6 @@ def file_document(file: str, judged: Judged, *, ok: bool) -> dict[str, Any]:
         if finding.targets:
             fields["targets"] = list(finding.targets)
         by_level[finding.level].append(fields)
-
     document: dict[str, Any] = {
         "file": file,
         "ok": ok,
@@ -206,22 +170,11 @@ def file_document(file: str, judged: Judged, *, ok: bool) -> dict[str, Any]:
 
 def finding_line(program: str, label: str, finding: Finding, *, several: bool) -> str:
     """``x.xml:3: error: syntax: ... [HX105]``."""
-    v: Violation = finding.violation
+    v = finding.violation
     line = f":{v.line}" if v.line is not None else ""
     rule = f" [{v.rule}]" if v.rule is not None else ""
     whose = f" ({', '.join(finding.targets)})" if several and finding.targets else ""
     return f"{program}{line}: {label}: {v.kind}: {v.message}{rule}{whose}"
-
-
-def verdict_line(program: str, judged: Judged) -> str:
-    """``x.xml: ok``, or how many violations it has."""
-    errors, more = judged.count("error"), _less(judged)
-    if errors:
-        return f"{program}: {errors} violations{more}"
-    if judged.data_checked:
-        return f"{program}: ok{more}"
-    why = "no collective says what it must be"
-    return f"{program}: no hang and no race, but its data is NOT CHECKED: {why}{more}"
 
 
 def _less(judged: Judged) -> str:
@@ -254,32 +207,32 @@ def wrong_findings(judged: Judged, *, portable: bool) -> list[Finding]:
 
 def summary_line(verdicts: Sequence[FileVerdict], passed: int, *, portable: bool) -> str:
     """``96 files: 95 ok, 1 wrong; 3 others passed over``."""
-    right = sum(verdict.ok(portable=portable) for verdict in verdicts)
-    wrong = f", {len(verdicts) - right} wrong" if right < len(verdicts) else ""
-    unchecked = sum(v.ok(portable=portable) and not v.judged.data_checked for v in verdicts)
+    right = [verdict for verdict in verdicts if verdict.ok(portable=portable)]
+    wrong = f", {len(verdicts) - len(right)} wrong" if len(right) < len(verdicts) else ""
+    unchecked = sum(not verdict.judged.data_checked for verdict in right)
     data = f" (data of {unchecked} NOT CHECKED)" if unchecked else ""
     others = f"; {counted(passed, 'other')} passed over" if passed else ""
-    return f"{counted(len(verdicts), 'file')}: {right} ok{data}{wrong}{others}"
+    return f"{counted(len(verdicts), 'file')}: {len(right)} ok{data}{wrong}{others}"
 
 
 def junit(verdicts: Sequence[FileVerdict], *, portable: bool) -> bytes:
     """A test case for each file, as CI systems read them (JUnit XML)."""
     from xml.etree import ElementTree
 
-    wrong = [verdict for verdict in verdicts if not verdict.ok(portable=portable)]
-    counts = {"tests": str(len(verdicts)), "failures": str(len(wrong)), "errors": "0"}
+    wrong = sum(not verdict.ok(portable=portable) for verdict in verdicts)
+    counts = {"tests": str(len(verdicts)), "failures": str(wrong), "errors": "0"}
     root = ElementTree.Element("testsuites", counts)
     suite = ElementTree.SubElement(root, "testsuite", {"name": "hetesynth verify", **counts})
     for verdict in verdicts:
         names = {"classname": _xml(str(verdict.path.parent)), "name": _xml(verdict.path.name)}
         case = ElementTree.SubElement(suite, "testcase", names)
+        said = _xml(one_line(verdict, portable=portable))
         if not verdict.ok(portable=portable):
             findings = wrong_findings(verdict.judged, portable=portable)
             lines = [finding_line(on_one_line(verdict.path), f.level, f, several=True) for f in findings]
-            message = _xml(one_line(verdict, portable=portable))
-            ElementTree.SubElement(case, "failure", {"message": message}).text = _xml("\n".join(lines))
+            ElementTree.SubElement(case, "failure", {"message": said}).text = _xml("\n".join(lines))
         elif not verdict.judged.data_checked:
-            ElementTree.SubElement(case, "system-out").text = _xml(one_line(verdict, portable=portable))
+            ElementTree.SubElement(case, "system-out").text = said
     ElementTree.indent(root, " ")
     return bytes(ElementTree.tostring(root, "utf-8", xml_declaration=True)) + b"\n"
 

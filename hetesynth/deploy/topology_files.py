@@ -12,7 +12,8 @@ import hetesynth
 from hetesynth.engine.places import demand_place
 from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import write_all
-from hetesynth.model.diagnostics import Diagnostic, SourceError
+from hetesynth.model.diagnostics import Diagnostic, SourceError, visible
+from hetesynth.model.topology import Topology
 from hetesynth.report.cluster_facts import ClusterFacts, cluster_facts
 from hetesynth.report.sarif import SarifResult, SarifRule, sarif_failure, sarif_log
 from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
@@ -91,11 +92,11 @@ class Look:
     warnings: tuple[Diagnostic, ...]
 
 
-def look(path: os.PathLike[str], options: ChunkingOptions, svg: Path | None) -> Look:
-    """Capacities, facts and warnings of the topology at ``path``; its picture is written to
-    ``svg``."""
-    if svg is not None:
-        demand_place(svg)
+def look(path: os.PathLike[str], options: ChunkingOptions, svg: Path | None, graph: Path | None) -> Look:
+    """Capacities, facts and warnings of the topology at ``path``; its picture is written to ``svg``, its
+    multigraph to ``graph`` as GraphML."""
+    for place in filter(None, (svg, graph)):
+        demand_place(place)
     source = read_source(path)
     inspections, findings = list(inspected(source)), list[Diagnostic]()
     if len(inspections) != 1 or inspections[0].cluster is None:
@@ -106,11 +107,32 @@ def look(path: os.PathLike[str], options: ChunkingOptions, svg: Path | None) -> 
         findings, _ = lint_inspected(inspections, source)
     chunking = chunk(topology, options)
     facts = cluster_facts(topology)
+    files: dict[Path, bytes] = {}
     if svg is not None:
         from hetesynth.report.svg import topology_svg
 
         if len(topology.wires) > MAX_DRAWN_WIRES:
             message = f"{len(topology.wires)} wires are too many to draw: at most {MAX_DRAWN_WIRES}"
             raise HetesynthError(message, code="HS574", help="describe all-to-all joined GPUs by a switch")
-        write_all({svg: topology_svg(topology).encode()})
+        files[svg] = topology_svg(topology).encode()
+    if graph is not None:
+        files[graph] = graphml(topology)
+    write_all(files)
     return Look(chunking, facts, tuple(d for d in findings if d.severity == "warning"))
+
+
+def graphml(topology: Topology) -> bytes:
+    """The physical multigraph: a node for each vertex by name, an edge for each direction of a wire."""
+    import networkx as nx
+
+    graph: nx.MultiDiGraph[str] = nx.MultiDiGraph(name=visible(topology.name))
+    names = [visible(vertex.name) for vertex in topology.vertices]
+    for rank, (name, vertex) in enumerate(zip(names, topology.vertices, strict=True)):
+        of_gpus = {"rank": rank} if rank < topology.ranks else {}
+        graph.add_node(name, kind=vertex.kind, server=visible(vertex.server), **of_gpus)
+    for key, wire in enumerate(topology.wires):
+        values = {"lanes": wire.lanes, "latency_us": float(wire.latency * 1_000_000)}
+        if wire.bandwidth is not None:
+            values["gbytes_per_second"] = float(wire.bandwidth * wire.lanes / 10**9)
+        graph.add_edge(names[wire.src], names[wire.dst], key=key, kind=wire.kind, **values)
+    return ("\n".join(nx.generate_graphml(graph)) + "\n").encode()

@@ -80,8 +80,7 @@ def test_the_workflow_runs_the_script_on_every_supported_python() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "events"),
-    [("ci.yml", {"push", "pull_request"}), ("slow.yml", {"schedule", "workflow_dispatch"})],
+    ("file", "events"), [("ci.yml", {"push", "pull_request"}), ("slow.yml", {"schedule", "workflow_dispatch"})]
 )
 def test_the_workflows_are_bounded_and_may_only_read(file: str, events: set[str]) -> None:
     workflow = parsed(f".github/workflows/{file}")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import sys
-from contextlib import suppress
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TypeVar
 
 import click
 
@@ -18,53 +15,33 @@ from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import check_writable, write_atomically
 
 PAGES = {"steps": "benchmarks.md", "time": "benchmarks_time.md", "heteccl": "hetecclpaper.md"}
-Pages = tuple[str, dict[str, str], object, int]
-"""The page, its tables for the folder data beside it, its figures, the exit code."""
+Pages = tuple[str, dict[str, str], bool]
+"""The page, its tables for the folder data beside it, whether a case failed."""
+Case = TypeVar("Case")
 
 
 @click.command()
 @click.argument("table", type=click.Choice(list(PAGES)), default="steps")
-@click.option("--quick", is_flag=True, help="A selection of `steps` within two minutes of computing.")
-@click.option(
-    "--only", "patterns", multiple=True, metavar="PATTERN", help="Only cases with PATTERN in their name."
-)
+@click.option("--only", "patterns", multiple=True, metavar="PATTERN", help="Only cases with it in their name.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.md", help="Where the page goes.")
-@click.option(
-    "--journal", type=click.Path(path_type=Path), help="Where cases of `heteccl` are kept, to go on from."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the figures instead of the page.")
-def command(
-    table: str, quick: bool, patterns: tuple[str, ...], output: Path | None, journal: Path | None, as_json: bool
-) -> int:
+def command(table: str, patterns: tuple[str, ...], output: Path | None) -> int:
     """Measure a TABLE: ``steps`` (docs/benchmarks.md), ``time`` or ``heteccl``, each case in its own process.
 
-    A selection (--quick, --only) is printed, the whole written. Ctrl-C keeps the rows so far and marks the page
-    incomplete. Exits 1 when a case failed, 3 when the run was cut short.
+    A selection is printed, the whole written. Exits 1 when a case failed.
     """
-    whole = not quick and not patterns
-    target = output or (ROOT / "docs" / PAGES[table] if whole else None)
+    target = output or (None if patterns else ROOT / "docs" / PAGES[table])
     if target is not None:
         check_writable(target.parent)
-
-    def interrupt(number: int, frame: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
-    if table == "time":
-        text, data, figures, code = _time(patterns)
+    text, data, failed = {"steps": _steps, "time": _time, "heteccl": _heteccl}[table](patterns)
+    if target is None:
+        click.echo("\n".join([text, *data.values()]))
     else:
-        text, data, figures, code = (
-            _heteccl(patterns, journal) if table == "heteccl" else _steps(patterns, quick=quick)
-        )
-    if target is not None:
         write_atomically(target, text.encode())
         for name, lines in data.items():
             file = target.parent / "data" / name
             file.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(file, lines.encode())
-    shown = "\n".join([text, *data.values()]) if target is None else f"wrote {target}"
-    click.echo(json.dumps(figures, indent=2) if as_json else shown)
-    return code
+    return int(failed)
 
 
 def run(arguments: list[str]) -> int:
@@ -76,48 +53,35 @@ def run(arguments: list[str]) -> int:
         return 2
 
 
-def _progress(done: int, count: int, name: str) -> None:
-    if sys.stderr.isatty():
-        click.echo(f"{done} of {count} done; {name}", err=True)
-
-
 def _time(patterns: tuple[str, ...]) -> Pages:
-    from benchmarks.time_tables import speed_rows, time_page, time_rows, time_table
+    from benchmarks.time_tables import time_page, time_rows, time_table
 
-    rows = time_rows(EXAMPLES, patterns, lambda name: _progress(0, 0, name))
-    speeds = speed_rows(EXAMPLES, patterns, lambda name: _progress(0, 0, name))
-    failed = any(row.error for row in [*rows, *speeds])
-    data = {"benchmarks_time.csv": time_table(rows)}
-    return time_page(rows, speeds), data, [asdict(row) for row in [*rows, *speeds]], int(failed)
+    rows = time_rows(EXAMPLES, patterns)
+    return time_page(rows), {"benchmarks_time.csv": time_table(rows)}, any(row.error for row in rows)
 
 
-def _heteccl(patterns: tuple[str, ...], journal: Path | None) -> Pages:
+def _heteccl(patterns: tuple[str, ...]) -> Pages:
     from benchmarks.heteccl import cases, page
-    from benchmarks.heteccl.run import Entries, measured
-    from benchmarks.tables import Journal
+    from benchmarks.heteccl.run import measured
 
-    selected = cases.chosen(patterns)
-    if not selected:
-        raise click.UsageError("no case has such a name")
-    entries: Entries = {}
-    with suppress(KeyboardInterrupt):
-        for entry in measured(selected, EXAMPLES, Journal(journal), _progress):
-            entries[entry.name] = entry
-    failed = 3 if len(entries) < len(selected) else int(any(entry.error for entry in entries.values()))
-    return page.page(entries), page.data(entries), [asdict(entry) for entry in entries.values()], failed
+    entries = {entry.name: entry for entry in measured(_some(cases.chosen(patterns)), EXAMPLES)}
+    return page.page(entries), page.data(entries), any(entry.error for entry in entries.values())
 
 
-def _steps(patterns: tuple[str, ...], *, quick: bool) -> Pages:
-    from benchmarks import page, run
+def _steps(patterns: tuple[str, ...]) -> Pages:
+    from benchmarks import page
     from benchmarks.cases import chosen
+    from benchmarks.run import measured
 
-    selected = chosen(quick=quick, patterns=patterns)
-    if not selected:
+    report = measured(_some(chosen(patterns)), EXAMPLES, whole=not patterns)
+    failed = any(row.error for row in report.rows)
+    return page.page(report), {"benchmarks.csv": page.table(report.rows)}, failed
+
+
+def _some(cases: Sequence[Case]) -> Sequence[Case]:
+    if not cases:
         raise click.UsageError("no case has such a name")
-    runner = run.Runner(EXAMPLES, progress=_progress, deadline=run.QUICK_SECONDS if quick else None)
-    report = runner(selected, whole=not quick and not patterns)
-    failed = 3 if not report.complete else int(any(row.status == "failed" for row in report.rows))
-    return page.page(report), {"benchmarks.csv": page.table(report.rows)}, page.plain(report), failed
+    return cases
 
 
 if __name__ == "__main__":

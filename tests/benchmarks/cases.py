@@ -35,7 +35,6 @@ SECTIONS = {
 }
 
 _SCALE_SECONDS = {16: 1.0, 32: 2.0, 48: 3.0, 64: 5.0}
-_QUICK = {"h20_4p8", "h20_8x2p4", "h20_16", "h20_32", "v100_4p8", "v100_fail_one8"}
 PROGRAM_RANKS = 64  # the largest cluster for which programs are made
 MEMORY = 8000.0  # megabytes, for the large clusters
 
@@ -82,7 +81,6 @@ class Case:
     chunks: int
     goal: Goal | None
     limit: float  # seconds from which the search's time budget is taken
-    quick: bool = False
     cold: bool = False
     schedule_only: bool = False
 
@@ -107,19 +105,15 @@ def all_cases() -> list[Case]:
     return [*_paper(), *_scale(), *_v100(), *_large(), *_reductions(), *_personal(), *_cold(), *_growth()]
 
 
-def chosen(*, quick: bool, patterns: tuple[str, ...]) -> list[Case]:
+def chosen(patterns: tuple[str, ...]) -> list[Case]:
     """The cases of a run; a pattern is part of ``section: name``, upper and lower case alike."""
-    cases = [case for case in all_cases() if case.quick or not quick]
-    if not patterns:
-        return cases
-    lower_case = [pattern.lower() for pattern in patterns]
-    return [c for c in cases if any(w in f"{c.section}: {c.name}".lower() for w in lower_case)]
+    lower_case = [pattern.lower() for pattern in patterns] or [""]
+    return [c for c in all_cases() if any(w in f"{c.section}: {c.name}".lower() for w in lower_case)]
 
 
 def _case(section: str, cluster: str, ranks: int, collective: CollectiveName, chunks: int, goal: Goal) -> Case:
-    quick = cluster in _QUICK and (ranks <= 12 or (section in ("paper", "scale") and chunks == 1))
     large = ranks > PROGRAM_RANKS
-    return Case(section, cluster, ranks, collective, chunks, goal, goal.seconds, quick=quick, schedule_only=large)
+    return Case(section, cluster, ranks, collective, chunks, goal, goal.seconds, schedule_only=large)
 
 
 def _paper(collective: CollectiveName = "allgather", section: str = "paper") -> Iterator[Case]:
@@ -164,10 +158,10 @@ def _personal() -> Iterator[Case]:
 
 def _cold() -> Iterator[Case]:
     for cluster in ("h20_4p8", "h20_4x3", "v100_4p8"):
-        yield Case("cold", cluster, 12, "allgather", 1, Goal(2), 2, quick=True, cold=True)
+        yield Case("cold", cluster, 12, "allgather", 1, Goal(2), 2, cold=True)
 
 
 def _growth() -> Iterator[Case]:
     for cluster, ranks in GROWTH.items():
         limit = next(s for most, s in ((64, 5.0), (256, 10.0), (1024, 90.0)) if ranks <= most)
-        yield Case("growth", cluster, ranks, "allgather", 1, None, limit, quick=ranks <= 128, schedule_only=True)
+        yield Case("growth", cluster, ranks, "allgather", 1, None, limit, schedule_only=True)

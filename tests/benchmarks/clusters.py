@@ -42,9 +42,7 @@ def topology(name: str, examples: Path, folder: Path) -> Path:
     text = source(name)
     if text is None:
         raise HetesynthError(
-            f"there is no example {name} in {examples}",
-            code="HS901",
-            help="name a cluster of examples/",
+            f"there is no example {name} in {examples}", code="HS901", help="name a cluster of examples/"
         )
     path = folder / f"{name}.dsl"
     path.write_text(text, encoding="utf-8")

@@ -2,7 +2,7 @@
 
 ``PYTHONPATH=tests python tests/benchmarks/one_library.py`` takes an hour. Every
 file is simulated anew from its bytes, beside all files of its collective and beside what a library takes. It ends
-with 1 where one is slower than either, by more than 1 %, at one of 12 sizes; the same between them is told.
+with 1 where one is slower than either, by more than 1 %, at one of 12 sizes.
 """
 
 from __future__ import annotations
@@ -42,13 +42,8 @@ FOLDER = Path("tests") / "benchmarks" / "manifest"
 EDITED = "gen001.dsl"
 SIZES = [1000 * 4**k for k in range(11)] + [4_096_000_000]
 """1 KB to 4 GB."""
-BETWEEN = [1000 * 4**k * part // 20 for k in range(11) for part in (21, 27, 61)]
-"""No build looks at one of them: times are sawteeth in the size, as programs run in whole loops."""
 
-HEAD = [
-    "cluster", "target", "collective", "files", "left", "dominated", "slower", "missed", "factor",
-    "between_dominated", "between_slower",
-]  # fmt: skip
+HEAD = ["cluster", "target", "collective", "files", "left", "dominated", "slower", "missed", "factor"]
 TEXT = """# Benchmarks of builds
 
 What `hetesynth build` makes of [a manifest](../tests/benchmarks/manifest/hetesynth.toml) of five clusters of 12
@@ -59,8 +54,7 @@ Every file is read back and simulated at 12 sizes from 1 KB to 4 GB. Of {files} 
 more than 1 % slower than another file of its collective, nor than the library: {wrong} sizes are. {left} sizes
 are left to the library, {missed} of them though a file is quicker. Files are {factor} times as fast as the
 library (least, mean). [data/benchmarks_building.csv](data/benchmarks_building.csv) has a row for each cluster,
-target and collective; the last two columns are of 33 sizes between these, with the largest share of the time that
-is lost.
+target and collective.
 
 Time on the wall and of the processor, with `--jobs {jobs}`:
 
@@ -76,7 +70,7 @@ Sizes = list[tuple[int, float]]
 
 @dataclass
 class Checked:
-    """Of the files of a collective: how many, and how they do at ``SIZES``, and at ``BETWEEN``."""
+    """Of the files of a collective: how many, and how they do at ``SIZES``."""
 
     files: int = 0
     left: list[int] = field(default_factory=list)
@@ -84,8 +78,6 @@ class Checked:
     factors: list[float] = field(default_factory=list)
     dominated: Sizes = field(default_factory=list)
     slower: Sizes = field(default_factory=list)
-    dominated_between: Sizes = field(default_factory=list)
-    slower_between: Sizes = field(default_factory=list)
 
 
 def main() -> None:
@@ -171,11 +163,7 @@ def report(manifest: Manifest) -> tuple[Checked, int]:
 def _figures(one: Checked) -> list[str]:
     factors = f"{min(one.factors):.2f}, {geometric_mean(one.factors):.2f}" if one.factors else "-"
     counts = [str(len(what)) for what in (one.left, one.dominated, one.slower, one.missed)]
-    between = [
-        f"{len(what)}, {100 * (max(share for _, share in what) - 1):.1f} %" if what else "0"
-        for what in (one.dominated_between, one.slower_between)
-    ]
-    return [str(one.files), *counts, factors, *between]
+    return [str(one.files), *counts, factors]
 
 
 def checked(cell: Cell, topology: Topology, folder: Path) -> Checked:
@@ -197,25 +185,23 @@ def checked(cell: Cell, topology: Topology, folder: Path) -> Checked:
                 carries = largest_call(predictor.collective, predictor.plan.gpus)
             seconds[program.name] = {
                 size: predictor.predict(size).seconds
-                for size in (*SIZES, *BETWEEN)
+                for size in SIZES
                 if runtime_bytes(cell.collective, topology.ranks, size) <= carries
             }
     found = Checked(files=len(programs))
-    for size in (*SIZES, *BETWEEN):
+    for size in SIZES:
         name = program_at(programs, runtime_bytes(cell.collective, topology.ranks, size), (0, 0))
         rings = time_verdict(topology, root, bounds, size, None, options).rings
         library = rings if isinstance(rings, float) else float("inf")
         best = min((times[size] for times in seconds.values() if size in times), default=float("inf"))
         if name is None:
-            found.left += [size] if size in SIZES else []
-            found.missed += [size] if size in SIZES and best < library else []
+            found.left.append(size)
+            found.missed += [size] if best < library else []
             continue
-        took, of_twelve = seconds[name][size], size in SIZES
-        found.factors += [library / took] if of_twelve and library < float("inf") else []
-        dominated = found.dominated if of_twelve else found.dominated_between
-        slower = found.slower if of_twelve else found.slower_between
-        dominated += [(size, took / best)] if took > best * (1 + ALIKE) else []
-        slower += [(size, took / library)] if library < took * (1 - ALIKE) else []
+        took = seconds[name][size]
+        found.factors += [library / took] if library < float("inf") else []
+        found.dominated += [(size, took / best)] if took > best * (1 + ALIKE) else []
+        found.slower += [(size, took / library)] if library < took * (1 - ALIKE) else []
     return found
 
 

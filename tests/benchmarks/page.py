@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from typing import Any
 
 from benchmarks.cases import SECTIONS
 from benchmarks.run import Report, Row
@@ -15,21 +13,14 @@ HEAD = [
     "table", "case", "ranks", "chunks", "steps", "bound", "proof", "first_s", "total_s", "cpu_s", "MB", "goal",
     "met",
 ]  # fmt: skip
-_OTHERS = (
-    (16, "h20_16", "30", "2.2", "0.9"),
-    (32, "h20_32", "time-out", "24.7", "6.9"),
-    (48, "h20_48", "time-out", "497", "5.5"),
-    (64, "h20_64", "time-out", "33990", "105.3"),
-)
 _BUSY = "The machine had other work during this run (its load is at the end): seconds are longer than alone."
 _TEXT = """\
 # Benchmarks of steps
 
 How many steps `hetesynth synth` needs, against a proved lower bound, and in how many seconds. Written by
-`PYTHONPATH=tests python -m benchmarks` (`--quick` takes two minutes, `--only` selects, `--json` gives the
-figures). Other benchmarks: [predicted times](benchmarks_time.md), [the default command beside
-NCCL](benchmarks_programs.md), [the packing engine](benchmarks_engine.md), [builds](benchmarks_building.md),
-[repairs](repair.md).
+`PYTHONPATH=tests python -m benchmarks` (`--only` selects). Other benchmarks: [predicted
+times](benchmarks_time.md), [the default command beside NCCL](benchmarks_programs.md), [the packing
+engine](benchmarks_engine.md), [builds](benchmarks_building.md), [repairs](repair.md).
 
 """
 _HOW_TO_READ = """\
@@ -39,11 +30,6 @@ Every row of [data/benchmarks.csv](data/benchmarks.csv) is one command in a proc
 and, up to 64 GPUs, programs. A schedule with `steps` equal to `bound` is proven optimal. `first_s`: until the
 first judged schedule; `total_s`: the whole command by the clock; `cpu_s`: on all cores; `MB`: peak memory;
 `goal`: most steps, seconds and memory asked for; `met`: yes, or what was missed."""
-_BESIDE = """\
-## Beside other tools
-
-Seconds to synthesize AllGather, by Table 1 of the HeteCCL paper, on other machines and clusters of which the paper
-states only the number of GPUs. Ours are whole commands with both judges."""
 
 
 def page(report: Report) -> str:
@@ -52,8 +38,6 @@ def page(report: Report) -> str:
     remarks = [] if report.whole else ["A selection of the cases."]
     if max(map(float, report.loads)) > float(report.facts["cores"]) + 0.5:
         remarks.append(_BUSY)
-    if not report.complete:
-        remarks.append("Incomplete: the run was cut short; the rows marked `not run` are missing.")
     summary = []
     for section, title in SECTIONS.items():
         if some := [row for row in rows if row.case.section == section]:
@@ -68,12 +52,6 @@ def page(report: Report) -> str:
         for name, law in growth(rows).items()
         if law is not None
     ]
-    ours = {row.case.cluster: row for row in rows if row.case.section == "scale" and row.case.chunks == 1}
-    beside = []
-    for gpus, cluster, *theirs in _OTHERS:
-        row = ours.get(cluster)
-        steps = "-" if row is None else f"{_or_dash(row.steps)} / {_or_dash(row.bound)}"
-        beside.append((str(gpus), *theirs, "-" if row is None else _seconds(row.total), steps))
     missed = [
         f"- {row.case.cluster} {row.case.collective}, {row.case.chunks} chunks: {_met(row)}"
         for row in rows
@@ -84,8 +62,6 @@ def page(report: Report) -> str:
         _TEXT + "\n\n".join(f"**{remark}**" for remark in remarks),
         markdown(("table", "cases", "proven optimal", "goals met", "longest, s"), summary),
         "\n".join(["Growth (schedules alone, one chunk, log-log least squares):", "", *laws]) if laws else "",
-        _BESIDE,
-        markdown(("GPUs", "TACCL", "TE-CCL", "HeteCCL", "hetesynth", "its steps / bound"), beside),
         "\n".join(["## Goals missed", "", *missed]) if missed else "",
         _HOW_TO_READ,
         wrapped(
@@ -96,7 +72,7 @@ def page(report: Report) -> str:
 
 
 def table(rows: Iterable[Row]) -> str:
-    """CSV: a line for every row, failed and unmeasured ones too."""
+    """CSV: a line for every row, failed ones too."""
     return csv_text(HEAD, [
         [
             row.case.section, f"{row.case.cluster} {row.case.collective}", str(row.case.ranks),
@@ -107,22 +83,6 @@ def table(rows: Iterable[Row]) -> str:
         ]
         for row in rows
     ])  # fmt: skip
-
-
-def plain(report: Report) -> dict[str, Any]:
-    """The object that ``--json`` prints."""
-    judged = [row for row in report.rows if row.case.goal is not None]
-    rows = []
-    for row in report.rows:
-        values = asdict(row)
-        case = values.pop("case") | {"goal": None if row.case.goal is None else str(row.case.goal)}
-        rows.append({**case, **values, "budget": row.case.budget, "gap": row.gap, "misses": list(row.misses)})
-    return {
-        "date": report.date, "complete": report.complete, "whole": report.whole,
-        "seconds": round(report.seconds, 1), "machine": report.facts, "load": list(report.loads),
-        "goals": len(judged), "goals_met": sum(not row.misses for row in judged), "growth": growth(report.rows),
-        "rows": rows,
-    }  # fmt: skip
 
 
 def growth(rows: Sequence[Row]) -> dict[str, dict[str, float] | None]:

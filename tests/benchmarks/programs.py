@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import csv
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,8 +27,7 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.program import Protocol
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS, Target
-from hetesynth.programs.msccl.lower import LoweringOptions, lower_with_notes
-from hetesynth.programs.summary import program_summary
+from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.greedy import greedy
 from hetesynth.search.search import Strategy
 from hetesynth.search.solve import Solution, Solver
@@ -39,37 +37,22 @@ ROOT = Path(__file__).resolve().parents[2]
 DATA, PAGE, TEXT = (
     ROOT / name for name in ("docs/data/targets.csv", "docs/targets.md", "tests/benchmarks/targets.txt")
 )
-COMPARED = ("portable", "msccl-executor")  # plain instructions, and all of them
-COUNTED = ("steps", "thread_blocks", "dependences")
-HEAD = ["cluster", "ranks", "collective", *TARGETS, *(f"{size}_{what}" for size in COMPARED for what in COUNTED)]
+HEAD = ["cluster", "ranks", "collective", *TARGETS]
 PROTOCOLS: tuple[Protocol, ...] = ("Simple", "LL", "LL128")
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One collective on one cluster.
-
-    ``verdicts``: "ok" or what is wrong, by target that has the collective. ``sizes``: for those of ``COMPARED``,
-    the totals that are ``COUNTED`` over all GPUs of the program out of place; None where there is none.
-    """
+    """One collective on one cluster. ``verdicts``: "ok" or what is wrong, by target that has the collective."""
 
     cluster: str
     ranks: int
     collective: CollectiveName
     verdicts: dict[str, str]
-    sizes: dict[str, tuple[int, ...] | None]
 
     def row(self) -> list[str]:
         """The line of the CSV."""
-        values = {
-            "cluster": self.cluster,
-            "ranks": str(self.ranks),
-            "collective": self.collective,
-            **self.verdicts,
-        }
-        for name, counts in self.sizes.items():
-            values |= {f"{name}_{what}": str(n) for what, n in zip(COUNTED, counts or (), strict=bool(counts))}
-        return [values.get(name, "") for name in HEAD]
+        return [self.cluster, str(self.ranks), self.collective, *(self.verdicts.get(name, "") for name in TARGETS)]
 
 
 def measured(topology: Path, collective: CollectiveName, targets: Iterable[Target]) -> Cell:
@@ -78,7 +61,7 @@ def measured(topology: Path, collective: CollectiveName, targets: Iterable[Targe
     request = Request(topology, collective, strategy="greedy", targets=tuple(supporting))
     chunking, problem = load_problem(request, PhaseTimer())
     outcome = Solver(Strategy("greedy", greedy.one_round), Budget(), schedule_violations).solve(problem)
-    cell = Cell(topology.parent.name, problem.ranks, collective, {}, {})
+    cell = Cell(topology.parent.name, problem.ranks, collective, {})
     for t in supporting:
         if not isinstance(outcome, Solution):
             cell.verdicts[t.name] = "no schedule"
@@ -86,13 +69,6 @@ def measured(topology: Path, collective: CollectiveName, targets: Iterable[Targe
         schedule = outcome.schedule
         servers = tuple(vertex.server for vertex in chunking.topology.vertices[: problem.ranks])
         cell.verdicts[t.name] = _verdict(problem, schedule, t, servers)
-        if t.name in COMPARED:  # here, as its program is still known
-            cell.sizes[t.name] = None
-            with suppress(HetesynthError):
-                figures = program_summary(
-                    lower_with_notes(problem, schedule, LoweringOptions("x", target=t)).program
-                )
-                cell.sizes[t.name] = tuple(getattr(figures, what) for what in COUNTED)
     return cell
 
 

@@ -4,8 +4,7 @@
 
 Measures the cells that docs/data/programs.csv does not have and adds a row for each as soon as it is measured, so
 that a run that was killed goes on. Then it writes docs/benchmarks_programs.md and the part of README.md between
-the comments ``programs``. To measure a cell again delete its row. docs/data/library_before.csv has the times of
-the rings or sends that verdicts named before commit f52bfb7c.
+the comments ``programs``. To measure a cell again delete its row.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from hetesynth.processes import side_by_side
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-CELLS, BEFORE, MADE_ON = (f"data/{name}.csv" for name in ("programs", "library_before", "programs_made_on"))
+CELLS, MADE_ON = "data/programs.csv", "data/programs_made_on.csv"
 PAGE, README = "benchmarks_programs.md", "../README.md"
 """In the folder of the pages."""
 EXAMPLES = (
@@ -57,7 +56,7 @@ STRATEGIES = {
 COLUMNS = [
     "cluster", "gpus", "collective", "size", "limit_us", "program_us", "percent", "no_program", "plan_us",
     "plan_percent", "no_plan", "library", "library_us", "checked", "no_library", "factor", "plan_factor",
-    "library_before_us", *(f"{name}_us" for name in STRATEGIES), "seconds",
+    *(f"{name}_us" for name in STRATEGIES), "seconds",
 ]  # fmt: skip
 ALIKE = 0.01
 """Share of the time: what differs by less is taken to be equal."""
@@ -120,7 +119,7 @@ def synth(file: Path, collective: str, size: str, *words: str) -> dict[str, Any]
     return {"error": " ".join(f"{error['code']}: {error['message']}".split())}
 
 
-def measured(cell: Cell, file: Path, before: str) -> Row:
+def measured(cell: Cell, file: Path) -> Row:
     """The row of ``cell``, times in microseconds; ``seconds`` of the processor, for all its commands."""
     began = time.process_time()
     _, collective, size = cell
@@ -139,12 +138,12 @@ def measured(cell: Cell, file: Path, before: str) -> Row:
         if collective in collectives:
             values[f"{name}_us"] = synth(file, collective, size, "--strategy", name).get("program_us")
     values |= dict(zip(("cluster", "collective", "size"), cell, strict=True))
-    values |= {"library_before_us": before, "seconds": round(time.process_time() - began, 1)}
+    values["seconds"] = round(time.process_time() - began, 1)
     shown = {name: round(v, 3) if isinstance(v, float) else v for name, v in values.items() if v is not None}
     return {name: str(shown.get(name, "")) for name in COLUMNS}
 
 
-def _measured(question: tuple[Cell, Path, str]) -> Row:
+def _measured(question: tuple[Cell, Path]) -> Row:
     return measured(*question)
 
 
@@ -265,10 +264,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="hetesynth-programs-") as folder:
         clusters = files(Path(folder))
-        known, old = rows_of(DOCS / CELLS), rows_of(DOCS / BEFORE)
+        known = rows_of(DOCS / CELLS)
         missing = [cell for cell in cells(clusters) if cell not in known]
         missing = [cell for cell in missing if options.only is None or cell[0] in options.only]
-        questions = [(cell, clusters[cell[0]], old[cell]["library_before_us"]) for cell in missing]
+        questions = [(cell, clusters[cell[0]]) for cell in missing]
         made = side_by_side(_measured, questions, options.jobs, share=len(SIZES))
         for number, row in enumerate(made, 1):
             known[row["cluster"], row["collective"], row["size"]] = row
@@ -327,8 +326,7 @@ library by more than 1 % with an algorithm that it has for the collective: $quic
 
 Every cell is a row of [data/programs.csv](data/programs.csv): times in microseconds, percent, factors, the
 library's choice (`checked`: the formula was compared with measurements on such machines), refusals, and the times
-of the four strategies. [data/library_before.csv](data/library_before.csv) has the library's times as commit
-f52bfb7c~1 simulated them. To measure again, delete rows and run
+of the four strategies. To measure again, delete rows and run
 `PYTHONPATH=tests python tests/benchmarks/programs_page.py`; all
 cells took $minutes minutes of one processor ($made_on)."""
 )

@@ -2,15 +2,12 @@
 hetesynth/library expects.
 
 The runs are in data/published_series.csv (what ran where, and its source) and data/published_runs.csv (bytes and
-microseconds, out of place); the machines in examples/measured. ``--runs FILE`` takes the points of the series from
-a file with a JSON object a line, ``id`` and ``points`` of [bytes, microseconds, ...], instead.
+microseconds, out of place); the machines in examples/measured.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -35,7 +32,7 @@ LARGE, BAND = 64 * MB, 0.35
 COUNTED, SIMULATED = CostOptions(runtime=NCCL_TABLES), 64  # GPUs
 REASONS = {
     "aws_p5_2n_ar_eks": "an older plug-in (aws-ofi-nccl 1.7) reaches half the rate up to 1 GiB and all but 5 %"
-    " at 2 GiB; the later run on the same servers is as expected",
+    " at 2 GiB; the later run on the same servers is as expected"
 }
 """Why a series is further off than 15 %."""
 SMALL = """\
@@ -130,15 +127,9 @@ def stored_points() -> dict[str, list[tuple[int, float]]]:
     return points
 
 
-def points_of(path: Path) -> dict[str, list[tuple[int, float]]]:
-    """The same of a file with a JSON object a line."""
-    objects = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return {o["id"]: [(p[0], p[1] * 1e-6) for p in o["points"] if p[0] and p[1]] for o in objects}
-
-
-def all_series(points: Mapping[str, Sequence[tuple[int, float]]] | None = None) -> list[Series]:
+def all_series() -> list[Series]:
     """The series that are compared."""
-    known = stored_points() | {name: list(of) for name, of in (points or {}).items() if of}
+    known = stored_points()
     rows = [row for row in stored_rows() if not row["left_out"]]
     return [Series(row["series"], row, tuple(known[row["series"]])) for row in rows]
 
@@ -264,10 +255,7 @@ def _percent(share: float) -> str:
 
 def main() -> int:
     """Write the page and its table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=Path, help="a file with the points of the series")
-    arguments = parser.parse_args()
-    series = all_series(points_of(arguments.runs) if arguments.runs else None)
+    series = all_series()
     (ROOT / "docs" / "reality.md").write_text(page(series), encoding="utf-8")
     (ROOT / "docs" / "data" / "reality.csv").write_text(table(series), encoding="utf-8")
     return 0

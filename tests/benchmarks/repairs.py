@@ -13,13 +13,13 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.clusters import EXAMPLES, ROOT
 from benchmarks.generated_clusters import generated_cluster
 from benchmarks.machine import machine
-from benchmarks.tables import Journal, csv_text
+from benchmarks.tables import csv_text
 from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.n_minus_one import single_losses
@@ -69,8 +69,8 @@ class Row:
     refused: str = ""
 
 
-def rows(journal: Journal, folder: Path) -> Iterator[Row]:
-    """Everything, from the journal where it was measured before; the first is measured twice, to compile."""
+def rows(folder: Path) -> Iterator[Row]:
+    """Everything; the first is measured twice, to compile."""
     warm = False
     for section, losses in LOSSES.items():
         for loss in losses:
@@ -87,20 +87,17 @@ def rows(journal: Journal, folder: Path) -> Iterator[Row]:
             cluster, how, what = words
             for name in NAMES:
                 for bare in (True, False) if loss.endswith("+") else (True,):
-                    key = f"{cluster} {what} {name} {bare}"
-                    if key not in journal.rows:
-                        changed: os.PathLike[str] = EXAMPLES / what / "topo.dsl"
-                        if how != "to":
-                            without, degrade = ((what,) if how == word else () for word in ("without", "degrade"))
-                            changed = overridden(topology, without, degrade)
-                        row = Row(section, cluster, what.replace("=", " at "), name, bare)
-                        if not warm:
-                            _measured(replace(row, bare=False), topology, changed, folder)
-                            warm = True
-                        measured = _measured(row, topology, changed, folder)
-                        journal.add(key, asdict(measured))
-                        print(*_line(measured), sep=" | ", file=sys.stderr)
-                    yield Row(**{n: tuple(v) if isinstance(v, list) else v for n, v in journal.rows[key].items()})
+                    changed: os.PathLike[str] = EXAMPLES / what / "topo.dsl"
+                    if how != "to":
+                        without, degrade = ((what,) if how == word else () for word in ("without", "degrade"))
+                        changed = overridden(topology, without, degrade)
+                    row = Row(section, cluster, what.replace("=", " at "), name, bare)
+                    if not warm:
+                        _measured(replace(row, bare=False), topology, changed, folder)
+                        warm = True
+                    measured = _measured(row, topology, changed, folder)
+                    print(*_line(measured), sep=" | ", file=sys.stderr)
+                    yield measured
 
 
 def _forget() -> None:
@@ -207,10 +204,9 @@ def main() -> None:
     """Measure and write the section into the page."""
     parser = argparse.ArgumentParser(prog="PYTHONPATH=tests python -m benchmarks.repairs", description=__doc__)
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "repair.md")
-    parser.add_argument("--journal", type=Path, help="measured rows, kept from run to run")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        measured = list(rows(Journal(options.journal), Path(name)))
+        measured = list(rows(Path(name)))
     before, heading, _ = options.page.read_text(encoding="utf-8").partition(MEASURED)
     if not heading:
         before = before.rstrip("\n") + "\n\n"

@@ -21,7 +21,6 @@ from benchmarks.cases import Case, Goal
 from benchmarks.clusters import topology
 from benchmarks.machine import load, machine
 
-QUICK_SECONDS = 100.0  # of computing, after which a quick run starts no other case: a loaded machine takes longer
 WARM_UP = (
     Case("warm-up", "h20_8x16", 128, "allgather", 1, Goal(40), 40, schedule_only=True),  # compiles the kernel
     Case("warm-up", "h20_4p8", 12, "alltoall", 1, Goal(2), 2),
@@ -72,7 +71,7 @@ class Row:
     first verified schedule, ``work`` of the command without starting Python, ``cpu`` of all cores together."""
 
     case: Case
-    status: Literal["ok", "failed", "not run"]
+    status: Literal["ok", "failed"]
     error: str = ""
     steps: int | None = None
     bound: int | None = None
@@ -142,48 +141,28 @@ class Report:
     loads: tuple[str, str]
     whole: bool
 
-    @property
-    def complete(self) -> bool:
-        """Whether every case was measured."""
-        return all(row.status != "not run" for row in self.rows)
 
+def measured(
+    cases: Sequence[Case],
+    examples: Path,
+    *,
+    whole: bool,
+    measure: Callable[[Case, Path, Path], Row] = measure,
+    warm_up: tuple[Case, ...] = WARM_UP,
+) -> Report:
+    """Measure ``cases`` in turn, equal commands once, after ``warm_up``.
 
-@dataclass(frozen=True, slots=True)
-class Runner:
-    """How cases are run. ``examples``: the folder with one folder per cluster."""
-
-    examples: Path
-    measure: Callable[[Case, Path, Path], Row] = measure
-    progress: Callable[[int, int, str], None] = lambda done, count, name: None
-    warm_up: tuple[Case, ...] = WARM_UP
-    deadline: float | None = None  # seconds of computing after which no case is started
-
-    def __call__(self, cases: Sequence[Case], *, whole: bool) -> Report:
-        """Measure ``cases`` in turn. Ctrl-C ends the run; the rows so far are kept.
-
-        Raises HetesynthError HS901 when the cluster of a case is not there.
-        """
-        started, before, rest = time.monotonic(), load(), "no time left"
-        rows: list[Row] = []
-        measured: dict[object, Row] = {}
-        with tempfile.TemporaryDirectory(prefix="hetesynth-bench-") as name:
-            folder = Path(name)
-            files = {c.cluster: topology(c.cluster, self.examples, folder) for c in (*cases, *self.warm_up)}
-            try:
-                for number, case in enumerate((*self.warm_up, *cases), -len(self.warm_up)):
-                    spent = sum(row.total or 0.0 if row.cpu is None else row.cpu for row in measured.values())
-                    if self.deadline is not None and spent > self.deadline:
-                        break
-                    self.progress(max(0, number), len(cases), case.name)
-                    if case.command not in measured or number < 0:
-                        with tempfile.TemporaryDirectory(dir=folder) as out:
-                            row = self.measure(case, files[case.cluster], Path(out))
-                        if number >= 0:
-                            measured[case.command] = row
-                    if number >= 0:
-                        rows.append(replace(measured[case.command], case=case))
-            except KeyboardInterrupt:
-                rest = "interrupted"
-        rows += [Row(case, "not run", rest) for case in cases[len(rows) :]]
-        date, seconds = time.strftime("%Y-%m-%d"), time.monotonic() - started
-        return Report(tuple(rows), machine(), date, seconds, (before, load()), whole)
+    Raises HetesynthError HS901 when the cluster of a case is not there.
+    """
+    started, before = time.monotonic(), load()
+    rows: dict[object, Row] = {}
+    with tempfile.TemporaryDirectory(prefix="hetesynth-bench-") as name:
+        folder = Path(name)
+        files = {c.cluster: topology(c.cluster, examples, folder) for c in (*cases, *warm_up)}
+        for number, case in enumerate((*warm_up, *cases), -len(warm_up)):
+            if number < 0 or case.command not in rows:
+                with tempfile.TemporaryDirectory(dir=folder) as out:
+                    rows[case.command if number >= 0 else number] = measure(case, files[case.cluster], Path(out))
+    date, seconds = time.strftime("%Y-%m-%d"), time.monotonic() - started
+    every = tuple(replace(rows[case.command], case=case) for case in cases)
+    return Report(every, machine(), date, seconds, (before, load()), whole)

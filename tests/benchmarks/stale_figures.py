@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks import cases as steps
 from benchmarks import programs_page, time_tables
 from benchmarks.page import table
-from benchmarks.run import Runner
+from benchmarks.run import measured
 from hetesynth.model.words import size_text
 
 ROOT = Path(__file__).parents[2]
@@ -72,15 +72,14 @@ def figures(docs: Path = DOCS) -> Iterator[Figure]:
 def _of_programs(data: Path) -> Iterator[Figure]:
     """The cells of docs/data/programs.csv, all of it but the seconds."""
 
-    def remade(cell: programs_page.Cell, before: str) -> list[str]:
+    def remade(cell: programs_page.Cell) -> list[str]:
         with tempfile.TemporaryDirectory(prefix="hetesynth-stale-") as folder:
-            row = programs_page.measured(cell, programs_page.files(Path(folder))[cell[0]], before)
+            row = programs_page.measured(cell, programs_page.files(Path(folder))[cell[0]])
         return [row[name] for name in programs_page.COLUMNS[CELL]]
 
     for number, (cell, row) in enumerate(programs_page.rows_of(data).items(), 1):
-        shown, before = [row[name] for name in programs_page.COLUMNS[CELL]], row["library_before_us"]
-        name = f"programs: {' '.join(cell)}"
-        yield Figure(data, number, CELL, shown, name, lambda cell=cell, before=before: remade(cell, before))  # type: ignore[misc]
+        shown = [row[name] for name in programs_page.COLUMNS[CELL]]
+        yield Figure(data, number, CELL, shown, f"programs: {' '.join(cell)}", lambda cell=cell: remade(cell))  # type: ignore[misc]
 
 
 def _of_times(page: Path) -> Iterator[Figure]:
@@ -100,7 +99,7 @@ def _of_steps(page: Path) -> Iterator[Figure]:
     known = {(f"{case.cluster} {case.collective}", str(case.chunks), str(case.goal)): case for case in every}
 
     def remade(case: steps.Case) -> list[str]:
-        report = Runner(EXAMPLES, warm_up=())([case], whole=False)
+        report = measured([case], EXAMPLES, whole=False, warm_up=())
         return rows_of(table(report.rows))[1][STEPS]
 
     for number, row in enumerate(rows_of(page.read_text(encoding="utf-8"))):

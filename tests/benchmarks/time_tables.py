@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -108,24 +108,7 @@ class TimeRow:
         return ours <= goal * (1 + DIGITS) if self.case.unit == "us" else ours >= goal * (1 - DIGITS)
 
 
-@dataclass(frozen=True, slots=True)
-class SpeedRow:
-    """How long the simulator takes for a schedule: ``seconds``; ``whole``: of the command that reads it too."""
-
-    cluster: str
-    collective: str
-    transfers: int = 0
-    seconds: float = 0.0
-    whole: float = 0.0
-    error: str = ""
-
-
-Announce = Callable[[str], None]
-
-
-def time_rows(
-    examples: Path, patterns: Sequence[str] = (), announce: Announce = lambda name: None
-) -> list[TimeRow]:
+def time_rows(examples: Path, patterns: Sequence[str] = ()) -> list[TimeRow]:
     """Run the cases with a pattern in their name, all without patterns."""
     rows = []
     with tempfile.TemporaryDirectory(prefix="hetesynth-time-") as folder:
@@ -136,37 +119,11 @@ def time_rows(
         for case in CASES:
             if patterns and not any(p in f"{case.name}$" for p in patterns):
                 continue
-            announce(case.name)
             file = topology(case.cluster, examples, Path(folder))
             arguments = ["synth", str(file), "--coll", case.collective, "--size", f"{case.size}B"]
             arguments += ["-o", f"{folder}/made", "--json", SPEC, *(["--schedule-only"] if case.equal else [])]
             said, error, seconds = _said([*arguments, *(word.format(folder=folder) for word in case.arguments)])
             rows.append(TimeRow(case, seconds, said, error))
-    return rows
-
-
-def speed_rows(
-    examples: Path, patterns: Sequence[str] = (), announce: Announce = lambda name: None
-) -> list[SpeedRow]:
-    """The simulator on large schedules, in a process of its own after one that may compile."""
-    rows = []
-    with tempfile.TemporaryDirectory(prefix="hetesynth-time-") as folder:
-        for cluster, coll in (("torus_16x16", "allgather"), ("torus_16x16", "allreduce")):
-            if patterns and not any(p in f"simulator: {cluster} {coll}" for p in patterns):
-                continue
-            announce(f"simulator: {cluster} {coll}")
-            file, stem = str(topology(cluster, examples, Path(folder))), f"{folder}/{cluster}.{coll}"
-            command = ["synth", file, "--coll", coll, "--strategy", "greedy", "--schedule-only"]
-            schedule, error, _ = _said([*command, "--time-budget", "22", "-o", stem, "--json"])
-            simulated = ["simulate", f"{stem}.schedule.json", file, "--size", "256MB", "--json", SPEC]
-            said, whole = {}, 0.0
-            for _ in range(0 if error else 2):
-                said, error, whole = _said(simulated)
-            if error:
-                rows.append(SpeedRow(cluster, coll, error=error))
-            else:
-                seconds = said["seconds_by_phase"]["simulate"]
-                rows.append(SpeedRow(cluster, coll, schedule["transfers"], seconds, whole))
     return rows
 
 
@@ -203,7 +160,7 @@ crosses one after another). Beside NCCL: [benchmarks_programs.md](benchmarks_pro
 [hetecclpaper.md](hetecclpaper.md)."""
 
 
-def time_page(rows: Sequence[TimeRow], speeds: Sequence[SpeedRow]) -> str:
+def time_page(rows: Sequence[TimeRow]) -> str:
     """The page."""
     of = {name: [row for row in rows if row.case.table == name] for name in _TITLES}
     counts = [
@@ -222,13 +179,6 @@ def time_page(rows: Sequence[TimeRow], speeds: Sequence[SpeedRow]) -> str:
             goal, most = _figure(case.goal, case.unit), _figure(possible, case.unit)
             why = f"{_figure(row.reached, case.unit)}; asked {goal}, the bound allows {most}"
         lines.append(f"- {case.table}: {case.cluster} {case.collective} {size_text(case.size)}: {why}")
-    lines += ["", "## The simulator: 100,000 transfers in less than 5 s wanted", ""] if speeds else []
-    for speed in speeds:
-        each = 1e5 * speed.seconds / max(1, speed.transfers)
-        said = speed.error or f"{speed.transfers:,} transfers in {speed.seconds:.2f} s, {each:.2f} s for 100,000"
-        lines.append(
-            f"- {speed.cluster} {speed.collective}: {said}, {speed.whole:.1f} s with reading and judging the files"
-        )
     return "\n".join([*lines, ""])
 
 

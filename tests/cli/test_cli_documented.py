@@ -62,8 +62,7 @@ def cluster_of(page: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "page",
-    [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.name in LONG else []) for p in DOCUMENTED],
+    "page", [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.name in LONG else []) for p in DOCUMENTED]
 )
 def test_the_commands_of_a_page_work(
     page: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -135,7 +134,3 @@ def assert_of_a_project(arguments: list[str], tmp_path: Path) -> None:
     if arguments[0] == "build" and not {"--cache", "--check"} & {*arguments}:
         arguments = [*arguments, "--cache", str(tmp_path / "cache")]
     assert run(arguments) == int("--check" in arguments and not Path("schedules").exists()), arguments
-
-
-def test_pages_with_commands_are_found() -> None:
-    assert {"commands.md", "verify.md", "run.md", "mscclpp.md"} <= {page.name for page in DOCUMENTED}

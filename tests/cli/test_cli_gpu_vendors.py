@@ -83,12 +83,10 @@ def test_where_no_single_target_fits_it_says_why(models: list[str], message: str
     assert runtime_advice([PORTABLE, TARGETS["msccl"]], models, "allreduce") is None
 
 
-@pytest.mark.usefixtures("folder")
-def test_install_hint_alone_says_what_there_is_and_what_fits_here(capsys: pytest.CaptureFixture[str]) -> None:
+def test_install_hint_alone_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["install-hint", "--json"]) == 2
     error: dict[str, Any] = json.loads(capsys.readouterr().out)["error"]
     assert error["code"] == "HS004"
     lines = [line.strip() for line in error["help"].splitlines()]
-    assert "H100.dsl: H100: mscclpp or msccl-executor" in lines and "MI300X.dsl: MI300X: rccl-6" in lines
-    assert [line.split()[0] for line in lines[1:7]] == list(TARGETS)
-    assert "rccl-6          RCCL of ROCm" in error["help"] and "AMD GPUs; MSCCL_ALGO_DIR" in error["help"]
+    assert [line.split()[0] for line in lines[1:]] == list(TARGETS)
+    assert "rccl-6          RCCL of ROCm" in error["help"]

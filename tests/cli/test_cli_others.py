@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,48 +13,15 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FIG10 = str(EXAMPLES / "fig10" / "topo.dsl")
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["synth", "--help"], ["verify", "--help"], ["--version"], ["strategies"]]
-)
-def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
-    script = (
-        "import sys; from hetesynth.cli.main import run; run(sys.argv[1:]); "
-        "heavy = {'z3', 'numpy', 'scipy', 'numba', 'lark', 'networkx', 'lxml', 'rich'} & set(sys.modules); "
-        "sys.exit(f'loaded {heavy}' if heavy else 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def test_bounds_as_json_carries_the_witness(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["bounds", FIG10, "--coll", "alltoall", "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert result["lower_bound"] == max(bound["steps"] for bound in result["bounds"])
-    cut = next(bound for bound in result["bounds"] if bound["method"] == "cut")
-    assert cut["witness"]["needed"] > 0
-
-
 def test_topo_show_prints_the_capacities_of_figure_10(capsys: pytest.CaptureFixture[str]) -> None:
     """25 x 2 against 8 GB/s: ceil(25 / 8) x 2 = 8; 16 against 8: 2."""
     assert run(["topo", "show", FIG10]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     links = [(row[0], row[1]) for row in rows if row and row[0] in ("direct", "switch", "net")]
     assert set(links) == {("direct", "8"), ("switch", "2"), ("net", "1")}
-
-
-def test_topo_show_of_every_link_counts_no_kinds(capsys: pytest.CaptureFixture[str]) -> None:
-    """A line a link, in the columns that the table of kinds has but for how many there are of a kind."""
     assert run(["topo", "show", FIG10, "--all"]) == 0
-    shown = capsys.readouterr().out.splitlines()
-    assert not any("count" in line for line in shown)
-    assert [line.split()[-1] for line in shown if line.split()[:1] == ["direct"]] == [
-        f"{u}->{v}" for pair in ((0, 1), (2, 3), (4, 5)) for u, v in (pair, pair[::-1])
-    ]
-    assert run(["topo", "show", FIG10]) == 0
-    kinds = [line.split() for line in capsys.readouterr().out.splitlines()]
-    heads = [row for row in kinds if "count" in row]
-    assert heads and all(row[-2:] == ["count", "which"] for row in heads)
-    assert next(row for row in kinds if row[:1] == ["direct"])[6] == "6"
+    links = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert {"0->1", "1->0", "2->3", "4->5"} <= set(links)
 
 
 def test_topo_show_as_json_is_the_multigraph(capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,11 +35,6 @@ def test_topo_show_as_json_is_the_multigraph(capsys: pytest.CaptureFixture[str])
 def program(tmp_path: Path) -> Path:
     assert run(["synth", FIG10, "--coll", "allgather", "-o", str(tmp_path / "ag.xml")]) == 0
     return tmp_path / "ag.xml"
-
-
-def test_verify_passes_our_program_on_its_topology(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["verify", str(program), "--topo", FIG10, "--portable"]) == 0
-    assert "ok" in capsys.readouterr().out
 
 
 def test_verify_refuses_a_connection_the_topology_lacks(
@@ -91,17 +51,6 @@ def test_verify_refuses_a_connection_the_topology_lacks(
 def test_verify_refuses_a_topology_of_another_size(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["verify", str(program), "--topo", str(EXAMPLES / "ring8" / "topo.dsl")]) == 2
     assert "for 6 ranks, ring8 has 8" in capsys.readouterr().err
-
-
-def test_verify_names_the_place_of_a_defect(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = program.read_text()
-    first_receive = next(line for line in text.splitlines() if ' type="r"' in line)
-    program.write_text(text.replace(first_receive + "\n", "", 1))
-    capsys.readouterr()
-    assert run(["verify", str(program), "--json"]) == 1
-    result = json.loads(capsys.readouterr().out)
-    assert result["ok"] is False
-    assert any("rank" in v and "line" in v for v in result["violations"])
 
 
 def test_bounds_check_rechecks_every_bound(capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,9 +102,7 @@ def test_a_report_is_not_named_like_a_program(
 
 
 def test_a_large_error_of_rounding_is_pointed_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, large in (("v100_4p8", True),):
-        topology = str(EXAMPLES / name / "topo.dsl")
-        made = ["synth", topology, "--coll", "broadcast", "--strategy", "greedy", "--schedule-only"]
-        assert run([*made, "-o", str(tmp_path / name)]) == 0
-        told = capsys.readouterr().out
-        assert "worst rounding error" in told and ("LARGE" in told) == large
+    made = ["synth", str(EXAMPLES / "v100_4p8" / "topo.dsl"), "--coll", "broadcast", "--strategy", "greedy"]
+    assert run([*made, "--schedule-only", "-o", str(tmp_path / "x")]) == 0
+    told = capsys.readouterr().out
+    assert "worst rounding error" in told and "LARGE" in told

@@ -54,11 +54,9 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "arguments",
     [
         ["verify", "ar.xml"],
-        ["verify", "ar.inplace.xml", "--target", "portable"],
         ["install-hint", "portable", "ar.xml"],
         ["run", "ar.inplace.xml", "--in-process"],
         ["simulate", "ar.schedule.json", FIG10],
-        ["simulate", "ar.xml", FIG10, "--report", "page.html"],
         ["import", "ar.xml", "-o", "other"],
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
@@ -75,28 +73,18 @@ def test_readers_say_that_files_are_not_of_one_run(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("command", ["synth", "import", "atlas"])
+@pytest.mark.parametrize("command", ["synth", "atlas"])
 def test_commands_that_are_ended_at_any_call(
-    command: str,
-    number: int,
-    cut: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    command: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("any.xml").write_bytes((cut / "ar.xml").read_bytes())
     made = Path("made")
     made.mkdir()
     few = ["--strategy", "greedy", "--sizes", "1KB,1MB"]
-    old, new = {
-        "synth": ([*SYNTH, "-o", "made/ar"], [*SYNTH, "--chunks", "2", "-o", "made/ar"]),
-        "import": ([*SYNTH, "-o", "made/ar"], ["import", "any.xml", "--target", "portable", "-o", "made/ar"]),
-        "atlas": (
-            ["atlas", FIG10, "--coll", "gather", *few, "-o", "made/ar"],
-            ["atlas", FIG10, "--coll", "scatter", *few, "-o", "made/ar"],
-        ),
-    }[command]
+    if command == "synth":
+        old, new = [*SYNTH, "-o", "made/ar"], [*SYNTH, "--chunks", "2", "-o", "made/ar"]
+    else:
+        old, new = (["atlas", FIG10, "--coll", name, *few, "-o", "made/ar"] for name in ("gather", "scatter"))
 
     def there() -> dict[str, bytes]:
         return {str(p.relative_to(made)): p.read_bytes() for p in sorted(made.rglob("*")) if p.is_file()}
@@ -128,18 +116,6 @@ def test_commands_that_are_ended_at_any_call(
     assert {True, False} <= ends and ("mixed" in ends) == (number == signal.SIGKILL and command != "atlas")
 
 
-def test_the_next_run_mends_it(
-    cut: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for path in cut.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    monkeypatch.chdir(tmp_path)
-    assert run(["verify", "ar.xml"]) == 1
-    assert run([*SYNTH, "-o", "ar"]) == 0
-    assert sorted(os.listdir()) == NAMES
-    assert run(["verify", "ar.xml"]) == run(["install-hint", "portable", "ar.xml"]) == 0
-
-
 def _refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     assert run(arguments) == 2
     shown = capsys.readouterr().err
@@ -162,15 +138,8 @@ def _refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ("/proc/x", "cannot write"),
     ],
 )
-@pytest.mark.parametrize("command", ["synth", "import"])
 def test_outputs_that_cannot_be_written_are_refused(
-    command: str,
-    output: str,
-    word: str,
-    cut: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    output: str, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("loop", "loop.xml", "loop.schedule.json"):
@@ -179,10 +148,8 @@ def test_outputs_that_cannot_be_written_are_refused(
         Path(name).symlink_to("/no/such/folder/x")
     for name in ("pipe", "pipe.xml", "pipe.schedule.json"):
         os.mkfifo(name)
-    Path("file.xml").write_bytes((cut / "ar.xml").read_bytes())
     before = sorted(os.listdir())
-    arguments = SYNTH if command == "synth" else ["import", "file.xml"]
-    assert word in _refused([*arguments, "-o", output], capsys)
+    assert word in _refused([*SYNTH, "-o", output], capsys)
     assert sorted(os.listdir()) == before and Path("/dev/null").is_char_device()
 
 
@@ -198,18 +165,6 @@ def test_outputs_that_can_be_written(
     made = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink()]
     assert len(made) == 3 and all(path.stat().st_size for path in made)
     assert Path("dangling.xml").is_symlink() and Path("link").is_symlink()
-
-
-@pytest.mark.parametrize("output", ["loop", "pipe", "file"])
-def test_folders_that_cannot_be_written_are_refused(
-    output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("loop").symlink_to("loop")
-    os.mkfifo("pipe")
-    Path("file").write_bytes(b"")
-    _refused(["atlas", FIG10, "--coll", "allgather", "-o", output], capsys)
-    assert sorted(os.listdir()) == ["file", "loop", "pipe"]
 
 
 def test_a_full_disk_leaves_the_older_files(

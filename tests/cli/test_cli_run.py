@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -83,23 +81,6 @@ def test_sizes_that_do_not_fit_exit_2_with_those_that_do(
     assert "use --size 960 or 1024" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["absent.xml", "absent.json"])
-def test_a_file_that_is_not_there_exits_2(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["run", name, "--in-process"]) == 2
-    assert "cannot read" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["x.xml", "x.json"])
-@pytest.mark.parametrize("content", ["<html>[", "[<html>"])
-def test_a_file_that_is_no_program_is_refused_checked_or_not(
-    name: str, content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / name).write_text(content)
-    for options in ([], ["--unchecked"]):
-        assert run(["run", str(tmp_path / name), "--in-process", *options]) == 2
-        assert "error[HS" in capsys.readouterr().err
-
-
 def test_without_mpi_it_says_what_to_install(
     program: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,13 +104,3 @@ def test_without_mpi_it_says_what_to_install(
 )
 def test_a_launcher_is_known_by_what_it_sets(environment: dict[str, str], expected: bool) -> None:
     assert launch.launched(environment) is expected
-
-
-def test_help_loads_nothing_heavy() -> None:
-    script = (
-        "import sys; from hetesynth.cli.main import run; run(['run', '--help']); "
-        "sys.exit(str({'numpy', 'mpi4py', 'lark', 'lxml', 'networkx'} & set(sys.modules) or 0))"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert "--pass-size" in done.stdout
-    assert done.stderr == "0\n"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +15,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FIG10 = str(EXAMPLES / "fig10" / "topo.dsl")
 SYNTH = ["synth", FIG10, "--coll", "allgather", "--strategy", "greedy", "-o", "ar"]
 CLOSINGS = ["<&-", ">&-", "2>&-"]
-SUBSETS = [" ".join(c) for n in (1, 2, 3) for c in itertools.combinations(CLOSINGS, n)]
+SUBSETS = [*CLOSINGS, " ".join(CLOSINGS)]
 
 
 def shell(line: str, arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -81,4 +79,3 @@ def test_a_full_standard_output_is_named_and_the_files_are_there(made: dict[str,
     assert done.returncode == 2 and json.loads(done.stdout)["error"]["code"] == "HS540"
     assert shell('"$@" 2>/dev/full', ["--version"], tmp_path).returncode == 0
     assert shell('"$@" >/dev/full 2>&1', ["--help"], tmp_path).returncode == 2
-    assert os.path.exists("/dev/full")

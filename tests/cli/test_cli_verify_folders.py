@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
-import os
-import random
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,41 +12,26 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from verify.program_builders import good_programs, to_xml
 
 from hetesynth.cli.main import run
 from hetesynth.deploy import verify_files
 from hetesynth.deploy.folder_index import read_index
 from hetesynth.errors import HetesynthError
 
-STEP = (
-    '<step s="{}" type="{}" srcbuf="i" srcoff="0" dstbuf="o" dstoff="{}" cnt="1" depid="-1" deps="-1" hasdep="0"/>'
-)
 LINK = "link gpu0 <-> gpu1 { bandwidth 25 GB/s; latency 1 us }"
 PAIR = f"cluster pair {{ instance a = two }}\nnode two {{ gpus 2; {LINK} }}"
 
 
-def program(*, most: str = "1000000", receive: str = "r") -> str:
-    """Two GPUs exchange one chunk each (allgather)."""
-    lines = [
-        '<algo name="t" proto="Simple" nchannels="1" nchunksperloop="2" ngpus="2" coll="allgather" inplace="0" '
-        f'outofplace="1" minBytes="0" maxBytes="{most}">'
-    ]
-    for r in range(2):
-        lines += [
-            f'<gpu id="{r}" i_chunks="1" o_chunks="2" s_chunks="0">',
-            f'<tb id="0" send="{1 - r}" recv="{1 - r}" chan="0">',
-            STEP.format(0, "s", r),
-            STEP.format(1, receive, 1 - r),
-            "</tb>",
-            '<tb id="1" send="-1" recv="-1" chan="0">',
-            STEP.format(0, "cpy", r),
-            "</tb>",
-            "</gpu>",
-        ]
-    return "\n".join([*lines, "</algo>", ""])
+XML = to_xml(good_programs()["ring_allgather_4"]).decode()
 
 
-GOOD, BAD = program(), program(receive="nop")
+def program(most: str = "1000000") -> str:
+    """An allgather for calls of so many bytes at most."""
+    return re.sub('maxBytes="[0-9]*"', f'maxBytes="{most}"', XML)
+
+
+GOOD, BAD = program(), program().replace('type="r"', 'type="nop"', 1)
 
 
 def deployed(folder: Path, programs: dict[str, str], **changes: Any) -> Path:
@@ -82,17 +65,10 @@ def test_a_deployed_folder_is_judged_for_its_target(folder: Path, capsys: pytest
         "2 files: 2 ok; 1 other passed over",
     ]
     # maxBytes 0 is no limit there, and nothing at all for the research runtime
-    endless = deployed(folder / "sub", {"a.xml": program(most="0")})
+    endless = deployed(folder / "sub", {"a.xml": program("0")})
     assert judged(capsys, endless)[0] == 0
     assert judged(capsys, endless, "--target", "msccl")[0] == 1
-    assert judged(capsys, deployed(folder / "other", {"a.xml": program(most="0")}, target="msccl"))[0] == 1
-
-
-def test_results_that_a_build_left_aside_are_no_damage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    aside = deployed(folder.parent / "aside", {"a.xml": GOOD})
-    (aside / "index.json").write_text(json.dumps({"kind": "hetesynth aside", "cells": []}, indent=1))
-    code, lines = judged(capsys, aside)
-    assert code == 0 and lines[-1] == "1 file: 1 ok; 1 other passed over"
+    assert judged(capsys, deployed(folder / "other", {"a.xml": program("0")}, target="msccl"))[0] == 1
 
 
 def _remove(folder: Path) -> None:
@@ -101,14 +77,6 @@ def _remove(folder: Path) -> None:
 
 def _change(folder: Path) -> None:
     (folder / "algorithms" / "a.xml").write_text(GOOD + "\n")
-
-
-def _extra(folder: Path) -> None:
-    (folder / "algorithms" / "c.xml").write_text(GOOD)
-
-
-def _garbage(folder: Path) -> None:
-    (folder / "algorithms" / "notes.txt").write_text("hello")
 
 
 def _leads_out(folder: Path) -> None:
@@ -121,20 +89,13 @@ def _damaged(folder: Path) -> None:
     (folder / "index.json").write_text("")
 
 
-def _pipe(folder: Path) -> None:
-    os.mkfifo(folder / "algorithms" / "pipe.xml")
-
-
 @pytest.mark.parametrize(
     ("damage", "file", "words"),
     [
         (_remove, "algorithms/a.xml", "missing"),
         (_change, "algorithms/a.xml", "SHA-256"),
-        (_extra, "algorithms/c.xml", "does not name it"),
-        (_garbage, "algorithms/notes.txt", "does not name it"),
         (_leads_out, "algorithms/a.xml", "missing"),
         (_damaged, "index.json", "is no index"),
-        (_pipe, "algorithms/pipe.xml", "does not name it"),
     ],
 )
 def test_what_the_index_does_not_say_is_a_finding(
@@ -151,7 +112,7 @@ def test_what_the_index_does_not_say_is_a_finding(
 def test_an_atlas_is_judged_for_the_targets_of_its_folders(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:  # fmt: skip
-    for name, text in {"rccl-6": program(most="0"), "msccl": GOOD}.items():
+    for name, text in {"rccl-6": program("0"), "msccl": GOOD}.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.xml").write_text(text)
     files = ["rccl-6/x.xml", "msccl/x.xml"]
@@ -159,7 +120,7 @@ def test_an_atlas_is_judged_for_the_targets_of_its_folders(
     (tmp_path / "index.json").write_text(json.dumps({**index, "ranges": [{"files": files}]}))
     code, lines = judged(capsys, tmp_path)
     assert code == 0 and [line.rpartition(" ")[2] for line in lines[:-1]] == ["msccl", "rccl-6"]
-    (tmp_path / "msccl" / "x.xml").write_text(program(most="0"))
+    (tmp_path / "msccl" / "x.xml").write_text(program("0"))
     assert judged(capsys, tmp_path)[0] == 1
     (tmp_path / "msccl" / "x.xml").unlink()
     assert "missing" in judged(capsys, tmp_path)[1][0]
@@ -191,18 +152,6 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty").mkdir()
     assert run(["verify", str(good), str(tmp_path / "empty")]) == 2
     assert "HS877" in capsys.readouterr().err
-
-
-def test_each_file_is_judged_for_the_targets_that_read_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:  # fmt: skip
-    good, plan = tmp_path / "good.xml", tmp_path / "plan.json"
-    good.write_text(GOOD)
-    plan.write_text('{"name": "p", "collective": "allgather", "gpus": []}')
-    assert judged(capsys, good, plan, "--target", "rccl-6,mscclpp")[1][0] == f"{good}: ok for rccl-6"
-    assert judged(capsys, good, good.parent, "--target", "mscclpp")[0] == 2
-    code, lines = judged(capsys, tmp_path, "--target", "mscclpp")
-    assert code == 1 and lines[0] == f"{good}: ok" and "plan.json: wrong: " in lines[1]
 
 
 def test_json_and_sarif_and_junit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -274,80 +223,15 @@ def test_too_many_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], monk
     assert "HS875" in capsys.readouterr().err
 
 
-def _mutants(document: Any, rng: random.Random, number: int) -> list[bytes]:
-    """Documents with a value somewhere in them replaced, and texts with bytes replaced."""
-    odd: list[Any] = [
-        None,
-        True,
-        -1,
-        2**70,
-        1.5,
-        "",
-        "x",
-        "../x",
-        "/etc/passwd",
-        [],
-        {},
-        [[]],
-        {"a": {}},
-        "\0",
-        ["a"],
-    ]
-    rows = []
-    for _ in range(number):
-        copy = json.loads(json.dumps(document))
-        place = copy
-        while True:
-            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
-            key = rng.choice(keys)
-            if not (isinstance(place[key], dict | list) and place[key]) or rng.random() < 0.3:
-                break
-            place = place[key]
-        if rng.random() < 0.2:
-            del place[key]
-        else:
-            place[key] = rng.choice(odd)
-        data = bytearray(json.dumps(copy).encode())
-        if rng.random() < 0.2:
-            data[rng.randrange(len(data))] = rng.randrange(256)
-        rows.append(bytes(data))
-    return [
-        *rows,
-        b"[" * 100_000,
-        b'{"kind": "hetesynth atlas", "x": ' + b"9" * 10_000 + b"}",
-        b"\xff\xfe",
-        b"null",
-    ]
-
-
-SEVERAL = {
-    "kind": "hetesynth atlas of several collectives", "cluster": "pair", "targets": ["rccl-6"],
-    "topology_sha256": "1",
-    "collectives": {
-        name: {"collective": name, "cluster": "pair", "ranges": [{"files": [f"rccl-6/{name}.xml"]}],
-               "sha256": {f"rccl-6/{name}.xml": "0" * 64}}
-        for name in ("allgather", "allreduce")
-    },
-}  # fmt: skip
-DEPLOYED = {"kind": "hetesynth deployment", "target": "rccl-6", "files": {"algorithms/a.xml": "0" * 64}}
-SINGLE = {"kind": "hetesynth atlas", "targets": ["rccl-6"], **SEVERAL["collectives"]["allgather"]}  # type: ignore[index]
-
-
-@pytest.mark.parametrize("document", [SEVERAL, DEPLOYED, SINGLE])
-def test_an_index_of_anybody_never_breaks_the_reader(tmp_path: Path, document: dict[str, Any]) -> None:
-    (tmp_path / "algorithms").mkdir()
-    (tmp_path / "index.json").write_text(json.dumps(document))
-    index = read_index(tmp_path)
-    assert index is not None and index.targets == ("rccl-6",) and index.files
-    refused = 0
-    for data in _mutants(document, random.Random(7), 200):
-        (tmp_path / "index.json").write_bytes(data)
+@pytest.mark.parametrize("value", [None, -1, 2**70, "", "../x", "/etc/passwd", [], {"a": {}}, "\0"])
+@pytest.mark.parametrize("key", ["kind", "files", "target", "cluster"])
+def test_an_index_of_anybody_never_breaks_the_reader(key: str, value: Any, tmp_path: Path) -> None:
+    index = {"kind": "hetesynth deployment", "target": "rccl-6", "files": {"algorithms/a.xml": "0" * 64}}
+    for changed in ({**index, key: value}, {**index, "files": {str(value): value}}):
+        (tmp_path / "index.json").write_text(json.dumps(changed))
         try:
-            index = read_index(tmp_path)
+            read = read_index(tmp_path)
         except HetesynthError as error:
             assert error.code == "HS876" and error.exit_code == 2
-            refused += 1
         else:
-            assert index is not None
-            assert all(".." not in name and not name.startswith("/") for name in index.files)
-    assert refused > 50
+            assert read is None or all(".." not in name and not name.startswith("/") for name in read.files)

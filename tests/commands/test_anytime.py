@@ -74,7 +74,7 @@ def test_the_first_result_is_what_the_library_runs(size: int | None, monkeypatch
     assert made.program_seconds == made.verdict.seconds
     assert made.program_seconds <= made.verdict.rival.seconds * 1.01
     assert "warnings" in vars(made), "they may take seconds once the time is over"
-    report = "\n".join(synthesis_report(made, []))
+    report = "\n".join(synthesis_report(synthesis_summary(made, [])))
     assert "cut short" in report and "not simulated" not in report.splitlines()[0]
 
 

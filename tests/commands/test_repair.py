@@ -264,10 +264,10 @@ def test_another_way_is_tried_far_from_the_limit(mixed: Path, tmp_path: Path) ->
     synthesis, limit = repaired.synthesis, repaired.synthesis.time_optimality.bound_seconds
     assert synthesis.program_seconds is not None and limit is not None
     assert limit >= 0.94 * synthesis.program_seconds
-    assert "a fresh run may find a quicker one" in repair_report(repaired, repair_summary(repaired, ()))
+    assert "a fresh run may find a quicker one" in "".join(repair_report(repair_summary(repaired, ())))
     near = after(old, mixed, "b1")
     assert near.synthesis.strategy == "repair"
-    assert "a fresh run" not in repair_report(near, repair_summary(near, ()))
+    assert "a fresh run" not in "".join(repair_report(repair_summary(near, ())))
 
 
 @pytest.mark.parametrize("name", ["allgather", pytest.param("allreduce", marks=pytest.mark.slow)])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hetesynth.cli.synth_report import synthesis_report
+from hetesynth.cli.synth_report import synthesis_report, synthesis_summary
 from hetesynth.engine import steady_programs
 from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.request import Request
@@ -86,7 +86,7 @@ def test_a_second_one_keeps_programs_that_were_judged(size: int | None, monkeypa
     assert list(kept.programs) == [first] and kept.files[first] == best.files[first]
     assert kept.abandoned and kept.ending == "interrupt" and kept.cut_short
     assert "those that are missing" in kept.warnings[-1].message
-    assert "time budget" not in "".join(synthesis_report(kept, []))
+    assert "time budget" not in "".join(synthesis_report(synthesis_summary(kept, [])))
 
 
 def test_a_report_without_a_verdict_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,5 +94,6 @@ def test_a_report_without_a_verdict_says_why(monkeypatch: pytest.MonkeyPatch) ->
     pressing(monkeypatch, 2)
     kept = made(asked(None))
     kept = replace(kept, verdict=None)
-    assert synthesis_report(kept, [])[0].endswith(": interrupted")
-    assert "too many transfers" in synthesis_report(replace(kept, ending="tried", abandoned=False), [])[0]
+    assert next(synthesis_report(synthesis_summary(kept, []))).endswith(": interrupted")
+    larger = synthesis_summary(replace(kept, ending="tried", abandoned=False), [])
+    assert "too many transfers" in next(synthesis_report(larger))

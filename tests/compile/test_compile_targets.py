@@ -109,7 +109,6 @@ def matrix(clusters: tuple[str, ...]) -> None:
         for name in COLLECTIVE_NAMES:
             cell = measured(EXAMPLES / cluster / "topo.dsl", name, ALL)
             assert {*cell.verdicts.values()} == {"ok"}, (cluster, name)
-            assert None not in cell.sizes.values(), (cluster, name)
 
 
 def test_the_matrix_on_six_gpus() -> None:

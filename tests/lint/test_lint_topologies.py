@@ -12,7 +12,6 @@ from hetesynth.cli.topo import command
 from hetesynth.model.diagnostics import Diagnostic, SourceError
 from hetesynth.topology.language.library import library_names, library_path
 from hetesynth.topology.language.source import Source, read_source
-from hetesynth.topology.language.units import parse_quantity
 from hetesynth.topology.lint import RULES, lint
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

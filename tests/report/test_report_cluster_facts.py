@@ -56,7 +56,7 @@ def test_the_text_says_who_is_where(capsys: pytest.CaptureFixture[str]) -> None:
     topology = str(EXAMPLES / "h20_4p8" / "topo.dsl")
     assert run(["topo", "show", topology]) == 0
     shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert "b 8 x H20 4-11 0-7 4 x 50 GB/s" in shown
+    assert "b - 8 x H20 4-11 0-7 4 x 50 GB/s" in shown
     assert "between servers net 50 1 1.3 64 0->4, 0->5, 0->6, 0->7, ..." in shown
     assert run(["topo", "show", topology, "--without", "b.nic3"]) == 0
     assert "3 x 50 GB/s" in capsys.readouterr().out

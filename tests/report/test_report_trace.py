@@ -1,4 +1,4 @@
-"""The trace: what Perfetto needs of the format, and what was simulated."""
+"""The trace: what Perfetto needs of the format and what was simulated."""
 
 from __future__ import annotations
 

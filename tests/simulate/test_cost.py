@@ -8,16 +8,21 @@ from pathlib import Path
 
 import pytest
 from support.clusters import cluster
-from support.costs import primitive
 
 from hetesynth.engine.recipe import topology_hash
 from hetesynth.errors import HetesynthError
 from hetesynth.model.calibration import calibrated
 from hetesynth.model.collective import COLLECTIVE_NAMES
-from hetesynth.model.cost import bandwidths, bus_factor, chunk_bytes, costs, runtime_bytes
+from hetesynth.model.cost import Costs, bandwidths, bus_factor, chunk_bytes, costs, runtime_bytes
 from hetesynth.topology.language import load_topology, parse_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def primitive(costs: Costs, link: int, size: float, *, reduces: bool = False) -> float:
+    """tau_c of HeteCCL 4.2: seconds that ``size`` bytes take over ``link`` when nobody else uses it."""
+    reduction = size * costs.gamma[costs.link_ends[link][1]] if reduces else 0.0
+    return costs.link_alpha[link] + size / costs.link_rate[link] + reduction
 
 
 def test_prices_of_a_path() -> None:

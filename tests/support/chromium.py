@@ -1,4 +1,4 @@
-"""A headless Chromium driven over its debugging pipe: opens pages, presses keys, evaluates, takes pictures.
+"""A headless Chromium driven over its debugging pipe: opens pages, presses keys, evaluates.
 
 Needs nothing but the browser: the DevTools protocol is JSON, ended by NUL, on file descriptors 3 and 4.
 """
@@ -12,9 +12,7 @@ import select
 import shutil
 import subprocess
 import time
-from base64 import b64decode
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -50,14 +48,8 @@ class Browser:
             "--no-first-run", "--disable-extensions", "--disable-background-networking", "--remote-debugging-pipe",
             f"--user-data-dir={profile}", "about:blank",
         ]  # fmt: skip
-        self._process = subprocess.Popen(
-            [path, *options],
-            preexec_fn=place,
-            close_fds=False,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        silent = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        self._process = subprocess.Popen([path, *options], preexec_fn=place, close_fds=False, **silent)  # type: ignore[call-overload]
         os.close(theirs_in)
         os.close(theirs_out)
         self._number = 0
@@ -67,9 +59,7 @@ class Browser:
     def __enter__(self) -> Browser:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._process.terminate()
         try:
             self._process.wait(10)
@@ -146,15 +136,11 @@ class Page:
 
     def look(self, width: int = 1280, height: int = 900, scheme: str = "light", still: bool = False) -> None:
         """Size of the window, colour scheme and motion of the system."""
-        self._do(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
-        )
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._do("Emulation.setDeviceMetricsOverride", **size)
         motion = "reduce" if still else "no-preference"
-        features = [
-            {"name": "prefers-color-scheme", "value": scheme},
-            {"name": "prefers-reduced-motion", "value": motion},
-        ]
-        self._do("Emulation.setEmulatedMedia", features=features)
+        features = {"prefers-color-scheme": scheme, "prefers-reduced-motion": motion}
+        self._do("Emulation.setEmulatedMedia", features=[{"name": n, "value": v} for n, v in features.items()])
 
     def value(self, expression: str) -> Any:
         """The value of a JavaScript expression. Raises RuntimeError where it throws."""
@@ -174,11 +160,8 @@ class Page:
     def press(self, key: str, times: int = 1, shift: bool = False) -> None:
         """Press and release a key, as a user would, where the focus is."""
         text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
-        common = {
-            "key": key,
-            "modifiers": 8 if shift else 0,
-            "windowsVirtualKeyCode": KEYS.get(key, ord(key[0].upper())),
-        }
+        code = KEYS.get(key, ord(key[0].upper()))
+        common = {"key": key, "modifiers": 8 if shift else 0, "windowsVirtualKeyCode": code}
         for _ in range(times):
             self._do("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **common, **text)
             self._do("Input.dispatchKeyEvent", type="keyUp", **common)
@@ -186,17 +169,6 @@ class Page:
     def point(self, x: float, y: float) -> None:
         """Move the pointer."""
         self._do("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
-
-    def picture(self, path: Path, whole: bool = False) -> None:
-        """A PNG of the window, or of the whole page."""
-        found = self._do("Page.captureScreenshot", format="png", captureBeyondViewport=whole, **self._clip(whole))
-        path.write_bytes(b64decode(found["data"]))
-
-    def _clip(self, whole: bool) -> dict[str, Any]:
-        if not whole:
-            return {}
-        size = self._do("Page.getLayoutMetrics")["cssContentSize"]
-        return {"clip": {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}}
 
     def accessibility(self) -> list[dict[str, Any]]:
         """What assistive technology is told: the nodes of the accessibility tree, with name and properties."""
@@ -208,12 +180,8 @@ class Page:
     def requests(self) -> list[str]:
         """Addresses that were asked for since the page was opened."""
         self.value("0")
-        sent = (
-            e["params"]["request"]["url"]
-            for e in self._browser.events
-            if e["method"] == "Network.requestWillBeSent"
-        )
-        return list(sent)
+        events = self._browser.events
+        return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
 
     def complaints(self) -> list[str]:
         """Errors in the console, exceptions and refusals of the page's policy since it was opened."""

@@ -1,7 +1,7 @@
-"""Command lines with files that nobody would write, each named by a seed.
+"""Command lines that nobody would write, each named by a seed: mutated files, extreme numbers, odd topologies.
 
 ``command(seed, folder, seeds)`` writes the files of one case and returns its arguments; the same on every machine.
-Half of the topologies come from a grammar of their own, all else are mutations of right files.
+``complaint`` runs one in a child process with limits on its processor time and its memory.
 
     python -m support.command_fuzz 0 2000    # runs these seeds, and prints what a command may not do
 """
@@ -9,16 +9,17 @@ Half of the topologies come from a grammar of their own, all else are mutations 
 from __future__ import annotations
 
 import io
+import os
 import random
 import re
 import resource
-import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from verify.hostile_mutations import ANY, XML, mutated
@@ -29,94 +30,108 @@ from hetesynth.model.target import TARGETS
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
-TOPOLOGIES = ("fig10", "ring8", "dgx1", "h20_4p8", "v100_4p8_sharednic", "mi250_x1", "v100_fail_one4")
-SECONDS = 20
-MEGABYTES = 500
-RATES = (
-    "1 GB/s",
-    "25 GB/s",
-    "450 GB/s",
-    "1000000 GB/s",
-    "0.001 GB/s",
-    "1 Tb/s",
-    "7 MB/s",
-    "50 GB/s x 2",
-    "3 GB/s x 64",
-)
-TIMES = ("0 us", "1.3 us", "250 s", "5 ms", "1 ns")
-NUMBERS = (
-    b"0", b"-1", b"1", b"2", b"5", b"7", b"63", b"1000", b"65536", b"4000001", b"2147483648", b"4294967296",
-    b"9007199254740992", b"9223372036854775808", b"1e400", b"1.5", b"null", b"true", b'"x"', b"[]", b"{}",
-    b"9" * 400,
+FIG10 = str(EXAMPLES / "fig10" / "topo.dsl")
+SMALL = (
+    "fig10", "ring8", "dgx1", "h20_4p8", "v100_4p8_sharednic", "mi250_x1", "two_dc_50km", "h20_pods", "h20_16",
+    "v100_fail_one4", "a100_x2", "ndv2_x4", "v100_4x3",
 )  # fmt: skip
-RINGS = b"""<graphs version="1"><graph id="0" pattern="4" crossnic="0" nchannels="1" speedintra="20">
-<channel><gpu dev="0"/><gpu dev="1"/><gpu dev="2"/><gpu dev="3"/></channel>
-<channel><gpu dev="3"/><gpu dev="2"/><gpu dev="1"/><gpu dev="0"/></channel></graph></graphs>
-"""
+SECONDS, GIGABYTES = 20, 2
+NUMBERS = (
+    "1", "2", "3", "5", "7", "13", "0.001", "0.000000000000001", "1000000000000", "65536", "4096", "2147483648",
+    "999999999999999999", "0.3333333333333333", "1.0000000000000001", "0.1", "123456789.123456789",
+)  # fmt: skip
+REFUSED = (
+    "0", "-1", "1e-300", "1e308", "9223372036854775808", "nan", "inf", "9" * 400, "4.9e-324", "1/3", "null", "[]",
+)  # fmt: skip
+PLACE = re.compile(r"(?<![\w.\"\[,-])[0-9]+(?:\.[0-9]+)?(?![-\d.])")
+SIZES, TIMES, RATES = "B KB MB GB TB PB KiB", "ns us ms s", "GB/s Gbps MB/s B/s Tb/s %"
+COMMANDS = """
+topo lint T
+topo show T
+topo show T --all --chunk-size=S --tau-ref=U
+topo show T --json
+topo ranks T
+topo fmt T
+topo convert T --to=block
+topo convert T --to=json
+topo export T --to=astra-sim
+bounds T --coll=C --chunks=N --root=N
+bounds T --coll=C --check
+bounds T --coll=C --degrade=D
+compare T --coll=C --time-budget=1 --sizes=1MB --plot=O.svg
+compare T --coll=C --time-budget=1 --sizes=S --json
+atlas T --coll=C --time-budget=1 --sizes=1MB -o O
+synth T --coll=C --time-budget=1 -o O
+synth T --coll=C --time-budget=1 -o O --size=S --report=O.html --trace=O.trace
+synth T --coll=C --time-budget=1 -o O --chunk-size=S --chunks=N --rounding=floor
+synth T --coll=C --time-budget=1 -o O --effort=N --seed=N --max-peers=N --json
+synth T --coll=C --time-budget=Nms -o O --target=X
+synth T --coll=C --time-budget=1 -o O --rings=F --strategy=ring
+verify F
+verify F --json
+verify F --topo=T --sms=N
+verify F --target=X --root=N
+import F -o O --target=portable
+import F --topo=T -o O
+simulate F T --size=S
+simulate F FIG10 --size=1MB --steps=barrier --alpha=occupy
+simulate F FIG10 --degrade=D --trace=O.trace
+run F --in-process
+install-hint X F
+repair s.json FIG10 --degrade=D --time-budget=1 -o O
+""".strip().splitlines()
 
 
 @dataclass(frozen=True)
 class Seeds:
-    """Right files to start from."""
+    """Right files to start from, by their kind."""
 
     topologies: tuple[bytes, ...]
-    programs: tuple[bytes, ...]
-    plans: tuple[bytes, ...]
-    schedules: tuple[bytes, ...]
+    files: dict[str, tuple[bytes, ...]]
 
 
 def write_seeds(folder: Path) -> Seeds:
     """Programs, plans and schedules for fig10, as the commands write them."""
     with redirect_stdout(io.StringIO()):
         for name in ("allgather", "allreduce", "alltoall", "broadcast"):
-            topology = str(EXAMPLES / "fig10" / "topo.dsl")
-            target = ["--target", "portable,mscclpp", "-o", str(folder / name)]
-            assert run(["synth", topology, "--coll", name, *target]) == 0
-    library = sorted((ROOT / "dsl" / "library").glob("*.dsl"))
-    topologies = [EXAMPLES / name / "topo.dsl" for name in TOPOLOGIES]
-    return Seeds(
-        tuple(path.read_bytes() for path in (*topologies, *library)),
-        tuple(path.read_bytes() for path in sorted(folder.glob("*.xml"))),
-        tuple(p.read_bytes() for p in sorted(folder.glob("*.json")) if not p.name.endswith(".schedule.json")),
-        tuple(path.read_bytes() for path in sorted(folder.glob("*.schedule.json"))),
-    )
+            words = ["synth", FIG10, "--coll", name, "--target", "portable,mscclpp", "-o", str(folder / name)]
+            assert run(words) == 0
+    paths = (*(EXAMPLES / name / "topo.dsl" for name in SMALL), *sorted((ROOT / "dsl" / "library").glob("*.dsl")))
+    kinds = {"x.xml": "*.xml", "p.json": "*.mscclpp*.json", "s.json": "*.schedule.json"}
+    files = {kind: tuple(p.read_bytes() for p in sorted(folder.glob(glob))) for kind, glob in kinds.items()}
+    return Seeds(tuple(path.read_bytes() for path in paths), files)
 
 
-def change_value(rng: random.Random, text: bytes) -> bytes:
-    """Another number, or no number, for one of those in a JSON text."""
-    found = list(re.finditer(rb"-?\b[0-9]+\b", text))
-    if not found:
-        return text
-    at = rng.choice(found)
-    return text[: at.start()] + rng.choice(NUMBERS) + text[at.end() :]
+def number(rng: random.Random) -> str:
+    """Mostly one that can be read."""
+    return rng.choice(NUMBERS if rng.random() < 0.88 else REFUSED)
 
 
-JSON = (*ANY, change_value, change_value, change_value, change_value)
+def extreme(rng: random.Random, text: str) -> str:
+    """``text`` with some of its numbers replaced."""
+    places = list(PLACE.finditer(text))
+    for at in sorted(rng.sample(places, min(len(places), rng.randint(1, 3))), key=lambda m: -m.start()):
+        text = text[: at.start()] + number(rng) + text[at.end() :]
+    return text
 
 
-def topology(rng: random.Random) -> bytes:
+def topology(rng: random.Random) -> str:
     """A text of the block form: mostly right, sometimes of parts that do not fit."""
-    imports = "import dgx1\nimport v100\n"
     nodes = "".join(_node(rng, f"n{i}") for i in range(2))
-    instances = []
-    for name in "ab"[: rng.choice((1, 2, 2))]:
-        node = rng.choice(("n0", "n0", "n0", "n1", "n1", "v100x4", "dgx1"))
-        copies = rng.choice(("", "", "", "", "", " x 2"))
-        instances.append(f"  instance {name} = {node}{copies}\n")
-    extra = "".join(rng.choice(_CLUSTER_ITEMS) for _ in range(rng.choice((0, 0, 1, 2))))
-    fabric = f"  fabric f {{ join *.nic*{rng.choice(('', '; bandwidth ' + rng.choice(RATES)))} }}\n"
-    body = "".join(instances) + (fabric if rng.random() < 0.9 else "") + extra
-    return (
-        f"{imports}{nodes}cluster c {{\n  chunk {rng.choice(('4 MB', '1 B', '1 KB', '1 GB'))}\n{body}}}\n".encode()
+    types = ("n0", "n0", "n0", "n1", "n1", "v100x4", "dgx1")
+    instances = "".join(
+        f"  instance {name} = {rng.choice(types)}{rng.choice(('', '', '', ' x 2'))}\n"
+        for name in "ab"[: rng.choice((1, 2, 2))]
     )
+    extra = "".join(rng.sample(_CLUSTER_ITEMS, rng.choice((0, 0, 1, 2))))
+    head = f"import dgx1\nimport v100\n{nodes}cluster c {{\n  chunk {rng.choice(('4 MB', '1 B', '1 GB'))}\n"
+    return f"{head}{instances}  fabric f {{ join *.nic* }}\n{extra}}}\n"
 
 
 _CLUSTER_ITEMS = (
     "  switch sp { ports f; bandwidth 50 GB/s }\n",
     "  link a.gpu0 -> b.gpu1 { bandwidth 10 GB/s }\n",
-    "  link a.gpu0 <-> a.gpu1 { bandwidth 10 GB/s; latency 5 us }\n",
     "  disable a.gpu0\n",
-    "  disable a*.nic*\n",
     "  set *.nic* { bandwidth 3 GB/s }\n",
     "  shared s 2 GB/s { a*.gpu* -> b*.gpu* }\n",
     "  link a.gpu1 -> b.gpu0 { bandwidth 1 GB/s x 3 }\n",
@@ -124,164 +139,106 @@ _CLUSTER_ITEMS = (
 
 
 def _node(rng: random.Random, name: str) -> str:
-    rate, time_ = rng.choice(RATES), rng.choice(TIMES)
-    one, two = rng.choice((("gpu0", "gpu[1-2]"), ("gpu[1-2]", "gpu0"), ("gpu1", "gpu0"), ("gpu0", "gpu*")))
-    mesh = f"  mesh gpu* {{ bandwidth {rate} }}\n"
-    items = [
-        mesh,
-        mesh,
-        f"  link {one} -> {two} {{ bandwidth {rate} }}\n",
-        f"  link {one} <-> {two} {{ bandwidth {rate}; latency {time_} }}\n",
+    rate, slow = (
+        rng.choice(("1 GB/s", "25 GB/s", "0.001 GB/s", "1 Tb/s", "3 GB/s x 64")),
+        rng.choice(("0 us", "5 ms")),
+    )
+    items = (
         f"  mesh gpu* {{ bandwidth {rate} }}\n",
+        f"  link gpu0 -> gpu[1-2] {{ bandwidth {rate} }}\n",
+        f"  link gpu[1-2] <-> gpu0 {{ bandwidth {rate}; latency {slow} }}\n",
         f"  bus b {{ members gpu*; bandwidth {rate} }}\n",
-        f"  bus p {{ members gpu0 <-> nic0; bandwidth {rate} }}\n",
-        f"  switch s {{ ports gpu*; bandwidth {rate}; latency {time_} }}\n",
-        f"  shared g {rng.choice(RATES)} {{ gpu0 -> gpu1 }}\n",
-        f"  reduce {rate}\n".replace(" x ", " # x "),
+        f"  switch s {{ ports gpu*; bandwidth {rate}; latency {slow} }}\n",
+        "  shared g 7 MB/s { gpu0 -> gpu1 }\n",
         '  model "&<>\'"\n',
-    ]
-    gpus = f"  gpus {rng.choice((2, 3, 3, 4))}{rng.choice(('', '', '', '', '', ' except 0'))}\n"
-    nic = f"  nic nic[0-{rng.choice((0, 0, 0, 1))}] {{ bandwidth {rng.choice(RATES)} }}\n"
-    attached = rng.choice(("gpu* -> nic0", "gpu* -> nic0", "gpu* -> nic0", "gpu0 -> nic*", "gpu0 -> nic0"))
-    chosen = "".join(rng.sample(items, rng.randint(1, 3)))
-    return f"node {name} {{\n{gpus}{chosen}{nic}  attach {attached}\n}}\n"
+    )
+    gpus = f"  gpus {rng.choice((2, 3, 3, 4))}{rng.choice(('', '', '', ' except 0'))}\n"
+    nics = f"  nic nic0 {{ bandwidth {rate} }}\n  attach {rng.choice(('gpu*', 'gpu0'))} -> nic0\n"
+    return f"node {name} {{\n{gpus}{''.join(rng.sample(items, rng.randint(1, 3)))}{nics}}}\n"
+
+
+def cluster(rng: random.Random) -> str:
+    """A topology of the grammar or of the examples, with extreme numbers."""
+    text = topology(rng) if rng.random() < 0.5 else (EXAMPLES / rng.choice(SMALL) / "topo.dsl").read_text("utf-8")
+    return extreme(rng, text)
 
 
 def command(seed: int, folder: Path, seeds: Seeds) -> list[str]:
     """The arguments of the case ``seed``, whose files are written to ``folder``."""
     rng = random.Random(f"command {seed}")
 
-    def file(name: str, data: bytes) -> str:
-        (folder / name).write_bytes(data)
-        return str(folder / name)
+    def mutant(texts: tuple[bytes, ...], ways: tuple[object, ...]) -> bytes:
+        return mutated(rng.randrange(2**32), texts, ways)  # type: ignore[arg-type]
 
-    def some(texts: Sequence[bytes], mutations: tuple[object, ...]) -> bytes:
-        return mutated(rng.randrange(2**32), texts, mutations)  # type: ignore[arg-type]
-
-    def cluster() -> str:
-        text = topology(rng) if rng.random() < 0.6 else some(seeds.topologies, ANY)
-        return file("t.dsl", text)
-
-    kind = rng.choice(("x.xml", "p.json", "s.json"))
-    made = {"x.xml": (seeds.programs, XML), "p.json": (seeds.plans, JSON), "s.json": (seeds.schedules, JSON)}
-    name = rng.choice(("topo", "bounds", "synth", "synth", "compare", "atlas", "verify", "verify", "verify",
-                       "import", "import", "simulate", "simulate", "run", "install-hint"))  # fmt: skip
-    form = ["--json"] if rng.random() < 0.4 else []
-    if name == "topo":
-        return ["topo", "show", cluster(), *form, *(["--all"] if rng.random() < 0.3 else [])]
-    coll = ["--coll", rng.choice(COLLECTIVE_NAMES)]
-    if rng.random() < 0.2:
-        coll += [rng.choice(("--chunks", "--root")), rng.choice(("1", "2", "7"))]
-    if name == "bounds":
-        return ["bounds", cluster(), *coll, *form, *(["--check"] if rng.random() < 0.5 else [])]
-    budget = ["--time-budget", "1"]
-    if name == "compare":
-        return ["compare", cluster(), *coll, *budget, "--sizes", "1MB", *form, "--plot", str(folder / "p.svg")]
-    if name == "atlas":
-        return ["atlas", cluster(), *coll, *budget, "--sizes", "1MB", *form, "-o", str(folder / "atlas")]
-    if name == "synth":
-        more = [["--size", "1MB"], ["--report", str(folder / "r.html"), "--trace", str(folder / "r.trace")],
-                ["--rings", file("g.xml", some([RINGS], XML)), "--strategy", "ring"], [], [],
-                ["--target", "mscclpp"], ["--target", rng.choice(list(TARGETS))],
-                ["--report", str(folder / "r.svg")]]  # fmt: skip
-        return ["synth", cluster(), *coll, *budget, *rng.choice(more), *form, "-o", str(folder / "made")]
-    data = file(kind, some(*made[kind]))
-    on = str(EXAMPLES / "fig10" / "topo.dsl") if rng.random() < 0.8 else cluster()
-    if name == "verify":
-        more = [[], ["--topo", on], ["--target", rng.choice(list(TARGETS))], ["--portable"], ["--root", "1"]]
-        return ["verify", data, *rng.choice(more), *rng.choice(([], ["--json"], ["--sarif"]))]
-    if name == "import":
-        more = [[], ["--topo", on], ["--target", "portable,mscclpp"], ["--root", "1"]]
-        return ["import", data, *rng.choice(more), *form, "-o", str(folder / "made")]
-    if name == "simulate":
-        shown = [[], [], ["--trace", str(folder / "r.trace")], ["--report", str(folder / "r.html")]]
-        return ["simulate", data, on, "--size", rng.choice(("1MB", "1KB..4GB", "1B")), *rng.choice(shown), *form]
-    if name == "run":
-        return ["run", data, "--in-process", "--timeout", "2", *form]
-    return ["install-hint", rng.choice(list(TARGETS)), data, *form]
+    hostile = mutant(seeds.topologies, ANY) if rng.random() < 0.3 else cluster(rng).encode()
+    (folder / "t.dsl").write_bytes(topology(rng).encode() if rng.random() < 0.3 else hostile)
+    for name, texts in seeds.files.items():
+        text, kind = rng.choice(texts), rng.random()
+        if kind < 0.4:
+            text = extreme(rng, text.decode()).encode()
+        elif kind < 0.8:
+            text = mutant(texts, XML if name == "x.xml" else ANY)
+        (folder / name).write_bytes(text)
+    words: dict[str, Callable[[], str]] = {
+        "T": lambda: str(folder / "t.dsl"), "F": lambda: str(folder / rng.choice(list(seeds.files))),
+        "s.json": lambda: str(folder / "s.json"), "O": lambda: str(folder / "made"), "FIG10": lambda: FIG10,
+        "C": lambda: rng.choice(COLLECTIVE_NAMES), "X": lambda: rng.choice(list(TARGETS)),
+        "N": lambda: number(rng), "S": lambda: number(rng) + rng.choice(SIZES.split()),
+        "U": lambda: number(rng) + rng.choice(TIMES.split()),
+        "D": lambda: f"*.gpu0<->*.gpu1={number(rng)}{rng.choice(RATES.split())}",
+    }  # fmt: skip
+    return [
+        re.sub(r"(?<![a-z])(FIG10|s\.json|[TFOCXNSUD])", lambda m: words[m[0]](), word)
+        for word in rng.choice(COMMANDS).split()
+    ]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a command did."""
-
-    arguments: tuple[str, ...]
-    code: int
-    seconds: float
-    megabytes: float
-    output: str
-    error: str
-
-    @property
-    def complaint(self) -> str:
-        """What a command may not do; empty for what it may."""
-        if self.code not in (0, 1, 2, 3) or "Traceback" in self.error or "internal error" in self.error:
-            return f"exit code {self.code}: {self.error[-300:]}"
-        if self.seconds > SECONDS:
-            return f"{self.seconds:.0f} s"
-        if self.megabytes > MEGABYTES:
-            return f"{self.megabytes:.0f} MB"
-        if "\x1b" in self.output + self.error:
-            return "a raw escape character"
-        return ""
-
-
-class TooLong(BaseException):
-    """The command did not end."""
-
-
-def outcome(arguments: Sequence[str]) -> Outcome:
-    """Run a command in this process, for at most a few times ``SECONDS``."""
-
-    def stop(number: int, frame: object) -> None:
-        raise TooLong
-
-    output, error = io.StringIO(), io.StringIO()
-    before, began = _peak(), time.process_time()
-    signal.signal(signal.SIGALRM, stop)
-    signal.alarm(6 * SECONDS)
-    try:
-        with redirect_stdout(output), redirect_stderr(error):
-            code = run(list(arguments))
-    except TooLong:
-        code = -1
-    finally:
-        signal.alarm(0)
-    spent = time.process_time() - began
-    return Outcome(tuple(arguments), code, spent, _peak() - before, output.getvalue(), error.getvalue())
+def complaint(arguments: list[str]) -> tuple[str, int]:
+    """What a command did that it may not do, "" where that is nothing; its exit code."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(read)
+        said, code = io.StringIO(), -1
+        try:
+            resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 2 * SECONDS, -1))
+            resource.setrlimit(resource.RLIMIT_DATA, (GIGABYTES << 30, -1))
+            with redirect_stdout(said), redirect_stderr(said):
+                code = run(arguments)
+            text = said.getvalue()
+            wrong = code not in (0, 1, 2, 3) or "Traceback" in text or "\x1b" in text
+            text = f"exit code {code}: {text[-600:]}" if wrong else ""
+        except BaseException:
+            text = traceback.format_exc()[-600:]
+        os.write(write, text.encode("utf-8", "backslashreplace"))
+        os._exit(max(0, code))
+    os.close(write)
+    with os.fdopen(read, "rb") as stream:
+        text = stream.read().decode()
+    _, status, used = os.wait4(child, 0)
+    seconds, code = used.ru_utime + used.ru_stime, os.waitstatus_to_exitcode(status)
+    if not text and (code < 0 or seconds > SECONDS):
+        text = f"ended by {code} after {seconds:.0f} s"
+    return text, code
 
 
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def outcomes(first: int, last: int, folder: Path) -> Iterator[tuple[int, Outcome]]:
-    """The cases ``first`` to ``last - 1``, one after the other."""
+def outcomes(first: int, last: int, folder: Path) -> Iterator[tuple[int, list[str], str, int]]:
+    """Seed, arguments, complaint and exit code of the cases ``first`` to ``last - 1``."""
     (folder / "seeds").mkdir()
     seeds = write_seeds(folder / "seeds")
     for seed in range(first, last):
         own = folder / str(seed)
         own.mkdir()
-        found = outcome(command(seed, own, seeds))
-        hidden = [p.name for p in own.rglob("*") if p.is_file() and p.parent == own and b"\x1b" in _written(p)]
-        yield seed, replace(found, output=found.output + "\x1b" * bool(hidden))
-
-
-def _written(path: Path) -> bytes:
-    """The contents of a file that a command wrote."""
-    return b"" if path.name in ("x.xml", "p.json", "s.json", "t.dsl", "g.xml") else path.read_bytes()
+        arguments = command(seed, own, seeds)
+        yield seed, arguments, *complaint(arguments)
 
 
 def main() -> None:
-    """Print every case that has something wrong, then how many there were of each exit code."""
-    first, last = (int(word) for word in sys.argv[1:3])
-    codes: dict[int, int] = {}
+    """Print every case that has something wrong."""
     with tempfile.TemporaryDirectory() as folder:
-        for seed, found in outcomes(first, last, Path(folder)):
-            codes[found.code] = codes.get(found.code, 0) + 1
-            if found.complaint:
-                print(f"seed {seed}: {' '.join(found.arguments)}\n  {found.complaint}", flush=True)
-    print(f"exit codes: {dict(sorted(codes.items()))}")
+        for seed, arguments, wrong, _ in outcomes(*map(int, sys.argv[1:3]), Path(folder)):
+            if wrong:
+                print(f"seed {seed}: {' '.join(arguments)}\n  {wrong}", flush=True)
 
 
 if __name__ == "__main__":

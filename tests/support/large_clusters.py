@@ -1,7 +1,7 @@
 """Clusters of 96 to 256 GPUs in which no two servers are alike, as text of the topology language.
 
 In: a kind, a number of GPUs, a seed. Out: the text, the same for the same three. Rates inside servers are those of
-data sheets, as in tests/benchmarks/generated_servers.py; those of NICs are drawn.
+data sheets; those of NICs are drawn.
 """
 
 from __future__ import annotations

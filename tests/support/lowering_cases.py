@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from functools import cache
 
+import networkx as nx
+
 from hetesynth.model.problem import Arc, Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.search.collectives import DUAL, collective, invert, split
@@ -94,21 +96,10 @@ def schedule_for(problem: Problem) -> Schedule:
 
 
 def _distances(problem: Problem) -> list[list[int]]:
-    far = problem.ranks + 1
-    out: list[list[int]] = [[] for _ in range(problem.ranks)]
-    for arc in problem.arcs:
-        out[arc.src].append(arc.dst)
-    table = []
-    for start in range(problem.ranks):
-        row = [far] * problem.ranks
-        row[start], front = 0, [start]
-        while front:
-            reached = [v for u in front for v in out[u] if row[v] == far]
-            for v in reached:
-                row[v] = row[front[0]] + 1
-            front = sorted(set(reached))
-        table.append(row)
-    return table
+    graph = nx.DiGraph([(arc.src, arc.dst) for arc in problem.arcs])
+    graph.add_nodes_from(range(problem.ranks))
+    hops = dict(nx.all_pairs_shortest_path_length(graph))
+    return [[hops[u].get(v, problem.ranks + 1) for v in range(problem.ranks)] for u in range(problem.ranks)]
 
 
 def _greedy(problem: Problem) -> Schedule:

@@ -14,6 +14,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from hetesynth.model.plan import LocalSlice, Plan, PlanBlock, PlanOperation, Slice
 
@@ -94,21 +95,18 @@ class Chaos:
             pairs = [((a,), (b,)) for a, b in zip(operation.src, operation.dst, strict=True)]
         for sources, targets in pairs:
             for k in range(sources[0].size):
-                yield self.piece(block, operation, sources, targets, k)
+                yield partial(self.move, block, operation, sources, targets, k)
 
-    def piece(
+    def move(
         self, block: Block, op: PlanOperation, sources: tuple[Slice, ...], targets: tuple[Slice, ...], k: int
-    ) -> Job:
-        def run() -> None:
-            total = 0
-            for part in sources:
-                owner, buffer, index = self.place(block, op, part)
-                total += self.memory[owner].get(self.spot(owner, block.gpu, buffer, index + k), GARBAGE)
-            for part in targets:
-                owner, buffer, index = self.place(block, op, part)
-                self.memory[owner][self.spot(owner, block.gpu, buffer, index + k)] = total
-
-        return run
+    ) -> None:
+        total = 0
+        for part in sources:
+            owner, buffer, index = self.place(block, op, part)
+            total += self.memory[owner].get(self.spot(owner, block.gpu, buffer, index + k), GARBAGE)
+        for part in targets:
+            owner, buffer, index = self.place(block, op, part)
+            self.memory[owner][self.spot(owner, block.gpu, buffer, index + k)] = total
 
     # -- channels
 
@@ -121,11 +119,8 @@ class Chaos:
         peer, _, _, number = self.far(g, kind, channel)
         return g, peer, kind, number
 
-    def signal(self, key: tuple[int, int, str, int]) -> Job:
-        def run() -> None:
-            self.tokens[key] = self.tokens.get(key, 0) + 1
-
-        return run
+    def signal(self, key: tuple[int, int, str, int]) -> None:
+        self.tokens[key] = self.tokens.get(key, 0) + 1
 
     # -- running
 
@@ -212,67 +207,51 @@ class Chaos:
         """What ``thread`` does for its entry of the operation."""
         op, kind, gpu = operation.op, operation.channel_type or "memory", block.gpu
         if op in ("sem_acquire", "sem_release"):
-            yield self.semaphore(gpu, operation.semaphores[thread], -1 if op == "sem_acquire" else 1)
+            change = -1 if op == "sem_acquire" else 1
+            yield partial(self.semaphore, gpu, operation.semaphores[thread], change)
             return
         channel = block.code.channels(kind)[operation.channels[thread]]
         if op in ("put", "pws", "pwsf"):
-            yield self.port_put(block, operation, channel, thread)
+            yield partial(self.port_put, block, operation, channel, thread)
         if op in ("signal", "rlxsignal", "pws", "pwsf"):
-            yield self.give(gpu, kind, channel)
+            yield partial(self.give, gpu, kind, channel)
         if op in ("wait", "rlxwait"):
-            yield self.take(self.mine(gpu, kind, channel))
+            yield partial(self.take, self.mine(gpu, kind, channel))
         if op in ("flush", "pwsf"):
             yield from self.flush(gpu, channel)
 
-    def semaphore(self, gpu: int, number: int, change: int) -> Task:
-        def run() -> bool:
-            values = self.semaphores[gpu]
-            if values[number] + change < 0:
-                return False
-            values[number] += change
-            return True
+    def semaphore(self, gpu: int, number: int, change: int) -> bool:
+        values = self.semaphores[gpu]
+        if values[number] + change < 0:
+            return False
+        values[number] += change
+        return True
 
-        return run
+    def give(self, gpu: int, kind: str, channel: int) -> bool:
+        job = partial(self.signal, self.far(gpu, kind, channel))
+        if kind == "port":
+            self.queue(gpu, channel).append(job)
+        else:
+            job()
+        return True
 
-    def give(self, gpu: int, kind: str, channel: int) -> Task:
-        def run() -> bool:
-            job = self.signal(self.far(gpu, kind, channel))
-            if kind == "port":
-                self.queue(gpu, channel).append(job)
-            else:
-                job()
-            return True
-
-        return run
-
-    def take(self, key: tuple[int, int, str, int]) -> Task:
-        def run() -> bool:
-            if not self.tokens.get(key):
-                return False
-            self.tokens[key] -= 1
-            return True
-
-        return run
+    def take(self, key: tuple[int, int, str, int]) -> bool:
+        if not self.tokens.get(key):
+            return False
+        self.tokens[key] -= 1
+        return True
 
     def flush(self, gpu: int, channel: int) -> Iterator[Task]:
         """Pushes a mark and waits for it to come out at the other end."""
         passed: list[bool] = []
-
-        def push() -> bool:
-            self.queue(gpu, channel).append(lambda: passed.append(True))
-            return True
-
-        yield push
+        yield lambda: self.queue(gpu, channel).append(lambda: passed.append(True)) is None
         yield lambda: bool(passed)
 
-    def port_put(self, block: Block, operation: PlanOperation, channel: int, thread: int) -> Task:
-        def run() -> bool:
-            src, dst = operation.src[thread], operation.dst[thread]
-            pieces = [self.piece(block, operation, (src,), (dst,), k) for k in range(src.size)]
-            self.queue(block.gpu, channel).extend(pieces)
-            return True
-
-        return run
+    def port_put(self, block: Block, operation: PlanOperation, channel: int, thread: int) -> bool:
+        parts = (operation.src[thread],), (operation.dst[thread],)
+        pieces = [partial(self.move, block, operation, *parts, k) for k in range(parts[0][0].size)]
+        self.queue(block.gpu, channel).extend(pieces)
+        return True
 
     def queue(self, gpu: int, channel: int) -> deque[Job]:
         peer = self.plan.gpus[gpu].port_peers[channel]
@@ -299,24 +278,25 @@ class Chaos:
         plan, got = self.plan, self.taken[g]
         n, root = plan.ranks, self.root or 0
         inputs = plan.gpus[g].input_chunks
+        gathered = [value(r, k) for r in range(n) for k in range(inputs)]
+        size = len(got)
         match plan.collective:
             case "allgather":
-                return got == [value(r, k) for r in range(n) for k in range(inputs)]
+                meant = gathered
             case "gather":
-                return g != root or got == [value(r, k) for r in range(n) for k in range(inputs)]
+                meant = gathered if g == root else got
             case "alltoall":
-                block = inputs // n
-                return got == [value(r, g * block + k) for r in range(n) for k in range(block)]
+                meant = [value(r, g * (inputs // n) + k) for r in range(n) for k in range(inputs // n)]
             case "broadcast":
-                return got == [value(root, k) for k in range(len(got))]
+                meant = [value(root, k) for k in range(size)]
             case "scatter":
-                return got == [value(root, g * len(got) + k) for k in range(len(got))]
+                meant = [value(root, g * size + k) for k in range(size)]
             case "reducescatter":
-                return got == [sum(value(r, g * len(got) + k) for r in range(n)) for k in range(len(got))]
-            case "reduce" if g != root:
-                return True
-            case _:
-                return got == [sum(value(r, k) for r in range(n)) for k in range(len(got))]
+                meant = [sum(value(r, g * size + k) for r in range(n)) for k in range(size)]
+            case name:
+                meant = [sum(value(r, k) for r in range(n)) for k in range(size)]
+                meant = got if name == "reduce" and g != root else meant
+        return got == meant
 
 
 def value(rank: int, index: int) -> int:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from random import Random
 from typing import Any
+
+from verify import hostile_mutations
 
 SWITCH = '<nvlink target="0000:f0:00.0" count="{}" tclass="0x068000"/>'
 HIDDEN = '<nvlink target="fffffff:ffff:ff" count="{}" tclass="0x068000"/>'
@@ -72,123 +75,16 @@ def pcie_only(gpus: int = 4, *, sockets: int = 2) -> bytes:
     ).replace(b"0x20b0", b"0x20f1")
 
 
-_NUMBERS = ["", "0", "1", "2", "16", "-1", "-16", "999999999", "9999999999", "1e3", "x", "0x10", " 7 ", "٣"]
-_SPEEDS = [
-    "",
-    "2.5 GT/s",
-    "5 GT/s",
-    "8 GT/s",
-    SPEED,
-    "32.0 GT/s PCIe",
-    "64 GT/s",
-    "GT/s",
-    "0 GT/s",
-    "999 GT/s",
-    "x",
-]
-_BUSES = [*(bus(i) for i in range(4)), "", "fffffff:ffff:ff", "fffffff:ff:ff.0", "ffff:ff:01.0", "gg", "1" * 300]
-_CLASSES = ["", "0x030200", "0x120000", "0x038000", "0x060400", "0x020700", "0x068000", "0x068001", "0x080100"]
-_WORDS = [
-    "",
-    "x86_64",
-    "arm64",
-    "ppc64",
-    "GenuineIntel",
-    "AuthenticAMD",
-    "AMD",
-    "gfx942",
-    "910",
-    "906",
-    "Ω",
-    "a b",
-]
-_ATTRIBUTES: dict[str, dict[str, Sequence[str]]] = {
-    "cpu": {"numaid": _NUMBERS, "affinity": ["", "0,1", "f"], "arch": _WORDS, "vendor": _WORDS,
-            "modelid": _NUMBERS, "host_hash": ["", "0x1", "0x2"]},
-    "pci": {"busid": _BUSES, "class": _CLASSES, "vendor": ["", "0x10de", "0x1002"], "device": ["", "0x20b0"],
-            "link_speed": _SPEEDS, "link_width": _NUMBERS},
-    "gpu": {"dev": _NUMBERS, "sm": ["70", "80", "90", "100", *_NUMBERS], "rank": _NUMBERS, "gcn": _WORDS},
-    "apu": {"dev": _NUMBERS},
-    "nvlink": {"target": _BUSES, "count": _NUMBERS, "tclass": _CLASSES},
-    "xgmi": {"target": _BUSES, "count": _NUMBERS, "tclass": _CLASSES},
-    "c2c": {"bw": _NUMBERS, "count": _NUMBERS},
-    "nic": {},
-    "net": {"name": ["", "mlx5_0", "mlx5_0+mlx5_1", "veth1", "\u202e"], "dev": _NUMBERS, "port": _NUMBERS,
-            "speed": ["200000", "200000000", *_NUMBERS], "latency": ["", "0", "1.5", "-1", "nan", "1" * 30],
-            "guid": ["", "0x1"]},
-    "pcilink": {"target": _BUSES},
-    "strange": {},
-}  # fmt: skip
-_BELOW: dict[str, Sequence[str]] = {
-    "system": ["cpu", "cpu", "cpu", "nic", "strange"],
-    "cpu": ["pci", "pci", "pci", "nic", "strange", "cpu"],
-    "pci": ["pci", "gpu", "gpu", "nic", "apu", "pcilink", "strange"],
-    "gpu": ["nvlink", "nvlink", "xgmi", "c2c"],
-    "apu": ["nvlink"],
-    "nic": ["net"],
-    "strange": ["cpu", "pci", "gpu", "net"],
-}
-_LIKELY = 0.9  # that an attribute is one of the first values or there at all, so that many files get far
-
-
-def random_system(random: Random) -> bytes:
-    """A file that follows the grammar of NCCL's topology, with values that are often right."""
-    return _element(random, "system", 0).encode()
-
-
-def _element(random: Random, tag: str, depth: int) -> str:
-    names = _ATTRIBUTES.get(tag, {})
-    attributes = "".join(f' {k}="{_value(random, k, v)}"' for k, v in names.items() if random.random() < _LIKELY)
-    children = _BELOW.get(tag, ())
-    count = random.randint(1, 4) if children and depth < 7 else 0
-    inside = "".join(_element(random, random.choice(children), depth + 1) for _ in range(count))
-    return f"<{tag}{attributes}>{inside}</{tag}>"
-
-
-_RIGHT = {
-    "numaid": ["0", "1"], "modelid": ["106"], "busid": [bus(i) for i in range(40)],
-    "class": ["0x030200", "0x060400"],
-    "target": [bus(i) for i in range(8)], "count": ["1", "2", "4"], "tclass": ["0x030200", "0x068000"],
-    "dev": [str(i) for i in range(16)], "sm": ["80"], "rank": ["0"], "link_width": ["16", "8"], "port": ["1"],
-    "speed": ["200000"], "bw": ["44712"], "latency": ["0"],
-}  # fmt: skip
-
-
-def _value(random: Random, name: str, values: Sequence[str]) -> str:
-    right = _RIGHT.get(name, values)
-    return random.choice(right if random.random() < 0.97 else values)
-
-
-def mutated(random: Random, data: bytes) -> bytes:
-    """``data`` with a few bytes changed, lines repeated or left out, values exchanged."""
-    pieces = data.replace(b">", b">\n").split(b"\n")
-    for _ in range(random.randint(1, 4)):
-        at = random.randrange(len(pieces))
-        match random.randrange(5):
-            case 0:
-                pieces.insert(random.randrange(len(pieces)), pieces[at])
-            case 1 if len(pieces) > 1:
-                del pieces[at]
-            case 2 if pieces[at]:
-                place = random.randrange(len(pieces[at]))
-                pieces[at] = pieces[at][:place] + bytes([random.randrange(256)]) + pieces[at][place + 1 :]
-            case 3:
-                other = pieces[random.randrange(len(pieces))].split(b'"')
-                own = pieces[at].split(b'"')
-                if len(own) > 1 and len(other) > 1:
-                    own[1] = other[-2]
-                pieces[at] = b'"'.join(own)
-            case _:
-                pieces[at], pieces[0] = pieces[0], pieces[at]
-    return b"".join(pieces)
-
-
-_STRANGE: Sequence[Any] = [
+_ODD = (
+    "", "0", "1", "2", "-1", "9999999999", "1e3", "x", "0x10", " 7 ", "nan", "1" * 300, "\u202e", "0 GT/s",
+    "fffffff:ffff:ff", "ffff:ff:01.0", "0x030200", "0x120000", "0x060400", "0x068000", "arm64",
+    "ppc64", "AMD", "gfx942", "910", "mlx5_0+mlx5_1", *(bus(i) for i in range(4)),
+)  # fmt: skip
+_ODD_JSON: Sequence[Any] = (
     None,
     True,
     -1,
     0,
-    1,
     10**17,
     1.5,
     1e300,
@@ -200,7 +96,22 @@ _STRANGE: Sequence[Any] = [
     {},
     [0, 1],
     "\u202e",
-]
+)
+
+
+def random_system(random: Random) -> bytes:
+    """A file of NCCL's topology some of whose values are odd."""
+    links = (peers(k, {1 - k: 4}) for k in range(2))
+    direct = system(cpu(0, *(gpu(k, each) for k, each in enumerate(links)), nic(0)))
+    text = random.choice((switched(), switched(8), pcie_only(), direct)).decode()
+    share = random.choice((0.0, 0.01, 0.05))
+    odd = re.sub('="[^"]*"', lambda m: f'="{random.choice(_ODD)}"' if random.random() < share else m[0], text)
+    return odd.encode()
+
+
+def mutated(random: Random, data: bytes) -> bytes:
+    """``data`` with something wrong."""
+    return hostile_mutations.mutated(random.randrange(2**32), [data])
 
 
 def random_edges(random: Random) -> bytes:
@@ -220,10 +131,8 @@ def random_edges(random: Random) -> bytes:
         if a == b and random.random() < 0.99:
             continue
         rate = {"GBps": random.choice([25, 50, 12.5, 400, 0.1]), "count": random.choice([1, 1, 2, 3, 18])}
-        rest = {
-            "alpha_us": random.choice([None, 0, 0.7, 1.3]),
-            "kind": random.choice(["nvlink", "pcie+upi", "", "net"]),
-        }
+        kind = random.choice(["nvlink", "pcie+upi", "", "net"])
+        rest = {"alpha_us": random.choice([None, 0, 0.7, 1.3]), "kind": kind}
         links.append({"src": a, "dst": b, **rate, **rest})
         if random.random() < 0.8:
             links.append({**links[-1], "src": b, "dst": a})
@@ -233,5 +142,5 @@ def random_edges(random: Random) -> bytes:
     for _ in range(random.choice([0, 0, 0, 1, 2])):
         target = random.choice([*nodes, *links, *groups, document])
         if target:
-            target[random.choice(sorted(target))] = random.choice(_STRANGE)
+            target[random.choice(sorted(target))] = random.choice(_ODD_JSON)
     return json.dumps(document).encode()

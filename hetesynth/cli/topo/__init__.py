@@ -21,11 +21,6 @@ SUBCOMMANDS = {
 }
 
 
-@click.group(
-    name="topo",
-    cls=CommandTable,
-    table=SUBCOMMANDS,
-    package=__name__,
-)
+@click.group(name="topo", cls=CommandTable, table=SUBCOMMANDS, package=__name__)
 def command() -> None:
     """Look at a topology, compare two."""

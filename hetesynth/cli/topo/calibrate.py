@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, astuple
@@ -12,35 +11,31 @@ from typing import Any
 import click
 
 from hetesynth.api import size_of
-from hetesynth.cli.options import TOPOLOGY, json_option
-from hetesynth.cli.terminal import show, show_lines
+from hetesynth.cli.options import FILE, json_option
+from hetesynth.cli.terminal import answer, table
 from hetesynth.errors import HetesynthError
 from hetesynth.topology.calibrate.calibrate_topology import Calibrated
 from hetesynth.topology.calibrate.fit import ALGORITHMS, Figure
 from hetesynth.topology.calibrate.readers import OPERATIONS
 
+MOST_POINTS = 40
+_CHANNELS = "The program had so many channels (NCCL_MAX_NCHANNELS): fit what one thread block copies."
+_RANKS = "Ranks of the collective, where the file does not say."
+
 
 @click.command(name="calibrate")
-@click.argument("topology", type=TOPOLOGY)
-@click.argument("measurements", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("topology", type=FILE)
+@click.argument("measurements", nargs=-1, required=True, type=FILE)
 @click.option("--class", "link_class", metavar="KIND[@RATE]", help="The links that were measured, such as nvlink.")
 @click.option("--operation", type=click.Choice(OPERATIONS), help="What was timed, where the file does not say.")
 @click.option("--algorithm", type=click.Choice(ALGORITHMS), help="How the collective moved [default: ring].")
-@click.option(
-    "--ranks", type=click.IntRange(2, 1 << 20), help="Ranks of the collective, where the file does not say."
-)
-@click.option(
-    "--channels",
-    type=click.IntRange(1, 64),
-    help="The program had so many channels (NCCL_MAX_NCHANNELS): fit what one thread block copies.",
-)
+@click.option("--ranks", type=click.IntRange(2, 1 << 20), help=_RANKS)
+@click.option("--channels", type=click.IntRange(1, 64), help=_CHANNELS)
 @click.option("--sizes", metavar="SIZE..SIZE", help="Use the points in this range only.")
 @click.option("--start", metavar="TIME", help="Before a collective moves anything [default: NCCL's table].")
 @click.option("--hold-out", type=click.IntRange(2, 100), help="Keep every Nth size from the fit and predict it.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The topology with the figures.")
-@click.option(
-    "--plot", type=click.Path(path_type=Path), metavar="FILE.svg", help="Measured and predicted as a picture."
-)
+@click.option("-o", "--output", type=FILE, help="The topology with the figures.")
+@click.option("--plot", type=FILE, metavar="FILE.svg", help="Measured and predicted as a picture.")
 @click.option("--dry-run", is_flag=True, help="Print, and write nothing.")
 @json_option
 def command(
@@ -71,43 +66,34 @@ def command(
     between = None
     if sizes is not None:
         low, dots, high = sizes.partition("..")
-        if not dots:
-            raise HetesynthError("--sizes takes a range", code="HS001", help="write it like 64KB..1GB")
-        between = float(size_of(low, "--sizes")), float(size_of(high, "--sizes"))
+        between = (float(size_of(low, "--sizes")), float(size_of(high, "--sizes"))) if dots else (1.0, 0.0)
         if between[1] < between[0]:
-            raise HetesynthError(
-                "--sizes ends before it begins", code="HS001", help="write the smaller size first"
-            )
-    request = CalibrationRequest(topology, measurements, sizes=between, start=seconds, **stated)
-    result = calibrate(request)
+            help_ = "write it like 64KB..1GB, the smaller size first"
+            raise HetesynthError("--sizes takes a range", code="HS001", help=help_)
+    result = calibrate(CalibrationRequest(topology, measurements, sizes=between, start=seconds, **stated))
     files: dict[Path, bytes] = {}
     if output is not None:
         files[output] = result.text.encode()
     if plot is not None:
-        title = f"{result.topology.name}: {result.links.title}"
         curves: dict[str, list[tuple[float, float]]] = defaultdict(list)
         for point in sorted(result.points, key=lambda point: point.size):
             curves[f"{point.series}, measured"].append((point.size, point.size / point.measured / 1e9))
             curves[f"{point.series}, predicted"].append((point.size, point.size / point.predicted / 1e9))
+        title = f"{result.topology.name}: {result.links.title}"
         files[plot] = size_plot(title, curves, how="measured and predicted").encode()
-    if files and not dry_run:
-        write_all(files)
-    shown = ", ".join(map(str, files)) if files and not dry_run else None
-    if as_json:
-        show(json.dumps(calibration_document(result, shown), indent=2))
-    else:
-        show_lines(calibration_report(result, shown))
-
-
-MOST_POINTS = 40
+    if dry_run:
+        files = {}
+    write_all(files)
+    written = ", ".join(map(str, files)) or None
+    answer(calibration_document(result, written), calibration_report(result, written), as_json=as_json)
 
 
 def calibration_report(result: Calibrated, written: str | None) -> Iterator[str]:
     """Figures with their uncertainty, points with their differences, what was written."""
-    fit = result.fit
-    yield f"{result.topology.name}: {result.links.title}, {len(result.links.links)} links"
-    yield f"  alpha    {_figure(fit.alpha, 1e6, 'us')}, stated {float(result.links.alpha) * 1e6:g} us"
-    yield f"  rate     {_figure(fit.rate, 1e-9, 'GB/s')}, stated {float(result.links.rate) / 1e9:g} GB/s"
+    fit, links = result.fit, result.links
+    yield f"{result.topology.name}: {links.title}, {len(links.links)} links"
+    yield f"  alpha    {_figure(fit.alpha, 1e6, 'us')}, stated {float(links.alpha) * 1e6:g} us"
+    yield f"  rate     {_figure(fit.rate, 1e-9, 'GB/s')}, stated {float(links.rate) / 1e9:g} GB/s"
     if fit.reduce is not None:
         yield f"  reduce   {_figure(fit.reduce, 1e-9, 'GB/s')}"
     if fit.floor is not None:
@@ -117,15 +103,13 @@ def calibration_report(result: Calibrated, written: str | None) -> Iterator[str]
     yield f"  {len(fit.residuals)} points, spread {fit.spread:.1%}, {fit.outliers} outliers"
     predicted = result.mean_off(used=False)
     if predicted is not None:
-        worst = max(abs(point.off) for point in result.points if not point.used)
-        yield f"  kept from the fit and predicted: {predicted:.1%} off on average, {worst:.1%} at most"
+        yield f"  kept from the fit and predicted: {predicted:.1%} off on average"
     yield from (f"  note: {remark}" for remark in result.remarks)
-    if len(result.points) <= MOST_POINTS:
-        yield "  size          measured us   predicted us      off"
-        for point in result.points:
-            mark = "" if point.used else "  predicted"
-            times = f"{point.measured * 1e6:12.2f} {point.predicted * 1e6:14.2f}"
-            yield f"  {point.size:<12.0f} {times} {point.off:+8.1%}{mark}"
+    rows = [("size", "measured us", "predicted us", "off", "")]
+    for point in result.points:
+        times = f"{point.measured * 1e6:.2f}", f"{point.predicted * 1e6:.2f}", f"{point.off:+.1%}"
+        rows.append((f"{point.size:.0f}", *times, "" if point.used else "predicted"))
+    yield from table(rows, right=(1, 2, 3), indent="  ") if len(result.points) <= MOST_POINTS else ()
     yield f"wrote {written}" if written else "nothing is written: add -o FILE"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -11,25 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetesynth.cli.options import TOPOLOGY, json_option, topology_losses_of
-from hetesynth.cli.terminal import show, show_lines
+from hetesynth.cli.options import FILE, json_option, topology_losses_of
+from hetesynth.cli.terminal import answer, some
 from hetesynth.model.words import counted
 
 if TYPE_CHECKING:
     from hetesynth.deploy.topo_diff import TopologyDifference
-    from hetesynth.report.topology_changes import TopologyChange
+
+_SCHEDULES = "Schedules (.schedule.json), XML and plans made for BEFORE, judged on AFTER; repeatable."
+SHOWN_NAMES = 4
+SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 
 
 @click.command(name="diff")
-@click.argument("before", type=TOPOLOGY)
-@click.argument("after", type=TOPOLOGY)
-@click.option(
-    "--schedules",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    metavar="FOLDER|FILE",
-    help="Schedules (.schedule.json), MSCCL XML and MSCCL++ plans made for BEFORE, judged on AFTER; repeatable.",
-)
+@click.argument("before", type=FILE)
+@click.argument("after", type=FILE)
+@click.option("--schedules", type=FILE, multiple=True, metavar="FOLDER|FILE", help=_SCHEDULES)
 @json_option
 @topology_losses_of("after")
 def command(before: Path, after: os.PathLike[str], schedules: tuple[Path, ...], as_json: bool) -> int:
@@ -41,45 +37,34 @@ def command(before: Path, after: os.PathLike[str], schedules: tuple[Path, ...], 
     """
     from hetesynth.deploy.topo_diff import topology_difference
 
-    difference = topology_difference(before, after, schedules)
-    if as_json:
-        show(json.dumps(difference_document(difference), indent=2))
-    else:
-        show_lines(difference_report(difference))
-    return int(bool(difference.changes))
+    document = difference_document(topology_difference(before, after, schedules))
+    answer(document, difference_report(document), as_json=as_json)
+    return int(not document["same"])
 
 
-SHOWN_NAMES = 4
-SIGNS = {"added": "+", "removed": "-", "changed": "~"}
-
-
-def difference_report(difference: TopologyDifference) -> Iterator[str]:
-    """The changes, then the schedules."""
-    before, after, changes = difference.before, difference.after, difference.changes
+def difference_report(document: dict[str, Any]) -> Iterator[str]:
+    """The changes, alike ones in a line, then the schedules."""
+    before, after, changes = document["before"], document["after"], document["changes"]
     if not changes:
-        yield f"{before.name} and {after.name}: the same hardware, the same ranks"
+        yield f"{before['cluster']} and {after['cluster']}: the same hardware, the same ranks"
     else:
-        yield (
-            f"{before.name} -> {after.name}: {counted(len(changes), 'change')}; "
-            f"{counted(before.ranks, 'GPU')} -> {after.ranks}"
-        )
-    alike: dict[tuple[str, str, str, str], list[TopologyChange]] = defaultdict(list)
+        ranks = f"{counted(before['ranks'], 'GPU')} -> {after['ranks']}"
+        yield f"{before['cluster']} -> {after['cluster']}: {counted(len(changes), 'change')}; {ranks}"
+    alike: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for change in changes:
-        words = ("", "") if change.what.startswith("rank") else (change.before, change.after)
-        alike[(change.kind, change.what, *words)].append(change)
-    for (kind, what, was, is_), several in alike.items():
-        ranks = what.startswith("rank")
-        named = [f"{c.name} {c.before} -> {c.after}" if ranks else c.name for c in several[:SHOWN_NAMES]]
-        names = ", ".join(named) + (f", ... ({len(several)} in all)" if len(several) > SHOWN_NAMES else "")
-        told = f": {was} -> {is_}" if kind == "changed" and not ranks else f": {was or is_}" if was or is_ else ""
-        yield f"  {SIGNS[kind]} {what} {names}".rstrip() + told
-    if difference.schedules:
-        counts = Counter(s.verdict for s in difference.schedules)
-        yield ""
-        said = ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
-        yield f"schedules on {after.name}: {said}"
-        for standing in difference.schedules:
-            yield f"  {standing.path}: {standing.verdict}" + (f": {standing.reason}" if standing.reason else "")
+        was, now, name = change["before"], change["after"], change["name"]
+        told = f": {was} -> {now}" if change["change"] == "changed" else f": {was or now}" if was or now else ""
+        if change["what"].startswith("rank"):
+            name, told = f"{name} {was} -> {now}", ""
+        alike[change["change"], change["what"], told].append(name)
+    for (kind, what, told), names in alike.items():
+        yield f"  {SIGNS[kind]} {what} {some(names, SHOWN_NAMES)}".rstrip() + told
+    if document["schedules"]:
+        counts = Counter(standing["verdict"] for standing in document["schedules"])
+        yield from ("", f"schedules on {after['cluster']}: {', '.join(f'{n} {v}' for v, n in counts.items())}")
+        for standing in document["schedules"]:
+            reason = f": {standing['reason']}" if standing["reason"] else ""
+            yield f"  {standing['file']}: {standing['verdict']}{reason}"
 
 
 def difference_document(difference: TopologyDifference) -> dict[str, Any]:

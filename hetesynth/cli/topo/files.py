@@ -7,14 +7,15 @@ from pathlib import Path
 
 import click
 
-from hetesynth.cli.options import TOPOLOGY, NewPath
+from hetesynth.cli.options import FILE, NewPath
 from hetesynth.cli.terminal import show
+from hetesynth.model.words import counted
 
 
 @click.command(name="convert")
-@click.argument("file", type=TOPOLOGY)
-@click.option("--to", "form", type=click.Choice(("block", "json")), required=True, help="The form to write.")
-@click.option("-o", "--output", type=TOPOLOGY, help="The file to write [default: standard output].")
+@click.argument("file", type=FILE)
+@click.option("--to", "form", type=click.Choice(("block", "json")), required=True, help="The form.")
+@click.option("-o", "--output", type=FILE, help="The file to write [default: standard output].")
 def convert(file: Path, form: str, output: Path | None) -> None:
     """Write FILE in the block form or as JSON.
 
@@ -32,9 +33,9 @@ def convert(file: Path, form: str, output: Path | None) -> None:
 
 
 @click.command(name="export")
-@click.argument("topology", type=TOPOLOGY)
-@click.option("--to", "_", type=click.Choice(("edges",)), default="edges", show_default=True)
-@click.option("-o", "--output", type=NewPath(path_type=Path), metavar="FILE", help="[default: standard output]")
+@click.argument("topology", type=FILE)
+@click.option("--to", "_", type=click.Choice(("edges",)), default="edges")
+@click.option("-o", "--output", type=NewPath(), metavar="FILE", help="[default: standard output]")
 def export(topology: Path, _: str, output: Path | None) -> None:
     """Write TOPOLOGY as a JSON list of nodes, directed links and groups, which topo import reads back."""
     from hetesynth.topology.importers.edge_list import edge_document
@@ -50,7 +51,7 @@ def export(topology: Path, _: str, output: Path | None) -> None:
 
 
 @click.command(name="fmt")
-@click.argument("files", type=TOPOLOGY, nargs=-1, required=True)
+@click.argument("files", type=FILE, nargs=-1, required=True)
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 when a file has another layout.")
 def fmt(files: tuple[Path, ...], check: bool) -> int:
     """Write FILES in one layout: a statement a line, two columns for each open brace.
@@ -69,5 +70,5 @@ def fmt(files: tuple[Path, ...], check: bool) -> int:
     for path in changed:
         show(f"{path}: {'has another layout' if check else 'written'}")
     if not changed:
-        show(f"{len(files)} file{'' if len(files) == 1 else 's'} in the layout already")
+        show(f"{counted(len(files), 'file')} in the layout already")
     return int(check and bool(changed))

@@ -2,64 +2,46 @@
 
 from __future__ import annotations
 
-import json
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetesynth.cli.options import NewPath, json_option
-from hetesynth.cli.terminal import show
+from hetesynth.cli.options import NewPath, json_option, together
+from hetesynth.cli.terminal import show, show_json
+from hetesynth.model.words import counted
+from hetesynth.topology.language.units import parse_quantity
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from hetesynth.topology.import_topology import ImportedTopology
     from hetesynth.topology.importers.rates import Calibration
     from hetesynth.topology.importers.reading import ReadOptions
 
 
-_calibration = click.option(
-    "--calibration",
-    type=click.Choice(("spec", "nccl", "raw")),
-    default="spec",
-    show_default=True,
-    help="What links carry: data sheets, NCCL's figures, or signalling rates.",
+_RATES = "What links carry: data sheets, NCCL's figures, or signalling rates."
+_shared_options = together(
+    click.option("--calibration", type=click.Choice(("spec", "nccl", "raw")), default="spec", help=_RATES),
+    click.option("-o", "--output", type=NewPath(), metavar="FILE", help="[default: standard output]"),
+    json_option,
 )
-_output = click.option(
-    "-o", "--output", type=NewPath(path_type=Path), metavar="FILE", help="[default: standard output]"
-)
+_NET = "Between servers: switch, rails, leafspine:4:2, none [default: switch]."
+_NIC_RATE = "Of NICs whose rate no file tells, for example 400Gbps; FILE=RATE: of all NICs of that file."
+_HOSTS = "The hosts of a network to take, for example 'gpu*' [default: all]."
+_MODEL = "Of the GPUs, where a file does not tell; FILE=NAME: of that file, whatever it tells."
 
 
 @click.command(name="import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE[*N]...")
 @click.option("--format", "format_name", metavar="NAME", help="nccl, edges, ... [default: recognized].")
-@click.option(
-    "--net", metavar="RULE", help="Between servers: switch, rails, leafspine:4:2, none [default: switch]."
-)
-@click.option("--node-type", metavar="TYPE", default="", help="Type of the node library, for files without GPUs.")
-@click.option(
-    "--nic-rate",
-    "nic_rates",
-    metavar="[FILE=]RATE",
-    multiple=True,
-    help="Of NICs whose rate no file tells, for example 400Gbps; FILE=RATE: of all NICs of that file.",
-)
+@click.option("--net", metavar="RULE", help=_NET)
+@click.option("--node-type", metavar="TYPE", help="Type of the node library, for files without GPUs.")
+@click.option("--nic-rate", "nic_rates", metavar="[FILE=]RATE", multiple=True, help=_NIC_RATE)
 @click.option("--uplink", metavar="RATE", help="Of a leaf to its spine, where the file does not tell.")
 @click.option("--oversubscription", metavar="N", help="Of uplinks: NICs carry N times as much [default: 1].")
-@click.option(
-    "--hosts", metavar="PATTERN", help="The hosts of a network to take, for example 'gpu*' [default: all]."
-)
-@click.option(
-    "--model",
-    "models",
-    metavar="[FILE=]NAME",
-    multiple=True,
-    help="Of the GPUs, where a file does not tell; FILE=NAME: of that file, whatever it tells.",
-)
-@_calibration
-@_output
-@json_option
+@click.option("--hosts", metavar="PATTERN", help=_HOSTS)
+@click.option("--model", "models", metavar="[FILE=]NAME", multiple=True, help=_MODEL)
+@_shared_options
 def command(
     files: tuple[str, ...],
     format_name: str | None,
@@ -91,7 +73,7 @@ def command(
         stated={
             file: Stated(
                 importing.model_name(model_of[file]) if file in model_of else "",
-                _nic_rate(rate_of[file]) if file in rate_of else None,
+                _rate(rate_of.get(file), "--nic-rate"),
             )
             for file in {**model_of, **rate_of}
         },
@@ -102,13 +84,12 @@ def command(
 def show_imported(imported: ImportedTopology, output: Path | None, *, as_json: bool) -> None:
     """Write the text and print the facts."""
     from hetesynth.files.atomic import write_atomically
-    from hetesynth.model.words import counted
     from hetesynth.topology.import_topology import document
 
     if output is not None:
         write_atomically(output, imported.text.encode())
     if as_json:
-        show(json.dumps(document(imported, output), indent=2))
+        show_json(document(imported, output))
         return
     if output is None:
         show(imported.text.rstrip("\n"))
@@ -123,7 +104,7 @@ def read_options(
     nic_rate: str | None,
     model: str | None,
     calibration: Calibration,
-    node_type: str = "",
+    node_type: str | None = None,
     uplink: str | None = None,
     oversubscription: str | None = None,
     hosts: str | None = None,
@@ -131,31 +112,23 @@ def read_options(
     """What the user states beside the files."""
     from hetesynth.topology import import_topology as importing
     from hetesynth.topology.importers.reading import ReadOptions
-    from hetesynth.topology.language.units import parse_quantity
 
-    rate = None if nic_rate is None else _nic_rate(nic_rate)
-    above = None if uplink is None else parse_quantity(uplink, "bandwidth", "--uplink")
+    rate, above = _rate(nic_rate, "--nic-rate"), _rate(uplink, "--uplink")
     ratio = importing.oversubscribed(oversubscription or "1")
     name = "" if model is None else importing.model_name(model)
-    return ReadOptions(calibration, rate, name, node_type, above, ratio, "*" if hosts is None else hosts)
+    return ReadOptions(calibration, rate, name, node_type or "", above, ratio, "*" if hosts is None else hosts)
 
 
-def _nic_rate(text: str) -> Fraction:
-    from hetesynth.topology.language.units import parse_quantity
-
-    return parse_quantity(text, "bandwidth", "--nic-rate")
+def _rate(text: str | None, option: str) -> Fraction | None:
+    return None if text is None else parse_quantity(text, "bandwidth", option)
 
 
 @click.command(name="detect")
 @click.option("--fabric", is_flag=True, help="Also run ibnetdiscover, and take its hosts to be like this one.")
-@click.option(
-    "--hosts", metavar="PATTERN", help="With --fabric: the hosts to take, for example 'gpu*' [default: all]."
-)
+@click.option("--hosts", metavar="PATTERN", help=f"With --fabric: {_HOSTS}")
 @click.option("--nic-rate", metavar="RATE", help="Of every NIC that tells none, for example 400Gbps.")
 @click.option("--model", metavar="NAME", help="Of the GPUs, where no tool tells.")
-@_calibration
-@_output
-@json_option
+@_shared_options
 def detect(fabric: bool, output: Path | None, as_json: bool, **stated: Any) -> None:
     """Run nvidia-smi, amd-smi, rocm-smi or lstopo, whichever is there, and write this machine as a topology."""
     from hetesynth.topology.import_topology import detect_topology

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from hetesynth.cli.options import json_option
-from hetesynth.cli.terminal import show, table
+from hetesynth.cli.terminal import answer, table
 
 
 @click.command(name="library")
@@ -21,8 +19,8 @@ def command(name: str | None, as_json: bool) -> None:
     from hetesynth.topology.language.library import library_type, library_types
 
     types = library_types() if name is None else (library_type(name),)
-    if as_json:
-        fields = [
+    document = {
+        "types": [
             {
                 "name": entry.name,
                 "import": entry.library,
@@ -39,27 +37,16 @@ def command(name: str | None, as_json: bool) -> None:
             }
             for entry in types
         ]
-        show(json.dumps({"types": fields}, indent=2))
-        return
+    }
     if name is not None:
         entry = types[0]
         use = f"import {entry.library}   ...   instance a = {entry.name}"
-        show("\n".join([f"{entry.path}:{entry.line}", "", *entry.header, "", entry.text, "", use]))
-        return
-    rows = [("type", "import", "GPUs", "model", "GB/s a GPU", "NICs", "GB/s out", "parameters", "source")]
-    rows += [
-        (
-            entry.name,
-            entry.library,
-            str(entry.gpus),
-            entry.model,
-            f"{float(entry.inside / 10**9):g}",
-            str(entry.nics),
-            f"{float(entry.outside / 10**9):g}",
-            ", ".join(entry.parameters) or "-",
-            f"{entry.path.name}:{entry.line}",
-        )
-        for entry in types
-    ]
-    more = "`hetesynth topo library TYPE` shows one with the sources of its figures."
-    show("\n".join([*table(rows), "", more]))
+        lines = [f"{entry.path}:{entry.line}", "", *entry.header, "", entry.text, "", use]
+    else:
+        rows = [("type", "import", "GPUs", "model", "GB/s a GPU", "NICs", "GB/s out", "parameters", "source")]
+        for entry in types:
+            inside, outside = (f"{float(rate / 10**9):g}" for rate in (entry.inside, entry.outside))
+            what = (entry.name, entry.library, str(entry.gpus), entry.model, inside, str(entry.nics), outside)
+            rows.append((*what, ", ".join(entry.parameters) or "-", f"{entry.path.name}:{entry.line}"))
+        lines = [*table(rows), "", "`hetesynth topo library TYPE` shows one with the sources of its figures."]
+    answer(document, lines, as_json=as_json)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import click
 
-from hetesynth.cli.options import TOPOLOGY, json_option, topology_losses_of
-from hetesynth.cli.terminal import show
+from hetesynth.cli.options import FILE, json_option, topology_losses_of
+from hetesynth.cli.terminal import show, show_json
 from hetesynth.model.diagnostics import render
 from hetesynth.model.words import counted
 
 
 @click.command(name="lint")
-@click.argument("files", type=TOPOLOGY, nargs=-1, required=True)
+@click.argument("files", type=FILE, nargs=-1, required=True)
 @click.option("--strict", is_flag=True, help="Exit 1 when there is a warning.")
 @json_option
 @click.option("--sarif", "as_sarif", is_flag=True, help="A SARIF 2.1.0 log on standard output.")
@@ -33,9 +32,9 @@ def command(files: tuple[os.PathLike[str], ...], strict: bool, as_json: bool, as
     wrong = [file.error for file in linted if file.error is not None]
     bad = strict and any(file.count("warning") for file in linted)
     if as_sarif:
-        show(json.dumps(linting.sarif(linted), indent=2))
+        show_json(linting.sarif(linted))
     elif as_json:
-        show(json.dumps(linting.document(linted, ok=not wrong and not bad), indent=2))
+        show_json(linting.document(linted, ok=not wrong and not bad))
     else:
         for file in linted:
             if file.error is not None:

@@ -1,4 +1,4 @@
-"""The tables of docs/data/hetecclpaper about time: programs beside the others, training steps, appendix K."""
+"""The tables of docs/data/hetecclpaper: programs beside the others, by time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from benchmarks.heteccl.cases import ProgramCase
 from benchmarks.heteccl.cases import Table as Kind
 from benchmarks.heteccl.published import CLAIMS, Rival
 from benchmarks.heteccl.run import Entries
-from benchmarks.heteccl.scores import allreduce_seconds, cases_of, of_table, shorter
+from benchmarks.heteccl.scores import cases_of, of_table
 from benchmarks.heteccl.step_tables import Table
-from benchmarks.heteccl.sublinks import BatchedPath
-from benchmarks.heteccl.training import MODELS
 from hetesynth.model.words import size_text
 
 _NAMES: dict[Kind, str] = {
@@ -28,18 +26,11 @@ _HEAD = (
     "cluster|collective|size|ours|of the limit|x NCCL|paper, NCCL|x TACCL|paper, TACCL|x TE-CCL HS, SE"
     "|paper, TE-CCL|limit x NCCL|our program|TACCL's sketch"
 )
-_TRAINING = (
-    "model|GPUs|an allreduce|ours|rings|compute|iteration, ours|iteration, rings|shorter than with rings|TACCL"
-    "|TE-CCL HS|TE-CCL SE"
-)
-_APPENDIX_K = "batches|T_seq (9)|simulated|T_HeteCCL (10)|simulated, (10)|ratio (11)|simulated, (11)"
-HOPS, SUBLINKS = 4, 4
 WHOLE = 1000.0  # microseconds from which no fractions are shown
-BATCHES = (4, 16, 64, 256, 1024)
 
 
 def tables(entries: Entries) -> Iterator[Table]:
-    """Each table that something was measured for; appendix K always."""
+    """Each table that something was measured for."""
     for kind, name in _NAMES.items():
         rows: list[Sequence[str]] = []
         for case in of_table(kind):
@@ -48,9 +39,6 @@ def tables(entries: Entries) -> Iterator[Table]:
                 rows += [_row(case, row) for row in entry.said.get("rows", ())]
         if rows:
             yield name, _HEAD, rows
-    if any(allreduce_seconds(model, entries) for model in MODELS):
-        yield "figure_9", _TRAINING, list(_training(entries))
-    yield "appendix_k", _APPENDIX_K, list(appendix_k())
 
 
 def _row(case: ProgramCase, row: dict[str, Any]) -> Sequence[str]:
@@ -81,27 +69,3 @@ def _paper(case: ProgramCase, rival: Rival) -> str:
 
 def _ratio(theirs: float | None, ours: float) -> str:
     return "no program" if theirs is None else f"{theirs / ours:.2f}"
-
-
-def _training(entries: Entries) -> Iterator[Sequence[str]]:
-    for model in MODELS:
-        seconds = allreduce_seconds(model, entries)
-        if seconds:
-            yield (
-                model.name, str(model.gpus), size_text(model.size), _time(seconds["ours"]),
-                _time(seconds["NCCL"]), f"{1e3 * model.compute:.0f} ms",
-                *(f"{1e3 * model.iteration(seconds[name]):.0f} ms" for name in ("ours", "NCCL")),
-                *(f"{shorter(model, seconds, name):.1f} %" for name in ("NCCL", "TACCL", "HS", "SE")),
-            )  # fmt: skip
-
-
-def appendix_k() -> Iterator[Sequence[str]]:
-    """Equations 9 to 11 beside a simulated path."""
-    for batches in BATCHES:
-        path = BatchedPath(HOPS, SUBLINKS, batches)
-        sequential, together = path.simulated(1), path.simulated()
-        yield (
-            f"{batches:,}", _time(path.sequential), _time(sequential),
-            _time(path.heteccl), _time(together),
-            f"{path.heteccl / path.sequential:.4f}", f"{together / sequential:.4f}",
-        )  # fmt: skip
