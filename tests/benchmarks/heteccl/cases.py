@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from benchmarks.heteccl import clusters
+from benchmarks.heteccl.training import MODELS
 from hetesynth.model.collective import CollectiveName
 
-Table = Literal["Table 1", "flood", "chunks", "eq. 8", "6-7", "8", "13", "15", "16", "17", "section 7"]
+Table = Literal["Table 1", "flood", "chunks", "eq. 8", "6-7", "8", "9", "13", "15", "16", "17", "section 7"]
 KB, MB, GB = 10**3, 10**6, 10**9
 H20_SIZES = (16 * MB, GB)
 V100_SIZES = (4 * MB, 128 * MB, 2 * GB)  # the paper's span, and one between
@@ -103,6 +104,9 @@ def _programs() -> Iterator[Case]:
     for collective in BOTH:
         for cluster in clusters.V100.values():
             yield ProgramCase("8", cluster, collective, V100_SIZES)
+    for gpus, cluster in clusters.TRAINING.items():
+        sizes = tuple(model.size for model in MODELS if model.gpus == gpus)
+        yield ProgramCase("9", cluster, "allreduce", sizes)
     others: tuple[tuple[Table, tuple[str, ...]], ...] = (
         ("13", clusters.HOMOGENEOUS), ("15", tuple(clusters.FAILURES)), ("16", tuple(clusters.SLOW)),
         ("17", (clusters.MIXED_A100,)),

@@ -20,4 +20,5 @@ SLOW = {
 NOT_THE_PAPERS = frozenset({"v100_4p8_nic18G"})  # shown beside its figures, not scored: it slows a whole server
 HOMOGENEOUS = ("a100_8x2", "a100_8x4")
 MIXED_A100 = "a100_4p8"
+TRAINING = {16: "h20_8x2", 32: "h20_8x4"}
 PODS = "h20_pods/512x8.dsl"

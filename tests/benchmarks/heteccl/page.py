@@ -34,14 +34,15 @@ is the system itself, and a ratio below the paper's is no evidence against the p
 - **SyCCL**: not modelled.
 
 Assumed, where the paper does not state it: buffer sizes of figures 6, 7, 13 and 15; that figures 8b and 8f to 8h
-are of (4x2+8); which servers are slow ([examples](../examples/README.md)); the base clusters of figure 15.
+are of (4x2+8); which servers are slow ([examples](../examples/README.md)); the base clusters of figure 15; the
+compute times of figure 9 (`tests/benchmarks/heteccl/training.py`).
 
 ## The data
 
 [data/hetecclpaper](data/hetecclpaper) has a table for each figure: `table_1` (seconds of synthesis), `flood` and
 `greedy` (Algorithm 1 from two starts), `equation_8` (reductions), `section_7` (4096 GPUs in pods), `figure_*` (`x
 NCCL`: how many times as fast ours is; `paper`: the range that it states; `limit x NCCL`: the ratio of a program
-at the proved limit). Figures 1, 4, 9, 14 and 18 need GPUs or a licensed solver and were not made.
+at the proved limit). Figures 1, 4, 14 and 18 need GPUs or a licensed solver and were not made.
 """
 
 

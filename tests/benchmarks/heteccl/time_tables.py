@@ -1,4 +1,4 @@
-"""The tables of docs/data/hetecclpaper: programs beside the others, by time."""
+"""The tables of docs/data/hetecclpaper about time: programs beside the others, training steps."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from benchmarks.heteccl.cases import ProgramCase
 from benchmarks.heteccl.cases import Table as Kind
 from benchmarks.heteccl.published import CLAIMS, Rival
 from benchmarks.heteccl.run import Entries
-from benchmarks.heteccl.scores import cases_of, of_table
+from benchmarks.heteccl.scores import allreduce_seconds, cases_of, of_table, shorter
 from benchmarks.heteccl.step_tables import Table
+from benchmarks.heteccl.training import MODELS
 from hetesynth.model.words import size_text
 
 _NAMES: dict[Kind, str] = {
@@ -26,6 +27,10 @@ _HEAD = (
     "cluster|collective|size|ours|of the limit|x NCCL|paper, NCCL|x TACCL|paper, TACCL|x TE-CCL HS, SE"
     "|paper, TE-CCL|limit x NCCL|our program|TACCL's sketch"
 )
+_TRAINING = (
+    "model|GPUs|an allreduce|ours|rings|compute|iteration, ours|iteration, rings|shorter than with rings|TACCL"
+    "|TE-CCL HS|TE-CCL SE"
+)
 WHOLE = 1000.0  # microseconds from which no fractions are shown
 
 
@@ -39,6 +44,8 @@ def tables(entries: Entries) -> Iterator[Table]:
                 rows += [_row(case, row) for row in entry.said.get("rows", ())]
         if rows:
             yield name, _HEAD, rows
+    if any(allreduce_seconds(model, entries) for model in MODELS):
+        yield "figure_9", _TRAINING, list(_training(entries))
 
 
 def _row(case: ProgramCase, row: dict[str, Any]) -> Sequence[str]:
@@ -69,3 +76,15 @@ def _paper(case: ProgramCase, rival: Rival) -> str:
 
 def _ratio(theirs: float | None, ours: float) -> str:
     return "no program" if theirs is None else f"{theirs / ours:.2f}"
+
+
+def _training(entries: Entries) -> Iterator[Sequence[str]]:
+    for model in MODELS:
+        seconds = allreduce_seconds(model, entries)
+        if seconds:
+            yield (
+                model.name, str(model.gpus), size_text(model.size), _time(seconds["ours"]),
+                _time(seconds["NCCL"]), f"{1e3 * model.compute:.0f} ms",
+                *(f"{1e3 * model.iteration(seconds[name]):.0f} ms" for name in ("ours", "NCCL")),
+                *(f"{shorter(model, seconds, name):.1f} %" for name in ("NCCL", "TACCL", "HS", "SE")),
+            )  # fmt: skip
