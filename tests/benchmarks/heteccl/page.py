@@ -42,7 +42,8 @@ compute times of figure 9 (`tests/benchmarks/heteccl/training.py`).
 [data/hetecclpaper](data/hetecclpaper) has a table for each figure: `table_1` (seconds of synthesis), `flood` and
 `greedy` (Algorithm 1 from two starts), `equation_8` (reductions), `section_7` (4096 GPUs in pods), `figure_*` (`x
 NCCL`: how many times as fast ours is; `paper`: the range that it states; `limit x NCCL`: the ratio of a program
-at the proved limit). Figures 1, 4, 14 and 18 need GPUs or a licensed solver and were not made.
+at the proved limit) and `appendix_k` (equations 9 to 11 beside a simulated path; both leave out that the first
+batch crosses the last hop). Figures 1, 4, 14 and 18 need GPUs or a licensed solver and were not made.
 """
 
 

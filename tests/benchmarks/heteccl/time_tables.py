@@ -1,4 +1,4 @@
-"""The tables of docs/data/hetecclpaper about time: programs beside the others, training steps."""
+"""The tables of docs/data/hetecclpaper about time: programs beside the others, training steps, appendix K."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from benchmarks.heteccl.published import CLAIMS, Rival
 from benchmarks.heteccl.run import Entries
 from benchmarks.heteccl.scores import allreduce_seconds, cases_of, of_table, shorter
 from benchmarks.heteccl.step_tables import Table
+from benchmarks.heteccl.sublinks import BatchedPath
 from benchmarks.heteccl.training import MODELS
 from hetesynth.model.words import size_text
 
@@ -31,11 +32,14 @@ _TRAINING = (
     "model|GPUs|an allreduce|ours|rings|compute|iteration, ours|iteration, rings|shorter than with rings|TACCL"
     "|TE-CCL HS|TE-CCL SE"
 )
+_APPENDIX_K = "batches|T_seq (9)|simulated|T_HeteCCL (10)|simulated, (10)|ratio (11)|simulated, (11)"
+HOPS, SUBLINKS = 4, 4
 WHOLE = 1000.0  # microseconds from which no fractions are shown
+BATCHES = (4, 16, 64, 256, 1024)
 
 
 def tables(entries: Entries) -> Iterator[Table]:
-    """Each table that something was measured for."""
+    """Each table that something was measured for; appendix K always."""
     for kind, name in _NAMES.items():
         rows: list[Sequence[str]] = []
         for case in of_table(kind):
@@ -46,6 +50,7 @@ def tables(entries: Entries) -> Iterator[Table]:
             yield name, _HEAD, rows
     if any(allreduce_seconds(model, entries) for model in MODELS):
         yield "figure_9", _TRAINING, list(_training(entries))
+    yield "appendix_k", _APPENDIX_K, list(appendix_k())
 
 
 def _row(case: ProgramCase, row: dict[str, Any]) -> Sequence[str]:
@@ -88,3 +93,15 @@ def _training(entries: Entries) -> Iterator[Sequence[str]]:
                 *(f"{1e3 * model.iteration(seconds[name]):.0f} ms" for name in ("ours", "NCCL")),
                 *(f"{shorter(model, seconds, name):.1f} %" for name in ("NCCL", "TACCL", "HS", "SE")),
             )  # fmt: skip
+
+
+def appendix_k() -> Iterator[Sequence[str]]:
+    """Equations 9 to 11 beside a simulated path."""
+    for batches in BATCHES:
+        path = BatchedPath(HOPS, SUBLINKS, batches)
+        sequential, together = path.simulated(1), path.simulated()
+        yield (
+            f"{batches:,}", _time(path.sequential), _time(sequential),
+            _time(path.heteccl), _time(together),
+            f"{path.heteccl / path.sequential:.4f}", f"{together / sequential:.4f}",
+        )  # fmt: skip
