@@ -14,7 +14,7 @@ from hetesynth.cli.options import json_option
 from hetesynth.cli.progress import warned
 from hetesynth.cli.terminal import show
 from hetesynth.deploy.outcome import Watcher
-from hetesynth.deploy.reports.words import ATTENTION, WAYS_OUT, counts_text, one_line, reason, said
+from hetesynth.deploy.reports.words import ATTENTION, WAYS_OUT, counts_text, one_line, reason
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import now
 from hetesynth.model.words import counted
@@ -266,7 +266,7 @@ def _attention(report: BuildReport) -> Iterator[str]:
     notes = [cell for cell in report.cells if cell.messages and cell.status not in ATTENTION]
     if notes:
         yield "notes:"
-        yield from _listed([(cell.cell.name, said(cell)) for cell in notes])
+        yield from _listed([(cell.cell.name, f"{cell.status}: {reason(cell)}") for cell in notes])
 
 
 def _listed(rows: Sequence[tuple[str, str]]) -> Iterator[str]:

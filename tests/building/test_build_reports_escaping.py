@@ -20,6 +20,7 @@ from hetesynth.deploy.reports.pages import index_page
 from hetesynth.deploy.reports.words import (
     all_annotations,
     code_quality,
+    markup,
     one_line,
     sarif_annotations,
     workflow_commands,
@@ -93,9 +94,7 @@ def test_junit_is_xml_and_says_what_was_meant(name: str, message: str) -> None:
     assert len(cases) == len(of_build.cells) + 2  # a folder, and the finding that is an error
     failure = cases[0].find("failure")
     assert failure is not None
-    shown = one_line(message).replace("\ufffe", "?").replace("\uffff", "?")
-    assert (failure.text or "") == f"{shown}\n{shown}"
-    assert shown in (failure.get("message") or "")
+    assert markup(message) in (failure.get("message") or "")
 
 
 @settings(max_examples=25, deadline=None)
@@ -161,7 +160,7 @@ def read(of_build: BuildReport) -> Reader:
 @given(texts, texts)
 def test_the_index_has_no_elements_of_others(name: str, message: str) -> None:
     plain, hostile = read(report("n", "m")), read(report(name, message))
-    assert [tag for tag in hostile.elements if tag != "h3"] == [tag for tag in plain.elements if tag != "h3"]
+    assert hostile.elements == plain.elements
     assert one_line(name) in " ".join(hostile.words)
 
 
@@ -179,11 +178,9 @@ def test_a_long_table_is_folded_and_a_summary_has_a_most() -> None:
         with_status("missing", cell("c", f"collective{k}"), "a message " * 20, record=record(2.0))
         for k in range(2000)
     )
-    lines = workflow_commands(all_annotations(BuildReport(Path("m"), Path("o"), many[:25]), PLACES))
-    assert len(lines) == 10 and command(lines[-1])[1]["title"] == "16 more"
     of_build = BuildReport(Path("m"), Path("o"), many)
     whole = markdown_summary(of_build, PLACES)
-    assert whole.count("<details>") == whole.count("</details>") == 1
+    assert whole.count("<details>") == whole.count("</details>") == 2
     for most in (100_000, 20_000, 2_000, 500):
         summary = markdown_summary(of_build, PLACES, most)
         assert len(summary.encode()) <= most
