@@ -92,7 +92,7 @@ def command(
     schedules were chosen, with --json under "decisions".
 
     In a DIRECTORY with an atlas of other collectives on the same cluster, for the same targets, this one is added;
-    an older one of the same collective is replaced. A folder of `hetesynth build` is added to as well.
+    an older one of the same collective is replaced.
 
     With --n-minus-1 the folder has what synth writes, and the same for every GPU, NIC, link between two GPUs and
     server lost, repaired from it. Losses that leave the same cluster but for names share one: index.json says
@@ -116,7 +116,7 @@ def command(
             contents, document, lines = place.write(losses.files), losses.index, losses_lines(losses.index)
         else:
             atlas = api.atlas(topology, name, sizes=sizes, progress=progress, **options)
-            contents, document, lines = place.write(atlas.files, atlas), atlas.index, atlas_lines(atlas.index)
+            contents, document, lines = place.write(atlas.files), atlas.index, atlas_lines(atlas.index)
     lines.append(
         f"  wrote        {len(contents)} files into {place.folder}{f'; {place.words}' if place.words else ''}"
     )

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from hetesynth.deploy.cache import Cache, CellResult
 from hetesynth.deploy.cell_check import CheckedCell, by_key, each, judged, objections
 from hetesynth.deploy.figures import named
 from hetesynth.deploy.folder.cells import DeployedCell
-from hetesynth.deploy.folder.folder import FORMAT, MARK, Deployment, cells_of, deployed, differs, index_of, place
+from hetesynth.deploy.folder.folder import (
+    FORMAT,
+    KIND,
+    MARK,
+    Deployment,
+    cells_of,
+    deployed,
+    differs,
+    index_of,
+    place,
+)
 from hetesynth.deploy.folder_index import ASIDE
 from hetesynth.deploy.job import Job, job, pickled
 from hetesynth.deploy.keeping import Decision, aside_folder, decided, failed, settled
 from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.deploy.outcome import BuildReport, CellReport, FolderFinding, Status, Watcher
 from hetesynth.deploy.workers import Failed, Scheduler
-from hetesynth.engine.formats import SCHEDULE_SUFFIX
-from hetesynth.engine.verify import Question, judge_file
 from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import INDEX, check_replaceable, tidy_folder, update_folder, write_folder
 from hetesynth.files.regular_files import open_regular, read_regular
@@ -82,42 +88,9 @@ def folder_plans(manifest: Manifest, clusters: Mapping[str, LoadedCluster]) -> t
     )
 
 
-def carried(plan: FolderPlan) -> tuple[tuple[DeployedCell, ...], tuple[str, ...]]:
-    """Cells of the folder that an atlas brought, no manifest names, and a build keeps, and what is to be said.
-
-    An atlas of an older topology stays where every program of it is right on the topology as it is now.
-    """
-    collectives = {job.cell.collective for job in plan.jobs}
-    question = Question(targets=(target(plan.target),), given=plan.cluster.topology)
-    cells: list[DeployedCell] = []
-    notes: dict[str, None] = {}
-    for cell in deployed(plan.path):
-        if not cell.origin:
-            continue
-        name = str(cell.record.get("collective"))
-        if name in collectives:
-            notes[f"{plan.path}: the manifest has {name} now; the atlas of it is left out"] = None
-            continue
-        if cell.record.get("topology_sha256") == plan.cluster.sha256:
-            cells.append(cell)
-            continue
-        programs = [plan.path / place(file) for file in cell.files if not file.endswith(SCHEDULE_SUFFIX)]
-        try:
-            right = all(judge_file(path, question).count("error") == 0 for path in programs)
-        except HetesynthError:
-            right = False
-        standing = f"{plan.path}: the atlas of {name} is"
-        if right:
-            cells.append(cell)
-            notes[f"{standing} stale, and right on the topology as it is now"] = None
-        else:
-            notes[f"{standing} wrong on the topology as it is now: {cell.name} is left out"] = None
-    return tuple(cells), tuple(notes)
-
-
 def read_aside(folder: Path) -> dict[str, CellResult]:
     """The results in ``folder`` that were made and not deployed, by key: those whose files are whole."""
-    return {cell.key: CellResult(cell.key, cell.files, cell.record) for cell in cells_of(folder, ASIDE_KIND)}
+    return {cell.key: CellResult(cell.key, cell.files, cell.record) for cell in cells_of(folder, ASIDE_KIND)[0]}
 
 
 def keep_aside(folder: Path, results: Sequence[CellResult]) -> None:
@@ -242,11 +215,7 @@ class _Build:
             kept = self.cache.get(old.made_for) if old is not None and old.key == entry.key else None
             if old is None or kept is None:
                 continue
-            same = old.record == kept.record
-            if old.made_for != old.key:  # one that stayed has new times, and no proof of its steps
-                kinds = "steps", "programs", "warnings", "chunks"
-                same = all(old.record.get(kind) == kept.record.get(kind) for kind in kinds)
-            if same and old.files == kept.files:
+            if old.made_for == old.key and (old.record, old.files) == (kept.record, kept.files):
                 continue
             checked = judged(CheckedCell(entry, old))
             if checked.status != "invalid":
@@ -310,12 +279,9 @@ class _Build:
             keep_aside(folder, [result for result in results if result is not None])
 
     def _contents(self, plan: FolderPlan) -> dict[str, bytes]:
-        """What the folder is to hold: the cells of the manifest, and those that an atlas brought."""
-        others, notes = carried(plan)
-        for message in notes:
-            self._warn(message)
-        cells = tuple(self.decided[job.cell.name] for job in plan.jobs if job.cell.name in self.decided)
-        return plan.contents((*cells, *others))
+        """What the folder is to hold."""
+        names = (job.cell.name for job in plan.jobs)
+        return plan.contents(tuple(self.decided[name] for name in names if name in self.decided))
 
     def _warn(self, message: str) -> None:
         self.watcher.warned(message)
@@ -344,30 +310,22 @@ def check(manifest: Manifest, jobs: int, watcher: Watcher, *, quick: bool = Fals
     """
     began = now()
     plans = folder_plans(manifest, load_clusters(manifest))
-    present = {plan.path: {cell.name: cell for cell in deployed(plan.path)} for plan in plans}
+    standing = {plan.path: cells_of(plan.path, KIND) for plan in plans}
     reports: dict[str, CellReport] = {}
     waiting: list[CheckedCell] = []
     for plan in plans:
-        rows = _digests_in(plan.path)
+        cells, damaged = standing[plan.path]
+        present = {cell.name: cell for cell in cells}
+        if (plan.path / INDEX).exists() and not index_of(plan.path):
+            damaged = dict.fromkeys((job.cell.name for job in plan.jobs), "the index of its folder is damaged")
         for entry in plan.jobs:
             name = entry.cell.name
-            if name in present[plan.path]:
-                waiting.append(CheckedCell(entry, present[plan.path][name]))
-                continue
-            reasons = []
-            if name not in rows and (plan.path / INDEX).exists() and not index_of(plan.path):
-                reasons = ["the index of its folder is damaged"]
-            elif name in rows:
-                for file, digest in rows[name].items() if all(Path(f).name == f for f in rows[name]) else ():
-                    try:
-                        if hashlib.sha256(read_regular(plan.path / place(file))).hexdigest() != digest:
-                            reasons.append(f"{place(file)} was changed")
-                    except OSError as error:
-                        reasons.append(f"{place(file)} cannot be read: {error.strerror}")
-                reasons = reasons or ["its row of the index is damaged"]
-            status: Status = "invalid" if reasons else "missing"
-            messages = tuple(reasons) or ("there is none",)
-            reports[name] = CellReport(entry.cell, status, entry.key, messages=messages)
+            if name in present:
+                waiting.append(CheckedCell(entry, present[name]))
+            else:
+                status: Status = "invalid" if name in damaged else "missing"
+                why = damaged.get(name, "there is none")
+                reports[name] = CellReport(entry.cell, status, entry.key, messages=(why,))
     watcher.expected(len(manifest.cells), {one.job.key: one.job.cell.name for one in waiting})
     for report in reports.values():
         watcher.decided(report)
@@ -377,47 +335,34 @@ def check(manifest: Manifest, jobs: int, watcher: Watcher, *, quick: bool = Fals
     findings: list[FolderFinding] = []
     for plan in plans:
         sound = all(reports[job.cell.name].status in SOUND for job in plan.jobs)
-        findings += _folder_findings(plan, present[plan.path], sound)
+        findings += _folder_findings(plan, *standing[plan.path], sound)
     planned = {os.path.realpath(plan.path) for plan in plans}
     for depth in ("*", "*/*", "*/*/*"):  # folders of the output that the manifest does not name
         for path in sorted(manifest.output.glob(f"{depth}/{INDEX}")):
             if os.path.realpath(path.parent) not in planned and MARK in (_bytes(path) or b"")[:4096]:
                 message = "the manifest does not name it; a build leaves it alone"
                 findings.append(FolderFinding(path.parent, message, stale=False))
-    cells = tuple(reports[cell.name] for cell in manifest.cells)
+    told = tuple(reports[cell.name] for cell in manifest.cells)
     return BuildReport(
-        manifest.path, manifest.output, cells, checked=True, seconds=now() - began, folders=tuple(findings)
+        manifest.path, manifest.output, told, checked=True, seconds=now() - began, folders=tuple(findings)
     )
 
 
-def _digests_in(folder: Path) -> dict[str, dict[str, Any]]:
-    """The digests of the files of each cell in the index of ``folder``, those files whole or not; none where its
-    row is damaged."""
-    rows, digests = index_of(folder).get("cells"), {}
-    for row in rows if isinstance(rows, list) else ():
-        if isinstance(row, dict) and isinstance(row.get("name"), str):
-            files = row["record"].get("files") if isinstance(row.get("record"), dict) else None
-            digests[row["name"]] = files if isinstance(files, dict) else {}
-    return digests
-
-
 def _folder_findings(
-    plan: FolderPlan, present: Mapping[str, DeployedCell], sound: bool
+    plan: FolderPlan, cells: tuple[DeployedCell, ...], damaged: Mapping[str, str], sound: bool
 ) -> Iterator[FolderFinding]:
-    """What differs from the folder that a build would leave. ``present``: cells whose files are whole. Where a
-    cell is not ``sound``, a build writes the folder anew: then only what is no part of it counts."""
-    rows, names = _digests_in(plan.path), [job.cell.name for job in plan.jobs]
-    others, notes = carried(plan)
-    extra = [name for name in rows if name not in {*names, *(cell.name for cell in others)}]
-    for note in notes:
-        yield FolderFinding(plan.path, note.removeprefix(f"{plan.path}: "), stale=False)
-    if extra:
-        yield FolderFinding(plan.path, f"cells that the manifest does not name: {named(extra)}")
+    """What differs from the folder that a build would leave. Where a cell is not ``sound``, a build writes the
+    folder anew: then only what is no part of it counts."""
     if not plan.path.is_dir():
         return
-    contents = plan.contents((*(present[name] for name in names if name in present), *others))
+    present, names = {cell.name: cell for cell in cells}, [job.cell.name for job in plan.jobs]
+    extra = [name for name in (*present, *damaged) if name not in names]
+    if extra:
+        yield FolderFinding(plan.path, f"cells that the manifest does not name: {named(extra)}")
+    contents = plan.contents(tuple(present[name] for name in names if name in present))
     there = {path.relative_to(plan.path).as_posix(): path for path in plan.path.rglob("*") if path.is_file()}
-    foreign = sorted(there.keys() - contents.keys() - {place(name) for files in rows.values() for name in files})
+    listed = index_of(plan.path).get("files")
+    foreign = sorted(there.keys() - contents.keys() - {INDEX, *(listed if isinstance(listed, dict) else ())})
     if foreign:
         yield FolderFinding(plan.path, f"no part of it: {named(foreign)}")
     for name, data in contents.items() if sound and not extra else ():
