@@ -45,8 +45,6 @@ def command(place: Path, node_type: str | None, servers: int | None, hosts: str,
             lines.append(f"  note: {first.remark}")
         lines.append(f"  next: hetesynth topo show {path}")
     else:
-        from hetesynth.deploy.manifest.first_manifest import MAX_FILES
-
         written, described = api.first_manifest(place)
         document = {
             "file": str(described.path),
@@ -56,10 +54,8 @@ def command(place: Path, node_type: str | None, servers: int | None, hosts: str,
                 for one in described.clusters
             ],
             "skipped": [{"topology": path, "reason": reason} for path, reason in described.skipped],
-            "more": described.more,
         }
         lines = [f"wrote {described.path}: {counted(len(described.clusters), 'cluster')}"]
         lines += [f"  skipped {path}: {reason}" for path, reason in described.skipped]
-        lines += [f"  there are more than {MAX_FILES} .dsl files; add those that are missing"] * described.more
         lines.append(f"  next: hetesynth build {described.path}")
     show(json.dumps(document, indent=2) if as_json else "\n".join(lines))

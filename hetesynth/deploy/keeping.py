@@ -20,8 +20,7 @@ from hetesynth.deploy.figures import Figures, errors_of, figures, gate_verdict, 
 from hetesynth.deploy.folder.cells import INSTEAD_OF, MEASURED_ON, DeployedCell
 from hetesynth.deploy.folder.folder import place
 from hetesynth.deploy.job import Job
-from hetesynth.deploy.manifest.clusters import ASIDE
-from hetesynth.deploy.manifest.values import Cell
+from hetesynth.deploy.manifest.values import ASIDE, Cell
 from hetesynth.deploy.outcome import CellReport, Status
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.verify import Question

@@ -13,7 +13,7 @@ from support.one_cell_project import Here, Project
 
 from hetesynth.cli.main import run
 from hetesynth.deploy.cell_check import CheckedCell, objections
-from hetesynth.deploy.manifest.clusters import ASIDE
+from hetesynth.deploy.manifest.values import ASIDE
 from hetesynth.errors import HetesynthError
 
 

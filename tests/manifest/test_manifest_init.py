@@ -15,8 +15,8 @@ from hetesynth.deploy.manifest.first_manifest import (
     text,
     write_first_manifest,
 )
+from hetesynth.deploy.manifest.keys import schema_text
 from hetesynth.deploy.manifest.reader import read_manifest
-from hetesynth.deploy.manifest.schema import schema_text
 from hetesynth.errors import HetesynthError
 
 RING = (Path(__file__).resolve().parent / "wrong" / "ring.dsl").read_text()
@@ -68,7 +68,7 @@ def test_it_names_every_cluster_with_the_targets_of_its_gpus(
     }  # fmt: skip
     written = Path("hetesynth.toml").read_text()
     assert written.startswith(f"#:schema ./{SCHEMA_NAME}\n") and Path(SCHEMA_NAME).read_text() == schema_text()
-    assert "#   wrong.dsl: HS1" in written and "# 4 H100 and 1 MI300X GPUs\n" in written
+    assert "# wrong.dsl: HS1" in written and "# 4 H100 and 1 MI300X GPUs\n" in written
 
 
 def test_it_replaces_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
