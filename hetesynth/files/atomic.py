@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from hetesynth.errors import HetesynthError
-from hetesynth.files.journal import Entry, recover, write_journals
+from hetesynth.files.journal import Entry, forget, write_journals
 from hetesynth.files.temporaries import (
     Interruptions,
     explained,
@@ -41,7 +41,6 @@ def write_all(files: Mapping[Path, bytes]) -> None:
     with held_back() as interruptions:
         targets = check_targets(files)
         with locked({target.parent for target in targets.values()}, interruptions.check) as alone:
-            recover([*targets.values()], alone=alone)
             for part in (part for target in targets.values() for part in leftovers(target)):
                 if part.is_file() and is_ours(part) and is_stale(part, alone=alone):
                     remove(part)
@@ -63,8 +62,7 @@ def write_all(files: Mapping[Path, bytes]) -> None:
                             entries[-1].part.chmod(target.stat().st_mode & 0o777)
                 _rename(entries, interruptions)
             except BaseException:
-                # after a rename the temporaries stay, with the journal, for the run that ends what was begun
-                for entry in entries if all(entry.part.exists() for entry in entries[:-1]) else ():
+                for entry in entries:  # after a rename the journal stays, and tells that the set is mixed
                     remove(entry.part)
                 raise
 
@@ -130,5 +128,4 @@ def _rename(entries: Sequence[Entry], interruptions: Interruptions) -> None:
             raise _failure(entry.target, reason) from error
     for folder in folders:
         sync(folder)
-    for journal in journals:
-        remove(journal)
+    forget([entry.target for entry in entries])

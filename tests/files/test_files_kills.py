@@ -63,33 +63,6 @@ def test_a_killed_run_leaves_one_set_or_says_that_it_is_mixed(tmp_path: Path) ->
     assert mixed == 2  # after the first and the second rename of three
 
 
-def test_a_kill_while_the_next_run_drops_what_was_not_begun(tmp_path: Path) -> None:
-    """The files of a set may be in two folders."""
-    old = {tmp_path / place: b"old" for place in ("one/page.html", "other/trace.json")}
-    third = {next(iter(old)): b"third"}
-
-    def before() -> None:
-        emptied(tmp_path)
-        for path in old:
-            path.parent.mkdir(exist_ok=True)
-        write_all(old)
-        entries = []  # as a run leaves it that is killed before its first rename
-        for path in old:
-            part = temporaries.temporary(path)
-            part.write_bytes(b"new")
-            entries.append(journal.Entry(part, path, str(journal.digest_of(part))))
-        journal.write_journals(entries)
-
-    for _ in at_every_call(lambda: write_all(third), signal.SIGKILL, before):
-        if old.keys() - third.keys() == {path for path in old if path.read_bytes() == b"old"}:
-            continue  # the rename was made
-        assert not any(journal.cut_off(path) for path in old)
-        write_all(third)
-        assert all(path.read_bytes() == third.get(path, b"old") for path in old)
-        write_all(old)
-        assert [path for folder in {p.parent for p in old} for path in folder.glob(".*")] == []
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_one_set_and_nothing_else(tmp_path: Path, number: int) -> None:
     old, new = the_set(tmp_path, b"old "), the_set(tmp_path, b"new ")
@@ -132,8 +105,8 @@ def test_a_rename_that_fails_after_another_is_known(tmp_path: Path, monkeypatch:
         write_all(new)
     assert journal.cut_off(tmp_path / "ar.xml") is not None
     monkeypatch.undo()
-    write_atomically(tmp_path / "ar.xml", b"third")
-    assert contents(tmp_path) == {**named(new), "ar.xml": b"third"}
+    write_all(new)
+    assert contents(tmp_path) == named(new)
 
 
 def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
