@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from hetesynth.deploy.figures import errors_of, named
+from hetesynth.deploy.verify_files import is_meant
 from hetesynth.engine.formats import format_of, kind_of
 from hetesynth.engine.schedule_replay import asked_collective, chunking_of
 from hetesynth.engine.verify import Question
@@ -46,27 +48,23 @@ class Standing:
 
 def _matching_links(old: Topology, new: Topology, links: Iterable[int]) -> dict[int, int | None]:
     """The link of ``new`` for each of ``links``: over the same way, else the next of these two GPUs."""
-    ways: dict[tuple[int, int], list[int]] = defaultdict(list)
+    between: dict[tuple[int, int], list[int]] = defaultdict(list)
+    ways = {_way(new, j) for j in range(len(new.links))}
     for j, link in enumerate(new.links):
-        ways[link.src, link.dst].append(j)
+        between[link.src, link.dst].append(j)
     same: dict[int, int | None] = {}
-    rest = []
-    for i in links:
-        candidates = ways[old.links[i].src, old.links[i].dst]
-        match = next((j for j in candidates if _way(new, j) == _way(old, i)), None)
-        if match is None:
-            rest.append(i)
-        else:
-            same[i] = match
-            candidates.remove(match)
-    for i in rest:
-        candidates = ways[old.links[i].src, old.links[i].dst]
-        same[i] = candidates.pop(0) if candidates else None
+    for i in sorted(links, key=lambda i: _way(old, i) not in ways):
+        candidates = between[old.links[i].src, old.links[i].dst]
+        exact = (j for j in candidates if _way(new, j) == _way(old, i))
+        same[i] = next(exact, candidates[0] if candidates else None)
+        candidates[:] = [j for j in candidates if j != same[i]]
     return same
 
 
 def _way(topology: Topology, link: int) -> tuple[str, ...]:
-    return tuple(topology.vertices[topology.wires[w].dst].name for w in topology.links[link].wires)
+    ends = topology.links[link]
+    vertices = (ends.src, *(topology.wires[w].dst for w in ends.wires))
+    return tuple(topology.vertices[v].name for v in vertices)
 
 
 def _link_words(topology: Topology, link: int) -> str:
@@ -75,25 +73,26 @@ def _link_words(topology: Topology, link: int) -> str:
 
 
 def _slower(old: Topology, new: Topology, links: Iterable[tuple[int, int]]) -> list[str]:
-    """Wires that the schedule uses and that carry less than before, or links that take longer to begin with."""
-    before, slow = {}, {}
-    for i, j in links:
-        for w in old.links[i].wires:
-            before[old.wire_name(w)] = old.wires[w]
-        for w in new.links[j].wires:
-            name, wire = new.wire_name(w), new.wires[w]
-            was = before.get(name)
-            if was is None or name in slow or wire.bandwidth is None:
-                continue
-            rate = wire.bandwidth * wire.lanes
-            if was.bandwidth is None or rate < was.bandwidth * was.lanes:
-                limit = "no limit" if was.bandwidth is None else f"{float(was.bandwidth * was.lanes) / 1e9:.4g}"
-                slow[name] = f"{name} {limit} -> {float(rate) / 1e9:.4g} GB/s"
-        a, b = old.links[i], new.links[j]
-        dearer = b.bandwidth * b.lanes < a.bandwidth * a.lanes or b.latency > a.latency
-        if dearer and _way(old, i) != _way(new, j):
-            slow[_link_words(new, j)] = f"{_link_words(new, j)} goes another, slower way"
-    return list(slow.values())
+    """Wires that the schedule uses and that carry less than before, else links that are slower or begin later."""
+
+    def rates(topology: Topology, used: Iterable[int]) -> dict[str, float]:
+        wires = {w for link in used for w in topology.links[link].wires}
+        limited = {w: topology.wires[w].bandwidth for w in sorted(wires)}
+        return {
+            topology.wire_name(w): math.inf if rate is None else float(rate * topology.wires[w].lanes) / 1e9
+            for w, rate in limited.items()
+        }
+
+    pairs = list(links)
+    before, after = rates(old, (i for i, _ in pairs)), rates(new, (j for _, j in pairs))
+    slow = [
+        f"{name} {before[name]:.4g} -> {rate:.4g} GB/s"
+        for name, rate in after.items()
+        if rate < before.get(name, 0.0)
+    ]
+    ends = [(j, old.links[i], new.links[j]) for i, j in pairs]
+    dearer = (j for j, a, b in ends if b.bandwidth * b.lanes < a.bandwidth * a.lanes or b.latency > a.latency)
+    return slow or [f"{_link_words(new, j)} is slower" for j in dearer]
 
 
 def _connections(path: Path) -> tuple[int, set[tuple[Rank, Rank]]]:
@@ -140,20 +139,8 @@ def topology_difference(
     """Compare two files, and judge the schedules at ``schedules``. HetesynthError for what cannot be read."""
     paths: dict[Path, None] = {}  # of folders the files in them that say that they are schedules, by name
     for place in schedules:
-        if not place.is_dir():
-            paths[place] = None
-            continue
-        for path in sorted((*place.rglob("*.json"), *place.rglob("*.xml"))):
-            try:
-                with open_regular(path) as file:
-                    head = file.read(HEAD)
-                is_meant = b'"hetesynth-schedule"' in head or (
-                    b'"collective"' in head and kind_of(head, path) == "plan"
-                )
-            except OSError:  # reading it will say why not
-                head, is_meant = b"<algo", True
-            if path.is_file() and (b"<algo" in head if path.suffix == ".xml" else is_meant):
-                paths[path] = None
+        listed = sorted((*place.rglob("*.json"), *place.rglob("*.xml"))) if place.is_dir() else [place]
+        paths |= dict.fromkeys(path for path in listed if path == place or is_meant(path))
     if len(paths) > MAX_FILES:
         message = f"{len(paths)} schedules are more than the {MAX_FILES} that are judged at once"
         raise HetesynthError(message, code="HS575", help="name a smaller folder, or the files")
