@@ -78,7 +78,7 @@ def command(
     A schedule is stale where its cluster, its options, hetesynth or a solver changed: a comment in a topology
     file changes nothing. What was made once for the same content is taken from the cache, byte for byte. The
     folder of a cluster and a target appears whole; a build that was killed goes on where it was. What is made and
-    worse than what is there is kept aside.
+    worse than what is there is not deployed.
     """
     from hetesynth.deploy.manifest.reader import read_manifest
     from hetesynth.deploy.reports.write import demand_outside, report_options, write_failure

@@ -2,44 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hetesynth.deploy.cache import Cache, CellResult
+from hetesynth.deploy.cache import Cache
 from hetesynth.deploy.cell_check import CheckedCell, by_key, each, judged, objections
 from hetesynth.deploy.figures import named
 from hetesynth.deploy.folder.cells import DeployedCell
 from hetesynth.deploy.folder.folder import (
-    FORMAT,
-    KIND,
     MARK,
     Deployment,
     cells_of,
     deployed,
     differs,
     index_of,
-    place,
 )
-from hetesynth.deploy.folder_index import ASIDE
 from hetesynth.deploy.job import Job, job, pickled
-from hetesynth.deploy.keeping import Decision, aside_folder, decided, failed, settled
+from hetesynth.deploy.keeping import Decision, decided, failed, settled
 from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.deploy.outcome import BuildReport, CellReport, FolderFinding, Status, Watcher
 from hetesynth.deploy.workers import Failed, Scheduler
 from hetesynth.errors import HetesynthError
-from hetesynth.files.folders import INDEX, check_replaceable, tidy_folder, update_folder, write_folder
-from hetesynth.files.regular_files import open_regular, read_regular
-from hetesynth.files.temporaries import is_ours, leftovers, remove, temporary
+from hetesynth.files.folders import INDEX, check_replaceable, tidy_folder, update_folder
+from hetesynth.files.regular_files import read_regular
 from hetesynth.model.deadline import now
 from hetesynth.model.target import target
 from hetesynth.model.topology import Topology
 from hetesynth.topology.language import load_topology
 
-ASIDE_KIND = "hetesynth aside"
 SOUND = frozenset({"current", "kept"})
 
 
@@ -88,39 +81,6 @@ def folder_plans(manifest: Manifest, clusters: Mapping[str, LoadedCluster]) -> t
     )
 
 
-def read_aside(folder: Path) -> dict[str, CellResult]:
-    """The results in ``folder`` that were made and not deployed, by key: those whose files are whole."""
-    return {cell.key: CellResult(cell.key, cell.files, cell.record) for cell in cells_of(folder, ASIDE_KIND)[0]}
-
-
-def keep_aside(folder: Path, results: Sequence[CellResult]) -> None:
-    """Let ``folder``, which is for people to look at, hold ``results`` and nothing else; without any it goes."""
-    if results:
-        if read_aside(folder) != {result.key: result for result in results}:
-            files = {place(name): data for result in results for name, data in result.files.items()}
-            rows = [
-                {"name": r.record["cell"], "key": r.key, "made_for": r.key, "record": r.record} for r in results
-            ]
-            index = {"kind": ASIDE_KIND, "format": FORMAT, "cells": rows}
-            files[INDEX] = (json.dumps(index, indent=1) + "\n").encode()
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            write_folder(folder, files, ASIDE)
-        return
-    try:
-        with open_regular(folder / INDEX) as stream:
-            if ASIDE not in stream.read(4096):
-                return
-        gone = temporary(folder)
-        folder.rename(gone)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for path in (gone, *(old for old in leftovers(folder) if is_ours(old))):
-        remove(path)
-    with suppress(OSError):  # what is empty above it goes too
-        folder.parent.rmdir()
-        folder.parent.parent.rmdir()
-
-
 def build(
     manifest: Manifest,
     scheduler: Scheduler,
@@ -141,7 +101,6 @@ def build(
     plans = folder_plans(manifest, load_clusters(manifest))
     for plan in plans:
         tidy_folder(plan.path)
-        tidy_folder(manifest.output / aside_folder(plan.jobs[0].cell))
     cache.tidy()
     work = _Build(manifest, plans, cache, watcher, accept_worse, jobs)
     interrupted = False
@@ -175,7 +134,6 @@ class _Build:
     written: list[Path] = field(default_factory=list)
     warnings: dict[str, None] = field(default_factory=dict)
     decided: dict[str, DeployedCell] = field(default_factory=dict)
-    aside: dict[str, CellResult | None] = field(default_factory=dict)
 
     def run(self, scheduler: Scheduler) -> None:
         """Decide all cells and write all folders."""
@@ -256,27 +214,18 @@ class _Build:
         self.reports[report.cell.name] = report
         if decision.cell is not None:
             self.decided[report.cell.name] = decision.cell
-        if decision.aside:
-            self.aside[report.cell.name] = decision.result
         self.watcher.decided(report)
 
     def _is_decided(self, plan: FolderPlan) -> bool:
         return all(job.cell.name in self.reports for job in plan.jobs)
 
     def _write(self, plan: FolderPlan) -> None:
-        """Exchange the folder in one step, if it is not what it should be, and what is kept beside it."""
+        """Exchange the folder in one step, if it is not what it should be."""
         if differs(plan.path, self._contents(plan)):
             with _writing(plan.path):
                 plan.path.parent.mkdir(parents=True, exist_ok=True)
                 update_folder(plan.path, lambda: self._contents(plan), MARK)
             self.written.append(plan.path)
-        # what an earlier build made and did not deploy is in the folder aside, or in the cache
-        jobs = [job for job in plan.jobs if job.cell.name in self.aside]
-        folder = self.manifest.output / aside_folder(plan.jobs[0].cell)
-        earlier = read_aside(folder) if jobs else {}
-        results = (self.aside[job.cell.name] or earlier.get(job.key) or self.cache.get(job.key) for job in jobs)
-        with _writing(folder):
-            keep_aside(folder, [result for result in results if result is not None])
 
     def _contents(self, plan: FolderPlan) -> dict[str, bytes]:
         """What the folder is to hold."""
@@ -310,7 +259,7 @@ def check(manifest: Manifest, jobs: int, watcher: Watcher, *, quick: bool = Fals
     """
     began = now()
     plans = folder_plans(manifest, load_clusters(manifest))
-    standing = {plan.path: cells_of(plan.path, KIND) for plan in plans}
+    standing = {plan.path: cells_of(plan.path) for plan in plans}
     reports: dict[str, CellReport] = {}
     waiting: list[CheckedCell] = []
     for plan in plans:

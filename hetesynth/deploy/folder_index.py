@@ -19,8 +19,6 @@ ATLAS, DEPLOYMENT = "hetesynth atlas", "hetesynth deployment"
 COLLECTIVES, LOSSES = f"{ATLAS} of several collectives", f"{ATLAS} of single losses"
 KINDS = (ATLAS, COLLECTIVES, LOSSES, DEPLOYMENT)
 OURS = ("algorithms", "schedules")  # folders beside an index that is ours, however damaged it is
-ASIDE = b'"kind": "hetesynth aside"'
-"""In the index of results that a build did not deploy: their files are judged as any others are."""
 MAX_INDEX_BYTES = 1 << 26
 
 
@@ -48,15 +46,13 @@ class FolderIndex:
 
 
 def read_index(folder: Path) -> FolderIndex | None:
-    """The index of ``folder``, None where it has none or is ``ASIDE``. HetesynthError HS876 where it is ours and
-    says nothing that can be used."""
+    """The index of ``folder``, None where it has none of ours. HetesynthError HS876 where it is ours and says
+    nothing that can be used."""
     path, data = folder / INDEX, b""
     try:
         if not path.is_file():
             return None
         data = read_regular(path, MAX_INDEX_BYTES)
-        if ASIDE in data[:4096]:
-            return None
         document = read_json(data, JsonLimits(32))
         kind = document["kind"]
         targets = [document["target"]] if kind == DEPLOYMENT else document["targets"]

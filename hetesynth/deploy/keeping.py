@@ -20,7 +20,7 @@ from hetesynth.deploy.figures import Figures, errors_of, figures, gate_verdict, 
 from hetesynth.deploy.folder.cells import INSTEAD_OF, MEASURED_ON, DeployedCell
 from hetesynth.deploy.folder.folder import place
 from hetesynth.deploy.job import Job
-from hetesynth.deploy.manifest.values import ASIDE, Cell
+from hetesynth.deploy.manifest.values import Cell
 from hetesynth.deploy.outcome import CellReport, Status
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.verify import Question
@@ -83,18 +83,10 @@ def measured_here(job: Job, old: DeployedCell, sizes: Sequence[int]) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``cell``: what the folder is to hold, None: nothing. ``aside``: whether what was made belongs aside;
-    ``result``: it, None where it was made by an earlier build."""
+    """``cell``: what the folder is to hold, None: nothing."""
 
     report: CellReport
     cell: DeployedCell | None
-    aside: bool = False
-    result: CellResult | None = None
-
-
-def aside_folder(cell: Cell) -> Path:
-    """Where the result of ``cell`` is that is not deployed, relative to the output."""
-    return Path(ASIDE, cell.cluster, cell.target)
 
 
 def settled(job: Job, old: DeployedCell | None, accept_worse: bool = False) -> Decision | None:
@@ -111,7 +103,7 @@ def settled(job: Job, old: DeployedCell | None, accept_worse: bool = False) -> D
                 report = CellReport(job.cell, "current", key, old.record, old.record, None, verdict.notes)
                 return Decision(report, old)
             report = CellReport(job.cell, "withheld", key, None, old.record, old.record, verdict.failures)
-            return Decision(report, None, aside=True, result=CellResult(key, old.files, old.record))
+            return Decision(report, None)
         candidate = old.record[INSTEAD_OF]
         newer, older = figures(candidate), figures(old.record)
         why = _why_not(job.cell, newer, older)
@@ -122,7 +114,7 @@ def settled(job: Job, old: DeployedCell | None, accept_worse: bool = False) -> D
         return None
     status: Status = "withheld" if failed_gates else "kept"
     report = CellReport(job.cell, status, key, old.record, old.record, candidate, (*why, *verdict.notes))
-    return Decision(report, old, aside=True)
+    return Decision(report, old)
 
 
 def decided(
@@ -151,11 +143,11 @@ def decided(
         return Decision(report, DeployedCell(job.cell.name, key, key, result.record, result.files))
     if older is None:
         report = CellReport(job.cell, "withheld", key, None, previous, result.record, (*why, *notes))
-        return Decision(report, None, aside=True, result=result)
+        return Decision(report, None)
     stays = replace(older, key=key, record={**older.record, INSTEAD_OF: result.record})
     status: Status = "kept" if verdict.met else "withheld"
     report = CellReport(job.cell, status, key, stays.record, previous, result.record, (*why, *verdict.notes))
-    return Decision(report, stays, aside=True, result=result)
+    return Decision(report, stays)
 
 
 def failed(job: Job, message: str, old: DeployedCell | None) -> Decision:
@@ -181,8 +173,7 @@ def _not_staying(reasons: tuple[str, ...]) -> tuple[str, ...]:
 def _why_not(cell: Cell, newer: Figures, older: Figures) -> tuple[str, ...]:
     """Why ``newer`` is not deployed where ``older`` can stay: gates that it fails, or in which way it is worse."""
     failures, slower = gate_verdict(cell, newer).failures, worse(cell, newer, older)
-    way_out = f"it is in {aside_folder(cell).as_posix()}, --accept-worse deploys it"
-    return failures or ((f"{slower}; {way_out}",) if slower else ())
+    return failures or ((f"{slower}; --accept-worse deploys the newer",) if slower else ())
 
 
 def worse(cell: Cell, newer: Figures, older: Figures) -> str:

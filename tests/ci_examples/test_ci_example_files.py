@@ -153,7 +153,7 @@ def test_git_ignores_what_is_made_again_and_keeps_what_is_deployed(tmp_path: Pat
     subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
     (tmp_path / ".gitignore").write_text((EXAMPLE / ".gitignore").read_text())
     names = {
-        ".hetesynth/cache/ab/x.cell": True, "schedules/aside/lab/x.xml": True, "pages/index.html": True,
+        ".hetesynth/cache/ab/x.cell": True, "pages/index.html": True,
         "hetesynth.junit.xml": True, "schedules.patch": True, "schedules/lab/rccl-6/algorithms/a.xml": False,
         "schedules/lab/rccl-6/index.json": False, "hetesynth.toml": False, "hetesynth.requirements.txt": False,
     }  # fmt: skip

@@ -88,13 +88,6 @@ def test_a_deployed_folder_is_judged_for_its_target(folder: Path, capsys: pytest
     assert judged(capsys, deployed(folder / "other", {"a.xml": program(most="0")}, target="msccl"))[0] == 1
 
 
-def test_results_that_a_build_left_aside_are_no_damage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    aside = deployed(folder.parent / "aside", {"a.xml": GOOD})
-    (aside / "index.json").write_text(json.dumps({"kind": "hetesynth aside", "cells": []}, indent=1))
-    code, lines = judged(capsys, aside)
-    assert code == 0 and lines[-1] == "1 file: 1 ok; 1 other passed over"
-
-
 def _remove(folder: Path) -> None:
     (folder / "algorithms" / "a.xml").unlink()
 

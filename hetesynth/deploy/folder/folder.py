@@ -111,12 +111,12 @@ def place(name: str) -> str:
 
 def deployed(folder: Path) -> tuple[DeployedCell, ...]:
     """The cells in ``folder`` whose files are there and whole; none where it is no such folder."""
-    return cells_of(folder, KIND)[0]
+    return cells_of(folder)[0]
 
 
-def cells_of(folder: Path, kind: str) -> tuple[tuple[DeployedCell, ...], dict[str, str]]:
-    """The same of a folder whose index says that it is of this ``kind``; and why the others are none, by name."""
-    rows = index_of(folder, kind).get("cells")
+def cells_of(folder: Path) -> tuple[tuple[DeployedCell, ...], dict[str, str]]:
+    """The same, and why the others are none, by name."""
+    rows = index_of(folder).get("cells")
     cells, damaged, listed = [], dict[str, str](), set[str]()
     for row in rows if isinstance(rows, list) else ():
         name = row.get("name") if isinstance(row, dict) else None
@@ -141,13 +141,13 @@ def cells_of(folder: Path, kind: str) -> tuple[tuple[DeployedCell, ...], dict[st
     return tuple(cells), damaged
 
 
-def index_of(folder: Path, kind: str = KIND) -> dict[str, Any]:
-    """The index of ``folder`` as it stands there; empty where there is none of ``kind`` that can be read."""
+def index_of(folder: Path) -> dict[str, Any]:
+    """The index of ``folder`` as it stands there; empty where there is none of ours that can be read."""
     try:
         values = read_json(read_regular(folder / INDEX, MAX_INDEX_BYTES), JsonLimits(32))
     except (OSError, JsonRefused):
         return {}
-    is_ours = isinstance(values, dict) and (values.get("kind"), values.get("format")) == (kind, FORMAT)
+    is_ours = isinstance(values, dict) and (values.get("kind"), values.get("format")) == (KIND, FORMAT)
     return values if is_ours else {}
 
 

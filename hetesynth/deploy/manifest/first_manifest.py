@@ -12,7 +12,6 @@ from pathlib import Path
 
 from hetesynth.deploy.manifest.keys import MAX_TEXT, NAME, schema_text
 from hetesynth.deploy.manifest.reader import FILE_NAME, USUAL_NAME, cluster_name
-from hetesynth.deploy.manifest.values import ASIDE
 from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import HIDDEN, visible
 from hetesynth.model.target import PORTABLE
@@ -55,7 +54,7 @@ def first_manifest(place: Path) -> FirstManifest:
     for file in _files(path.parent):
         stated = file.relative_to(path.parent).as_posix()
         try:
-            described = _described(file, stated, {ASIDE, *(cluster.name.casefold() for cluster in clusters)})
+            described = _described(file, stated, {cluster.name.casefold() for cluster in clusters})
         except HetesynthError as error:
             skipped.append((stated, f"{error.code}: {error.message}"))
         else:

@@ -14,7 +14,7 @@ from typing import Any
 
 from hetesynth.deploy.manifest.document import Document, Path, read_document
 from hetesynth.deploy.manifest.keys import NAME, RANGE, SELECTORS, SETTINGS
-from hetesynth.deploy.manifest.values import ASIDE, Cell, CellOptions, ClusterEntry, Gates, Manifest
+from hetesynth.deploy.manifest.values import Cell, CellOptions, ClusterEntry, Gates, Manifest
 from hetesynth.engine.program_warnings import demand_single_root
 from hetesynth.errors import HetesynthError, did_you_mean
 from hetesynth.model.collective import ROOTED, CollectiveName
@@ -104,10 +104,8 @@ def _clusters(document: Document, folder: FilePath) -> dict[int, ClusterEntry]:
                 except SourceError as error:
                     document.add("HS866", (*path, key), error.message, error.help, text)
         name = table.get("name") or cluster_name(topology)
-        if not re.fullmatch(NAME, name) or name.casefold() in {*names, ASIDE}:
-            message = (
-                f"`{name[:60]}` is no name of a folder, or that of another cluster or of what is not deployed"
-            )
+        if not re.fullmatch(NAME, name) or name.casefold() in names:
+            message = f"`{name[:60]}` is no name of a folder, or that of another cluster"
             help_ = "state a name of letters, digits, `-`, `_` and `.`, at most 64, that no other cluster has"
             document.add("HS868", (*path, "name"), message, help_, table.get("name"))
         names.add(name.casefold())
@@ -281,12 +279,12 @@ def _cell(draft: _Draft, document: Document) -> Cell:
 
 
 def _check_apart(stated: Manifest, document: Document) -> None:
-    """A finding where two folders are one place, whatever the case of letters, where one is for what is not
-    deployed, or where the cache is in one, which is exchanged as a whole."""
+    """A finding where two folders are one place, whatever the case of letters, or where the cache is in one, which
+    is exchanged as a whole."""
     pairs = dict.fromkeys((cell.cluster, cell.target) for cell in stated.cells)
     places = [stated.layout.format(cluster=cluster, target=target).casefold() for cluster, target in pairs]
-    if len(set(places)) < len(places) or any(place.split("/")[0] == ASIDE for place in places):
-        message = f"two clusters or targets have one folder, or that of what is not deployed, `{ASIDE}`"
+    if len(set(places)) < len(places):
+        message = "two clusters or targets have one folder"
         document.add("HS868", PLACE, message, 'use both: layout = "{cluster}/{target}"')
     folders = [os.path.abspath(stated.folder(*pair)) for pair in pairs]
     cache = stated.cache and FilePath(os.path.abspath(stated.cache))

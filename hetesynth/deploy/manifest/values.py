@@ -13,8 +13,6 @@ from hetesynth.model.topology import Rank
 from hetesynth.search.chunking import ChunkingOptions
 from hetesynth.topology.language.overridden import overridden
 
-ASIDE = "aside"  # where in the output results are that are not deployed: a folder that no cluster can have
-
 
 @dataclass(frozen=True, slots=True)
 class Gates:
