@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hetesynth.deploy.cache import Cache
@@ -166,7 +166,7 @@ class _Build:
                 self._write(plan)
 
     def _standing(self, plan: FolderPlan) -> dict[str, DeployedCell]:
-        """The cells of the folder, those that are no longer what was made as they were made."""
+        """The cells of the folder but those that somebody changed, as the cache and the judges tell."""
         cells = {cell.name: cell for cell in deployed(plan.path)}
         for entry in plan.jobs:
             old = cells.get(entry.cell.name)
@@ -176,14 +176,9 @@ class _Build:
             if old.made_for == old.key and (old.record, old.files) == (kept.record, kept.files):
                 continue
             checked = judged(CheckedCell(entry, old))
-            if checked.status != "invalid":
-                continue
-            again = replace(old, key=old.made_for, record=kept.record, files=kept.files)
-            if judged(CheckedCell(entry, again)).status == "invalid":
+            if checked.status == "invalid":
+                self._warn(f"{old.name} was changed, and does not stay: {checked.messages[0]}")
                 del cells[old.name]
-                continue
-            self._warn(f"{old.name} was changed, and is as it was made again: {checked.messages[0]}")
-            cells[old.name] = again
         return cells
 
     def _not_kept(
@@ -210,10 +205,10 @@ class _Build:
 
     def _decide(self, decision: Decision) -> None:
         """Note what becomes of a cell."""
-        report = decision.report
+        report, cell = decision
         self.reports[report.cell.name] = report
-        if decision.cell is not None:
-            self.decided[report.cell.name] = decision.cell
+        if cell is not None:
+            self.decided[report.cell.name] = cell
         self.watcher.decided(report)
 
     def _is_decided(self, plan: FolderPlan) -> bool:
@@ -314,11 +309,9 @@ def _folder_findings(
     foreign = sorted(there.keys() - contents.keys() - {INDEX, *(listed if isinstance(listed, dict) else ())})
     if foreign:
         yield FolderFinding(plan.path, f"no part of it: {named(foreign)}")
-    for name, data in contents.items() if sound and not extra else ():
-        if name not in there:
-            yield FolderFinding(plan.path, f"{name} is missing")
-        elif _bytes(there[name]) != data:
-            yield FolderFinding(plan.path, f"{name} is not what a build would write")
+    wrong = [name for name, data in contents.items() if name not in there or _bytes(there[name]) != data]
+    if wrong and sound and not extra:
+        yield FolderFinding(plan.path, f"not what a build would write: {named(wrong)}")
 
 
 def _bytes(path: Path) -> bytes | None:

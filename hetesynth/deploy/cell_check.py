@@ -59,7 +59,7 @@ def by_key(checked: CheckedCell) -> CellReport:
     decision = settled(job, old)
     if decision is None:
         return report("stale", "what was decided for it no longer holds: a build decides anew")
-    return replace(decision.report, record=old.record)
+    return replace(decision[0], record=old.record)
 
 
 def judged(checked: CheckedCell) -> CellReport:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +81,8 @@ def measured_here(job: Job, old: DeployedCell, sizes: Sequence[int]) -> dict[str
     return record
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """``cell``: what the folder is to hold, None: nothing."""
-
-    report: CellReport
-    cell: DeployedCell | None
+Decision = tuple[CellReport, DeployedCell | None]
+"""What is said of a cell, and what the folder is to hold of it, None: nothing."""
 
 
 def settled(job: Job, old: DeployedCell | None, accept_worse: bool = False) -> Decision | None:
@@ -101,9 +97,9 @@ def settled(job: Job, old: DeployedCell | None, accept_worse: bool = False) -> D
         if old.made_for == key:
             if verdict.met:
                 report = CellReport(job.cell, "current", key, old.record, old.record, None, verdict.notes)
-                return Decision(report, old)
+                return report, old
             report = CellReport(job.cell, "withheld", key, None, old.record, old.record, verdict.failures)
-            return Decision(report, None)
+            return report, None
         candidate = old.record[INSTEAD_OF]
         newer, older = figures(candidate), figures(old.record)
         why = _why_not(job.cell, newer, older)
@@ -114,7 +110,7 @@ def settled(job: Job, old: DeployedCell | None, accept_worse: bool = False) -> D
         return None
     status: Status = "withheld" if failed_gates else "kept"
     report = CellReport(job.cell, status, key, old.record, old.record, candidate, (*why, *verdict.notes))
-    return Decision(report, old)
+    return report, old
 
 
 def decided(
@@ -140,14 +136,14 @@ def decided(
     if verdict.met and (older is None or not why or accept_worse):
         done: Status = "cached" if cached else "built"
         report = CellReport(job.cell, done, key, result.record, previous, None, notes)
-        return Decision(report, DeployedCell(job.cell.name, key, key, result.record, result.files))
+        return report, DeployedCell(job.cell.name, key, key, result.record, result.files)
     if older is None:
         report = CellReport(job.cell, "withheld", key, None, previous, result.record, (*why, *notes))
-        return Decision(report, None)
+        return report, None
     stays = replace(older, key=key, record={**older.record, INSTEAD_OF: result.record})
     status: Status = "kept" if verdict.met else "withheld"
     report = CellReport(job.cell, status, key, stays.record, previous, result.record, (*why, *verdict.notes))
-    return Decision(report, stays)
+    return report, stays
 
 
 def failed(job: Job, message: str, old: DeployedCell | None) -> Decision:
@@ -163,7 +159,7 @@ def failed(job: Job, message: str, old: DeployedCell | None) -> Decision:
             reasons = (str(error),)
         told = _not_staying(reasons) or ("the older one stays: it still verifies",)
     record, previous = None if stays is None else stays.record, None if old is None else old.record
-    return Decision(CellReport(job.cell, "failed", job.key, record, previous, None, (message, *told)), stays)
+    return CellReport(job.cell, "failed", job.key, record, previous, None, (message, *told)), stays
 
 
 def _not_staying(reasons: tuple[str, ...]) -> tuple[str, ...]:

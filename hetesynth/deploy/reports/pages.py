@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,15 +33,13 @@ from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.predictors import CostOptions, sizes_between
 from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import write_atomically
-from hetesynth.files.regular_files import open_regular
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.processes import side_by_side
 
 INDEX_PAGE, INDEX_MARK = "index.html", "<!-- hetesynth build index -->"
 CELLS = "cells"
 SMALLEST, LARGEST = 1_000, 4_000_000_000  # bytes, between which curves are drawn
-_MARK = "<!-- hetesynth page {} -->\n"
-_MARK_BYTES = len(_MARK.format("0" * 64))
+_PAGE = re.compile(r"[A-Za-z0-9.-]{1,80}-[0-9a-f]{16}\.html")  # as ``page_name`` calls them
 
 
 def index_page(report: BuildReport, at: Places, links: Mapping[str, str], notes: Mapping[str, str]) -> bytes:
@@ -115,7 +114,6 @@ class PageJob:
     verdict: str
     runtime_costs: bool
     topology: bytes = field(repr=False)
-    key: str
 
 
 def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: Places, jobs: int) -> None:
@@ -143,9 +141,9 @@ def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: Place
         inputs = {"program": record["files"][name], "topology": cluster.sha256, "versions": versions()}
         key = hashlib.sha256(json.dumps({**content, **inputs}, sort_keys=True).encode()).hexdigest()
         program = manifest.folder(cell.cell.cluster, cell.cell.target) / place(name)
-        page = cells / page_name(cell)
-        pages[cell.cell.name] = PageJob(page, program, topology=cluster.pickled, key=key, **content)
-    stale = [job for job in pages.values() if _end(job.page) != _MARK.format(job.key)]
+        page = cells / page_name(cell, key)
+        pages[cell.cell.name] = PageJob(page, program, topology=cluster.pickled, **content)
+    stale = [job for job in pages.values() if not job.page.is_file()]
     help_ = "start again: those made are kept"
     killed = HetesynthError("a process that makes pages was killed", code="HS857", help=help_)
     said = side_by_side(make_page, stale, min(jobs, len(stale)), killed=killed)
@@ -154,15 +152,14 @@ def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: Place
     write_atomically(folder / INDEX_PAGE, index_page(report, at, links, notes))
     names = {Path(link).name for link in links.values()}
     for page in sorted(cells.glob("*.html")):  # pages of ours that no cell has any more
-        if page.name not in names and _end(page).startswith("<!-- hetesynth page "):
+        if page.name not in names and _PAGE.fullmatch(page.name):
             page.unlink(missing_ok=True)
 
 
-def page_name(report: CellReport) -> str:
-    """The file name of the page: readable, and no two cells have the same."""
-    name = report.cell.name
-    plain = "".join(c if c.isascii() and (c.isalnum() or c in ".-") else "-" for c in name)
-    return f"{plain.strip('.-')[:80]}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}.html"
+def page_name(report: CellReport, key: str) -> str:
+    """The file name of the page of what has this ``key``: readable, and no two pages have the same."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in ".-") else "-" for c in report.cell.name)
+    return f"{plain.strip('.-')[:80] or 'cell'}-{key[:16]}.html"
 
 
 def program_shown(record: Mapping[str, Any], size: int) -> str | None:
@@ -171,16 +168,6 @@ def program_shown(record: Mapping[str, Any], size: int) -> str | None:
     stated = next((row.get("program", "") for row in record["sizes"] if row["size"] == size), "")
     programs = (name for name in record["files"] if not name.endswith(SCHEDULE_SUFFIX) and ".inplace." not in name)
     return next((str(name) for name in programs if stated in ("", name)), None)
-
-
-def _end(page: Path) -> str:
-    """The end of a page, which says of what it was made."""
-    try:
-        with open_regular(page) as file:
-            file.seek(max(0, page.stat().st_size - _MARK_BYTES))
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 def make_page(job: PageJob) -> str:
@@ -197,5 +184,5 @@ def make_page(job: PageJob) -> str:
     except HetesynthError as error:
         job.page.unlink(missing_ok=True)
         return f"{error.code}: {error.message}"
-    write_atomically(job.page, html_page(shown) + _MARK.format(job.key).encode())
+    write_atomically(job.page, html_page(shown))
     return ""
