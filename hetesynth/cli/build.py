@@ -131,7 +131,7 @@ def show_reports(report: BuildReport, options: ReportOptions, manifest: Manifest
 
     from hetesynth.deploy.reports.write import topology_findings, write_reports
 
-    if options.shows_findings and not report.findings:
+    if not report.findings:
         report = replace(report, findings=topology_findings(manifest))
     printed = write_reports(report, options, manifest)
     if not options.talks:

@@ -15,7 +15,7 @@ from markdown_it.token import Token
 from support.build_report_sample import PLACES, cell, record, with_status
 
 from hetesynth.cli.build import build_text
-from hetesynth.deploy.outcome import BuildReport, FolderFinding, TopologyFinding
+from hetesynth.deploy.outcome import BuildReport, FolderFinding
 from hetesynth.deploy.reports.pages import index_page
 from hetesynth.deploy.reports.words import (
     all_annotations,
@@ -26,7 +26,7 @@ from hetesynth.deploy.reports.words import (
     workflow_commands,
 )
 from hetesynth.deploy.reports.write import MARK, document, junit_xml, markdown_summary
-from hetesynth.model.diagnostics import HIDDEN, visible
+from hetesynth.model.diagnostics import HIDDEN, Diagnostic, Span, visible
 
 HOSTILE = (
     "a|b", "]]>", "<script>alert(1)</script>", "::error file=x::y", "a\n::stop-commands::t", "a\r\nb", "%0A%25",
@@ -46,7 +46,7 @@ def report(name: str, message: str) -> BuildReport:
         with_status("built", cell("c", message), record=record(3.0), previous=record(4.0)),
     )
     findings = tuple(
-        TopologyFinding(f"{name}.dsl", 2, 3, severity, "HS241", message, name)
+        Diagnostic("HS241", Span(f"{name}.dsl", 2, 3), message, name, severity)
         for severity in ("error", "warning", "note")
     )
     folders = (FolderFinding(Path("o") / name, message), FolderFinding(Path("o"), message, stale=False))
@@ -189,11 +189,11 @@ def test_a_long_table_is_folded_and_a_summary_has_a_most() -> None:
 
 
 def test_fingerprints_do_not_depend_on_lines() -> None:
-    here = TopologyFinding("a.dsl", 3, 1, "warning", "HS241", "odd")
-    twice = replace(here, line=9)
-    lower = (replace(here, line=13), replace(twice, line=19))
+    here = Diagnostic("HS241", Span("a.dsl", 3, 1), "odd", severity="warning")
+    twice = replace(here, span=Span("a.dsl", 9, 1))
+    lower = (replace(here, span=Span("a.dsl", 13, 1)), replace(twice, span=Span("a.dsl", 19, 1)))
 
-    def prints(*findings: TopologyFinding) -> list[str]:
+    def prints(*findings: Diagnostic) -> list[str]:
         of_build = BuildReport(Path("m"), Path("o"), (), findings)
         return [issue["fingerprint"] for issue in json.loads(code_quality(all_annotations(of_build, PLACES)))]
 

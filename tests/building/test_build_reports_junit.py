@@ -9,11 +9,12 @@ import pytest
 from lxml import etree
 from support.build_report_sample import PLACES, sample
 
-from hetesynth.deploy.outcome import BuildReport, TopologyFinding
+from hetesynth.deploy.outcome import BuildReport
 from hetesynth.deploy.reports.write import junit_xml
+from hetesynth.model.diagnostics import Diagnostic, Span
 
 SCHEMA = etree.XMLSchema(etree.parse(Path(__file__).parent / "junit_strict.xsd"))
-STOPPED = TopologyFinding("a.dsl", 1, 2, "error", "HS203", "there is no gpu9", "use gpu7")
+STOPPED = Diagnostic("HS203", Span("a.dsl", 1, 2), "there is no gpu9", "use gpu7")
 REPORTS = {
     "every status": sample(),
     "a build that was stopped": BuildReport(Path("hetesynth.toml"), Path("o"), (), (STOPPED,)),

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import hetesynth
 from hetesynth.deploy.outcome import BuildReport, CellReport, Status
-from hetesynth.model.diagnostics import visible
+from hetesynth.model.diagnostics import Span, visible
 from hetesynth.model.words import counted, size_text
 
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -105,6 +105,10 @@ class Places:
         below = os.path.relpath(os.path.abspath(path), os.path.abspath(self.root))
         return str(path) if below.split(os.sep)[0] == os.pardir else below
 
+    def spot(self, span: Span) -> str:
+        """``clusters/prod.dsl:3:14``."""
+        return f"{self.shown(span.file)}:{span.line}:{span.column}"
+
     def line(self, cluster: str) -> int:
         """The line of the manifest where ``cluster`` is stated; the first where that is not known."""
         return self.lines.get(cluster, 1)
@@ -176,9 +180,7 @@ def sections(report: BuildReport, at: Places) -> list[Section]:
     """What a person reads of ``report``, the most urgent first."""
     urgent = [(cell.cell.name, cell.status, explained(cell)) for cell in needing_attention(report)]
     folders = [(at.shown(f.folder), "stale" if f.stale else "note", f.message) for f in report.folders]
-    findings = [
-        (f"{at.shown(f.file)}:{f.line}:{f.column}", f"{f.severity} {f.code}", f.message) for f in report.findings
-    ]
+    findings = [(at.spot(f.span), f"{f.severity} {f.code}", f.message) for f in report.findings]
     tables = [
         Section("Needs attention", ("cell", "status", "why, and what to do"), [*urgent]),
         Section("Folders", ("folder", "status", "what"), [*folders]),
@@ -232,7 +234,7 @@ def all_annotations(report: BuildReport, places: Places) -> tuple[Annotation, ..
     for finding in report.findings:
         title = one_line(f"{finding.code}: {finding.message}")
         message = one_line(f"{finding.message}; {finding.help}" if finding.help else finding.message)
-        path, line, column = places.shown(finding.file), max(1, finding.line), max(1, finding.column)
+        path, line, column = places.shown(finding.span.file), finding.span.line, finding.span.column
         subject = one_line(finding.message)
         notes.append(Annotation(finding.severity, finding.code, path, line, title, message, subject, column))
     for warning in report.warnings:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hetesynth.deploy.manifest.values import Manifest
-from hetesynth.deploy.outcome import BuildReport, TopologyFinding
+from hetesynth.deploy.outcome import BuildReport
 from hetesynth.deploy.reports.pages import INDEX_PAGE, write_pages
 from hetesynth.deploy.reports.words import (
     STATUSES,
@@ -41,7 +41,7 @@ from hetesynth.engine.places import demand_place
 from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import write_atomically
 from hetesynth.files.regular_files import open_regular
-from hetesynth.model.diagnostics import Diagnostic, SourceError
+from hetesynth.model.diagnostics import Diagnostic, SourceError, Span
 
 MARK = "<!-- hetesynth build -->"  # the first line of every summary of ours
 MAX_BYTES = 1_000_000  # GitHub takes 1 MiB of one step
@@ -69,7 +69,7 @@ def junit_xml(report: BuildReport, places: Places) -> bytes:
         ]
     stopped = [finding for finding in report.findings if finding.severity == "error"]
     if stopped:
-        places_ = (f"{places.shown(finding.file)}:{finding.line}:{finding.column}" for finding in stopped)
+        spots = [places.spot(finding.span) for finding in stopped]
         suites[WHOLE_BUILD] = [
             (
                 f"{place} {finding.code}",
@@ -78,7 +78,7 @@ def junit_xml(report: BuildReport, places: Places) -> bytes:
                 f"{finding.message}; {finding.help}".rstrip("; "),
                 place,
             )
-            for place, finding in zip(places_, stopped, strict=True)
+            for place, finding in zip(spots, stopped, strict=True)
         ]
 
     def numbers(cases: Sequence[Case]) -> dict[str, str]:
@@ -141,29 +141,21 @@ _OURS = re.compile(  # how the reports of a build begin
 )
 
 
-def topology_findings(manifest: Manifest) -> tuple[TopologyFinding, ...]:
+def topology_findings(manifest: Manifest) -> tuple[Diagnostic, ...]:
     """The findings about each topology file, each file once, in the order of the manifest."""
-    findings: list[TopologyFinding] = []
+    findings: list[Diagnostic] = []
     for file in lint_files([entry.topology for entry in manifest.clusters]):
-        if file.error is None:
-            findings += map(_finding, file.findings)
-        else:
-            findings += failure_findings(file.error, file.path)
+        findings += file.findings if file.error is None else failure_findings(file.error, file.path)
     return tuple(dict.fromkeys(findings))  # two clusters may import one file
 
 
-def failure_findings(error: HetesynthError, file: str | Path) -> tuple[TopologyFinding, ...]:
+def failure_findings(error: HetesynthError, file: str | Path) -> tuple[Diagnostic, ...]:
     """What ``error`` says; where it does not point into a file that is there it is about all of ``file``."""
+    whole = Span(str(file), 1, 1)
     if not isinstance(error, SourceError):
-        return (TopologyFinding(str(file), 1, 1, "error", error.code, error.message, error.help),)
-    findings = map(_finding, error.diagnostics)
-    there = (f if Path(f.file).is_file() else replace(f, file=str(file), line=1, column=1) for f in findings)
+        return (Diagnostic(error.code, whole, error.message, error.help),)
+    there = (f if Path(f.span.file).is_file() else replace(f, span=whole) for f in error.diagnostics)
     return tuple(dict.fromkeys(there))
-
-
-def _finding(said: Diagnostic) -> TopologyFinding:
-    span = said.span
-    return TopologyFinding(span.file, span.line, span.column, said.severity, said.code, said.message, said.help)
 
 
 def document(report: BuildReport, places: Places) -> dict[str, Any]:
@@ -204,7 +196,7 @@ def document(report: BuildReport, places: Places) -> dict[str, Any]:
         "written": [places.shown(path) for path in report.written],
         "cells": cells,
         "folders": [{**asdict(finding), "folder": places.shown(finding.folder)} for finding in report.folders],
-        "findings": [{**asdict(finding), "file": places.shown(finding.file)} for finding in report.findings],
+        "findings": [{**one.plain(), "file": places.shown(one.span.file)} for one in report.findings],
     }
 
 
@@ -228,11 +220,6 @@ class ReportOptions:
     def any(self) -> bool:
         """True where anything is asked for."""
         return self.json or self.github or any((*self.files, self.markdown, self.pages))
-
-    @property
-    def shows_findings(self) -> bool:
-        """True where a report has topology findings."""
-        return self.json or self.github or any((self.gitlab, self.sarif, self.markdown, self.pages))
 
     @property
     def files(self) -> tuple[Path, ...]:
