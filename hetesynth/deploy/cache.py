@@ -20,7 +20,7 @@ from hetesynth.deploy.folder.cells import DeployedCell
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
 from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
-from hetesynth.files.temporaries import PART, is_ours, is_stale, remove, temporary
+from hetesynth.files.temporaries import PART, is_abandoned, remove, temporary
 
 RECORD, DIGEST = "record.json", "sha256"
 MAX_BYTES, MAX_FILES, MAX_DEPTH = 1 << 30, 1000, 32
@@ -156,5 +156,5 @@ class Cache:
     def tidy(self) -> None:
         """Temporary files that killed writers left long ago go away."""
         for path in self.folder.glob(f"??/.*{PART}"):
-            if not path.parent.is_symlink() and is_ours(path) and is_stale(path, alone=False):
+            if not path.parent.is_symlink() and is_abandoned(path, alone=False):
                 remove(path)
