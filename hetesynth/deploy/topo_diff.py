@@ -12,14 +12,11 @@ from typing import Literal
 
 from hetesynth.deploy.figures import errors_of, named
 from hetesynth.deploy.verify_files import is_meant
-from hetesynth.engine.formats import format_of, kind_of
-from hetesynth.engine.schedule_replay import asked_collective, chunking_of
-from hetesynth.engine.verify import Question
+from hetesynth.engine.schedule_replay import asked_collective, chunking_of, read_schedule
+from hetesynth.engine.verify import Question, is_schedule
 from hetesynth.errors import HetesynthError
-from hetesynth.files.regular_files import open_regular
-from hetesynth.files.schedule_json import MAX_BYTES, read_schedule_json
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.model.topology import Rank, Topology
+from hetesynth.model.topology import Topology
 from hetesynth.report.topology_changes import TopologyChange, topology_changes
 from hetesynth.search.chunking import chunk
 from hetesynth.topology.language import load_topology
@@ -95,34 +92,6 @@ def _slower(old: Topology, new: Topology, links: Iterable[tuple[int, int]]) -> l
     return slow or [f"{_link_words(new, j)} is slower" for j in dearer]
 
 
-def _connections(path: Path) -> tuple[int, set[tuple[Rank, Rank]]]:
-    """How many ranks a program is for, and the pairs of them that it sends between."""
-    pairs: set[tuple[Rank | None, Rank | None]] = set()
-    if not format_of(path).plan:
-        from hetesynth.judge.msccl.reader import load_program
-
-        read = load_program(path)
-        if read.program is None:
-            words = named([v.message for v in read.violations]) or "it is no MSCCL XML"
-            raise HetesynthError(words, code="HS540", help="give a file that was written")
-        pairs = {(gpu.rank, block.send_peer) for gpu in read.program.gpus for block in gpu.thread_blocks}
-        ranks = read.program.ranks
-    else:
-        from hetesynth.judge.mscclpp.checks import slice_owner
-        from hetesynth.judge.mscclpp.reader import load_plan
-
-        plan = load_plan(path)
-        ranks = plan.ranks
-        blocks = ((g, gpu, block) for g, gpu in enumerate(plan.gpus) for block in gpu.blocks)
-        for g, gpu, block in blocks:
-            for operation in block.operations:
-                kind = operation.channel_type
-                if kind is not None:
-                    pairs |= {(slice_owner(gpu, block, kind, part), g) for part in operation.src}
-                    pairs |= {(g, slice_owner(gpu, block, kind, part)) for part in operation.dst}
-    return ranks, {(a, b) for a, b in pairs if a is not None and b is not None}
-
-
 @dataclass(frozen=True, slots=True)
 class TopologyDifference:
     """What changed, and where every schedule stands."""
@@ -162,29 +131,30 @@ def _standing(path: Path, old: Topology, new: Topology) -> tuple[Verdict, str]:
     """
     from hetesynth.judge.schedule.judge import schedule_violations
 
-    with open_regular(path) as file:
-        is_schedule = kind_of(file.read(HEAD), path) == "schedule"
     ends = [(link.src, link.dst) for link in old.links]
-    if is_schedule:
-        with open_regular(path) as file:
-            document = read_schedule_json(file.read(MAX_BYTES + 1), str(path))
-        goal, ranks = asked_collective(document, str(path)), document.ranks
+    document = read_schedule(path) if is_schedule(path) else None
+    if document is not None:
         used = [i for i, _, _ in document.links]
-        fits = all(i < len(ends) and ends[i] == (u, v) for i, u, v in document.links)
-    else:
-        ranks, pairs = _connections(path)
-        used, fits = [i for i, pair in enumerate(ends) if pair in pairs], not pairs - set(ends)
-    if ranks != old.ranks or not fits:
+        fits = document.ranks == old.ranks and all(
+            i < len(ends) and ends[i] == (u, v) for i, u, v in document.links
+        )
+    else:  # which links a program sends over is not looked at
+        used = [*range(len(ends))]
+        try:
+            if errors := errors_of(path, Question(given=old)):
+                return "wrong", named(errors)
+            fits = True
+        except HetesynthError as error:
+            if error.code != "HS604":  # it is for other ranks
+                raise
+            fits = False
+    if not fits:
         return "not of the first", NOT_OF_THE_FIRST
-    if ranks != new.ranks:
-        return "other ranks", f"it is for {old.ranks} ranks; there are {new.ranks} now"
-    for rank in range(ranks):
-        was, is_ = old.vertices[rank].name, new.vertices[rank].name
-        if was != is_:
-            return "other ranks", f"rank {rank} is {is_} now, it was {was}"
-    slow: list[str] = []
-    if is_schedule:
-        same = _matching_links(old, new, used)
+    names = [[topology.vertices[rank].name for rank in range(topology.ranks)] for topology in (old, new)]
+    if names[0] != names[1]:
+        return "other ranks", f"it is for {old.ranks} ranks; there are {new.ranks} now, or they are other GPUs"
+    same = _matching_links(old, new, used)
+    if document is not None:
         lost = [_link_words(old, i) for i, link in same.items() if link is None]
         if lost:
             return "lost link", named(lost)
@@ -192,15 +162,10 @@ def _standing(path: Path, old: Topology, new: Topology) -> tuple[Verdict, str]:
             Transfer(t.start, t.end, t.chunk, same[t.link] or 0, t.reduce) for t in document.schedule.transfers
         ]
         schedule = Schedule.of(transfers, document.schedule.makespan)
-        wrong = schedule_violations(chunk(new, chunking_of(document, old)).problem(goal), schedule)
-        if wrong:
+        problem = chunk(new, chunking_of(document, old)).problem(asked_collective(document, str(path)))
+        if wrong := schedule_violations(problem, schedule):
             return "over capacity", named(list(dict.fromkeys(w.message for w in wrong)))
-    else:
-        errors = errors_of(path, Question(given=new))
-        before = errors_of(path, Question(given=old)) if errors else []
-        if errors:
-            return "wrong" if before else "lost link", named(before or errors)
-        same = _matching_links(old, new, used)
-        slow = [f"{_link_words(old, i)} is gone, others of the pair remain" for i, j in same.items() if j is None]
-    slow += _slower(old, new, [(i, j) for i, j in same.items() if j is not None])
+    elif errors := errors_of(path, Question(given=new)):
+        return "lost link", named(errors)
+    slow = _slower(old, new, [(i, j) for i, j in same.items() if j is not None])
     return ("slower", named(slow)) if slow else ("valid", "")
