@@ -46,20 +46,13 @@ class Destination:
     @property
     def words(self) -> str:
         """What else is in the folder, for a report."""
-        parts = [f"beside {', '.join(self.others)}"] if self.others else []
-        if len(self.others) < len(self.beside):
-            parts.append("an older one of the collective is replaced")
-        return "; ".join(parts)
+        return f"beside {', '.join(self.others)}" if self.others else ""
 
     def told(self, contents: Mapping[str, bytes]) -> dict[str, Any]:
         """For JSON."""
         replaced = len(self.others) < len(self.beside)
-        return {
-            "directory": str(self.folder),
-            "files": sorted(contents),
-            "beside": self.others,
-            "replaced": replaced,
-        }
+        told = {"directory": str(self.folder), "files": sorted(contents)}
+        return {**told, "beside": self.others, "replaced": replaced}
 
     def write(self, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """The folder with ``files`` in it. Returns all that it holds."""

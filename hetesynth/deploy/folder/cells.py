@@ -169,10 +169,6 @@ class Call:
     root: Rank | None = None
     element: int = ELEMENT
 
-    def __post_init__(self) -> None:
-        if self.size < 1 or self.ranks < 1 or self.element < 1:
-            raise ValueError(f"{self.collective}: a call has bytes, ranks and elements")
-
     @property
     def counted(self) -> int:
         """The bytes that runtimes compare with the range of a file."""

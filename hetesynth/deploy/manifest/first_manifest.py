@@ -7,7 +7,6 @@ import os
 import re
 from collections import Counter
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 from hetesynth.deploy.manifest.keys import MAX_TEXT, NAME, schema_text
@@ -23,11 +22,10 @@ MAX_FILES = 200
 
 @dataclass(frozen=True, slots=True)
 class DescribedCluster:
-    """A topology file with a cluster. ``path``: from the manifest; ``gpus``: in words."""
+    """A topology file with a cluster. ``path``: from the manifest."""
 
     path: str
     name: str
-    gpus: str
     targets: tuple[str, ...]
 
 
@@ -109,15 +107,11 @@ def _described(file: Path, stated: str, names: set[str]) -> DescribedCluster | N
         if error.code == "HS110" or error.message == "there is no cluster in this file":
             return None
         raise
-    # a name that no other cluster has, and that is the same in another checkout
-    usual = topology.name if file.stem == USUAL_NAME and "/" not in stated else cluster_name(file)
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", usual).strip(".-_")[:40] or "cluster"
-    candidates = (usual if number == 1 else f"{stem}-{number}" for number in count(1))
-    name = next(one for one in candidates if re.fullmatch(NAME, one) and one.casefold() not in names)
-    models = Counter(topology.models)
-    gpus = " and ".join(f"{number} {model}".rstrip() for model, number in models.items())
-    targets = fitting_targets(models) or (PORTABLE.name,)
-    return DescribedCluster(stated, name, f"{gpus} GPU{'s' * (topology.ranks != 1)}", targets)
+    # the same in another checkout, whatever its folder is called
+    name = topology.name if file.stem == USUAL_NAME and "/" not in stated else cluster_name(file)
+    if not re.fullmatch(NAME, name) or name.casefold() in names:
+        raise HetesynthError(f"`{name}` is no name of a folder, or that of another cluster", code="HS868")
+    return DescribedCluster(stated, name, fitting_targets(Counter(topology.models)) or (PORTABLE.name,))
 
 
 def text(first: FirstManifest) -> str:
@@ -125,18 +119,9 @@ def text(first: FirstManifest) -> str:
     parts = [_HEAD]
     for cluster in first.clusters:
         targets = ", ".join(map(_quoted, cluster.targets))
-        parts.append(
-            f"{_comment(f'# {cluster.gpus}')}\n[[cluster]]\ntopology = {_quoted(cluster.path)}\n"
-            f"name = {_quoted(cluster.name)}\ntargets = [{targets}]\n"
-        )
-    if first.skipped:
-        lines = [_comment(f"# {path}: {why}") for path, why in first.skipped]
-        parts.append("\n".join(["# Skipped, as they are wrong:", *lines, ""]))
+        path, name = _quoted(cluster.path), _quoted(cluster.name)
+        parts.append(f"[[cluster]]\ntopology = {path}\nname = {name}\ntargets = [{targets}]\n")
     return "\n".join([*parts, _RULES])
-
-
-def _comment(line: str) -> str:
-    return visible(" ".join(line.split())).replace("\x7f", "?")[:MAX_TEXT]
 
 
 def _quoted(value: str) -> str:
