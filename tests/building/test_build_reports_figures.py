@@ -11,8 +11,6 @@ from support.build_report_sample import cell, record, with_status
 from hetesynth.deploy.outcome import BuildReport
 from hetesynth.deploy.reports.pages import program_shown
 from hetesynth.deploy.reports.words import (
-    Places,
-    change_percent,
     change_text,
     figures,
 )
@@ -42,17 +40,6 @@ AT = cell("c", "allgather")
 )
 def test_the_change_against_the_last_run(now: Any, before: Any, said: str) -> None:
     assert change_text(with_status("built", AT, record=now, previous=before)) == said
-
-
-def test_what_stands_and_was_not_made_now_is_not_new() -> None:
-    assert change_text(with_status("stale", AT, record=record(1.0))) == ""
-    assert change_percent(with_status("stale", AT, record=record(1.0), previous=record(1.0))) is None
-
-
-def test_paths_are_shown_from_the_root() -> None:
-    assert Places(Path("/r"), "").shown("/r/ci/./x/../m.toml") == "ci/m.toml"
-    assert Places(Path("/r"), "").shown("/elsewhere/m.toml") == "/elsewhere/m.toml"
-    assert Places(Path("/r"), "").shown("/r/..x") == "..x"
 
 
 # -- options

@@ -55,23 +55,9 @@ def edit_index(project: Project, edit: Edit) -> None:
     path.write_text(json.dumps(values, indent=1) + "\n")
 
 
-def states(folder: Path) -> dict[str, int]:
-    return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*")}
-
-
 def said(report: BuildReport) -> str:
     words = [" ".join((cell.status, *cell.messages)) for cell in report.cells]
     return "\n".join([*words, *(finding.message for finding in report.folders)])
-
-
-@pytest.mark.parametrize("quick", [False, True])
-def test_after_a_build_all_is_current_and_nothing_is_written(project: Project, quick: bool) -> None:
-    before = states(project.folder)
-    report = project.check(quick=quick)
-    assert report.ok
-    assert report.checked
-    assert (said(report), report.written) == ("current", ())
-    assert states(project.folder) == before
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -134,16 +120,6 @@ def test_an_index_that_was_edited(project: Project, name: str) -> None:
         assert not report.ok
         assert words in said(report) and "algorithms/other.xml" in said(report)
         assert "the manifest does not name it; a build leaves it alone" in said(report)
-
-
-def test_an_index_that_is_cut_or_gone(project: Project) -> None:
-    path = project.deployed / "index.json"
-    path.write_bytes(path.read_bytes()[:500])
-    assert "invalid the index of its folder is damaged" in said(project.check())
-    path.unlink()
-    assert "missing there is none" in said(project.check())
-    shutil.rmtree(project.folder / "schedules")
-    assert said(project.check()) == "missing there is none"
 
 
 def test_a_stale_cell_that_still_verifies_is_said_to_with_its_time_there(project: Project) -> None:
@@ -231,16 +207,6 @@ def test_a_cell_that_was_changed_with_its_digests_is_put_back(
     assert project.check().ok
 
 
-def test_a_record_that_says_fewer_steps_does_not_stay(project: Project) -> None:
-    manifest = project.folder / "hetesynth.toml"
-    manifest.write_text(manifest.read_text().replace('sizes = ["64KB..16MB"]', "chunks = 1"))
-    project.build(Here())
-    edit_row(project, lambda row: row["record"].update(steps=0))
-    manifest.write_text(manifest.read_text().replace("chunks = 1", "chunks = 1\nseed = 1"))
-    assert project.build(Here()).status == "built"
-    assert project.check().ok
-
-
 def test_after_a_failure_the_former_cluster_has_its_former_times(project: Project) -> None:
     before = tree(project.folder / "schedules")
     project.cluster(20)
@@ -249,17 +215,6 @@ def test_after_a_failure_the_former_cluster_has_its_former_times(project: Projec
     assert not project.check().ok
     assert project.build(Here(None)).status == "cached"
     assert tree(project.folder / "schedules") == before
-
-
-@pytest.mark.parametrize("value", ["x", None])
-def test_a_candidate_that_is_none_is_no_candidate(project: Project, value: object) -> None:
-    def edit(row: dict[str, Any]) -> None:
-        row["made_for"] = "0" * 64
-        row["record"]["instead_of"] = value
-
-    edit_row(project, edit)
-    assert project.check(quick=True).cells[0].status == "invalid"
-    assert project.build(Here(None)).status == "cached"
 
 
 def test_a_folder_without_its_index_is_to_be_moved_away(project: Project) -> None:

@@ -113,13 +113,6 @@ def test_a_wrong_address_is_said(stated: str, tmp_path: Path, monkeypatch: pytes
     assert caught.value.code == "HS858" and "`dask scheduler`" in caught.value.help
 
 
-def test_without_dask_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(HetesynthError) as caught:
-        list(DaskCluster("tcp://127.0.0.1:1", tmp_path).run(jobs(tmp_path, "allgather"), Watcher()))
-    assert caught.value.code == "HS858" and "hetesynth[cluster]" in caught.value.help
-
-
 def building(folder: Path, *arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "hetesynth", "build", folder / "hetesynth.toml", "--cache", folder / "cache"]
     return subprocess.Popen(

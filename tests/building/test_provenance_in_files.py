@@ -61,12 +61,6 @@ def test_the_record_says_what_runtimes_select_by(runtime: str) -> None:
             assert stated.last is None and program.max_bytes == target(runtime).open_max_bytes
 
 
-def test_plans_of_one_folder_have_names_of_their_own() -> None:
-    """The runtime keeps plans by collective and name, and what it worked out for one by its name."""
-    names = {row["title"] for c in ("broadcast", "allgather") for row in built("mscclpp", c).record["programs"]}
-    assert len(names) == 4 and all(name.startswith("ring8-") for name in names)
-
-
 def test_readers_of_xml_skip_the_comment() -> None:
     """Of the first word they refuse one with ``=``; ``--`` ends a comment."""
     comment = xml_comment({"cell": "a--b/c-->d", "options": {"x": "=="}})

@@ -4,10 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.cell_digests import cell_job
 from support.cell_variants import OLD_PROCESSOR, Circumstance, drawn_cells, example, generated
-
-from hetesynth.deploy.compute import compute
 
 ONE_CORE = ("taskset", "-c", "0") if shutil.which("taskset") else ()
 THREADS = {"OMP_NUM_THREADS": "8", "OPENBLAS_NUM_THREADS": "8"}
@@ -51,13 +48,6 @@ def test_all_at_once(folder: Path) -> None:
     assert other.digests(cells) == expected
 
 
-@pytest.mark.parametrize("collective", ["gather", "scatter"])
-def test_what_a_process_remembers_decides_nothing(collective: str, folder: Path) -> None:
-    """The library's times of a cell are remembered for the next one on the same cluster."""
-    job = cell_job([generated(28, folder), collective, "mscclpp", [16_000_000, 1_000_000_000]])
-    assert compute(job) == compute(job)
-
-
 @pytest.fixture(scope="module")
 def expected(folder: Path) -> dict[str, str]:
     """The digests of the cells as they come."""
@@ -77,11 +67,4 @@ def test_each_alone(circumstance: Circumstance, expected: dict[str, str], folder
     """Cells of every collective for every target."""
     answers = circumstance.digests(_cells(folder))
     assert sum(len(digest) == 64 for digest in expected.values()) > len(expected) * 3 // 4
-    assert {cell for cell in expected if answers[cell] != expected[cell]} == set()
-
-
-@pytest.mark.slow
-def test_machine_code_compiled_anew(expected: dict[str, str], folder: Path) -> None:
-    """An empty cache of numba changes when kernels are compiled, and nothing that comes out."""
-    answers = Circumstance("no machine code", {"NUMBA_CACHE_DIR": str(folder / "numba")}).digests(_cells(folder))
     assert {cell for cell in expected if answers[cell] != expected[cell]} == set()

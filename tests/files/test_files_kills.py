@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import threading
@@ -144,18 +143,6 @@ def test_a_reader_waits_for_a_run_that_is_writing(tmp_path: Path, monkeypatch: p
     writer.join()
 
 
-def test_without_a_lock_what_another_run_may_be_writing_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fcntl, "flock", lambda *_: (_ for _ in ()).throw(OSError(9, "no locks here")))
-    young, old = (temporaries.temporary(tmp_path / "ar.xml") for _ in range(2))
-    for path in (young, old):
-        path.write_bytes(b"")
-    os.utime(old, (0, 0))
-    write_atomically(tmp_path / "ar.xml", b"data")
-    assert set(tmp_path.iterdir()) == {tmp_path / "ar.xml", young}
-
-
 # -- folders
 
 
@@ -188,20 +175,6 @@ def test_a_killed_run_leaves_one_folder(
         write_folder(target, third, MARK)
         assert contents(target) == third and [p.name for p in tmp_path.iterdir()] == ["atlas"]
     assert (gone > 0) != in_one_step
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM])
-def test_an_interrupt_leaves_one_folder_and_nothing_else(tmp_path: Path, number: int) -> None:
-    target = tmp_path / "atlas"
-    old, new = ({"index.json": MARK + word, "x/y": word} for word in (b"old", b"new"))
-
-    def before() -> None:
-        emptied(tmp_path)
-        write_folder(target, old, MARK)
-
-    for _ in at_every_call(lambda: write_folder(target, new, MARK), number, before):
-        assert contents(target) in (old, new)
-        assert [p.name for p in tmp_path.iterdir()] == ["atlas"]
 
 
 def test_the_current_folder_is_not_exchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

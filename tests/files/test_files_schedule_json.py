@@ -91,19 +91,14 @@ def test_values_that_are_wrong(values: dict[str, object], says: str) -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "not JSON"),
         (b"\xff\xfe", "not a text"),
         (b"[]", "not a JSON object"),
         (b'{"a": 1, "a": 2}', "twice"),
         (b'{"a": NaN}', "NaN"),
-        (b'{"a": 1e999}', "too large"),
-        (b'{"a": ' + b"9" * 6000 + b"}", "not"),
         (b"[" * 100_000, "nested"),
-        (b'{"format": "' + b"x" * 10_000_000, "not JSON"),
-        (b'"' + b'\\"' * 500_000, "not JSON"),
         (sample("pair")[:-3], "not JSON"),
     ],
-    ids=range(11),
+    ids=range(6),
 )
 def test_texts_that_are_wrong(data: bytes, says: str) -> None:
     assert says in refusal(data)

@@ -67,13 +67,6 @@ def test_a_forged_journal_moves_and_removes_nothing(tmp_path: Path, values: dict
     assert (tmp_path / "victim").read_bytes() == b"mine"
 
 
-def test_a_journal_that_is_no_object_is_none(tmp_path: Path) -> None:
-    begun(tmp_path, "a", "b")
-    for text in (b"[]", b"{", b"\xff", b'"text"', b"[" * 100_000):
-        the_journal(tmp_path).write_bytes(text)
-        assert journals(tmp_path) == []
-
-
 def test_a_link_a_folder_or_a_pipe_is_no_journal(tmp_path: Path) -> None:
     begun(tmp_path, "a", "b")
     path = the_journal(tmp_path)

@@ -104,9 +104,7 @@ def test_without_topologies_there_are_two_ways_out(
 
 
 def test_names_are_apart_and_do_not_depend_on_the_checkout(tmp_path: Path) -> None:
-    write(
-        tmp_path, dict.fromkeys(("topo.dsl", "Ring.dsl", "x/topo.dsl", "y/x.dsl", "a b.dsl", "ä.dsl"), RING)
-    )
+    write(tmp_path, dict.fromkeys(("topo.dsl", "Ring.dsl", "x/topo.dsl", "y/x.dsl", "a b.dsl", "ä.dsl"), RING))
     first = first_manifest(tmp_path)
     assert [(cluster.path, cluster.name) for cluster in first.clusters] == [
         ("Ring.dsl", "Ring"),

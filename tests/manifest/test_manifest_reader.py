@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hetesynth.deploy.manifest.reader import read_manifest, size_range
 from hetesynth.deploy.manifest.values import CellOptions, Gates, Manifest
 from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import SourceError
-from hetesynth.model.size_range import SizeRange, spelling
+from hetesynth.model.size_range import SizeRange
 
 RIGHT = Path(__file__).resolve().parent / "right"
 RING = (RIGHT.parent / "wrong" / "ring.dsl").read_text()
@@ -48,11 +46,6 @@ def test_the_shortest_manifest_has_the_defaults_of_the_command_line(tmp_path: Pa
 def test_a_range_has_one_spelling(text: str, low: int, high: int | None, spelt: str) -> None:
     assert size_range(text) == SizeRange(low, high, spelt)
     assert size_range(spelt) == SizeRange(low, high, spelt)
-
-
-@given(st.integers(1, 1 << 50))
-def test_a_spelling_is_read_back(size: int) -> None:
-    assert size_range(spelling(size)) == SizeRange(size, size, spelling(size))
 
 
 def test_an_end_where_another_range_begins_is_that_ones(tmp_path: Path) -> None:
