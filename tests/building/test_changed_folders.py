@@ -149,14 +149,6 @@ def test_the_command_says_it_and_ends_with_1(project: Project, capsys: pytest.Ca
     assert tree(project.folder) == before
 
 
-def test_options_that_have_no_meaning_together(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    manifest = str(project.folder / "hetesynth.toml")
-    assert run(["build", manifest, "--quick"]) == 2
-    assert "HS853" in capsys.readouterr().err
-    assert run(["build", manifest, "--check", "--accept-worse"]) == 2
-    assert "HS854" in capsys.readouterr().err
-
-
 # --- what a build makes of it
 
 
@@ -205,16 +197,6 @@ def test_a_cell_that_was_changed_with_its_digests_is_put_back(
     assert "was changed" in report.warnings[0]
     assert stays or tree(project.deployed) == before
     assert project.check().ok
-
-
-def test_after_a_failure_the_former_cluster_has_its_former_times(project: Project) -> None:
-    before = tree(project.folder / "schedules")
-    project.cluster(20)
-    assert project.build(Here(None)).status == "failed"
-    project.cluster(25)
-    assert not project.check().ok
-    assert project.build(Here(None)).status == "cached"
-    assert tree(project.folder / "schedules") == before
 
 
 def test_a_folder_without_its_index_is_to_be_moved_away(project: Project) -> None:

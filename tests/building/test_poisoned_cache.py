@@ -154,28 +154,6 @@ def test_names_that_lead_elsewhere_are_no_result(project: Project, tmp_path: Pat
     assert b"owned" not in tree(project.folder / "schedules").values()
 
 
-TYPES: list[dict[str, Any]] = [
-    {"ranks": "3"},
-    {"programs": [{"name": "x"}]},
-    {"sizes": [{"size": 8, "program_us": True}]},
-]
-
-
-@pytest.mark.parametrize("values", TYPES, ids=str)
-def test_a_record_of_other_types_is_no_result(project: Project, values: dict[str, Any]) -> None:
-    """In the cache it counts as absent, in a folder as missing."""
-    right = kept(project, lambda result: replace(result, record={**result.record, **values}))
-    assert Cache(project.folder / "cache").get(right.key) is None
-    assert project.build(Here()).status == "built"
-    path = project.deployed / "index.json"
-    index = json.loads(path.read_text())
-    index["cells"][0]["record"].update(values)
-    path.write_text(json.dumps(index, indent=1))
-    assert deployed(project.deployed) == ()
-    assert project.check().cells[0].status in ("invalid", "missing")
-    assert project.build(Here()).status == "built"
-
-
 def test_links_in_a_cache_lead_nowhere(project: Project, tmp_path: Path) -> None:
     """Others who share a cache may make them."""
     right, cache = project.made_by("auto"), Cache(project.folder / "cache")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
 import subprocess
 import sys
 import types
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 from support.deployments import cell, two_cells, written
 
-from hetesynth.deploy.folder.folder import loader_text
 from hetesynth.model.collective import COLLECTIVE_NAMES
 
 
@@ -283,16 +281,6 @@ def test_the_check_tells_wrong_data(loader, monkeypatch: pytest.MonkeyPatch, wro
     devices = stand_ins(module, monkeypatch, wrong=wrong)
     assert module.main(["--check"]) == (1 if wrong else 0) and devices == [5]
     assert module.main(["--check", "--only", "allreduce"]) == 0
-
-
-def test_the_file_is_in_order(tmp_path: Path) -> None:
-    file = tmp_path / "load_plans.py"
-    file.write_text(loader_text())
-    if shutil.which("ruff") is None:
-        pytest.skip("there is no ruff")
-    config = Path(__file__).parents[2] / "pyproject.toml"
-    subprocess.run(["ruff", "check", "-q", "--config", str(config), str(file)], check=True)
-    subprocess.run(["ruff", "format", "-q", "--check", "--config", str(config), str(file)], check=True)
 
 
 def test_without_the_runtime_it_says_which_and_how_it_is_built(tmp_path: Path) -> None:

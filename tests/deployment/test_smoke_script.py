@@ -87,21 +87,6 @@ def test_a_test_that_sends_and_receives_by_itself_is_no_failure(runtime: str, co
     assert code == 0 and "not tested: no line" in output and "FAILED" not in output
 
 
-def test_one_word_chooses_cells(tmp_path: Path) -> None:
-    folder = written(
-        tmp_path / "folder",
-        "rccl-6",
-        cell("rccl-6", "allreduce", 1024, 2048),
-        cell("rccl-6", "alltoall", 1024, 2048),
-    )
-    said = "mscclFuncAllToAll: opCount"
-    code, output, record = ran(folder, tmp_path / "tools", said, "alltoall")
-    assert code == 0 and "allreduce" not in output
-    assert all("alltoall_perf" in line for line in record)
-    code, output, record = ran(folder, tmp_path / "tools", said, "alreduce")
-    assert code == 1 and "no cell has alreduce" in output and not record
-
-
 def test_plans_are_checked_by_their_loader(tmp_path: Path) -> None:
     folder = written(tmp_path / "folder", "mscclpp")
     code, _, record = ran(folder, tmp_path / "tools", "", "allgather")
