@@ -50,8 +50,7 @@ def command(place: Path, node_type: str | None, servers: int | None, hosts: str,
             "file": str(described.path),
             "files": [*map(str, written)],
             "clusters": [
-                {"topology": one.path, "name": one.name, "targets": [*one.targets]}
-                for one in described.clusters
+                {"topology": one.path, "name": one.name, "targets": [*one.targets]} for one in described.clusters
             ],
             "skipped": [{"topology": path, "reason": reason} for path, reason in described.skipped],
         }

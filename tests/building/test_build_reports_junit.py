@@ -26,13 +26,3 @@ REPORTS = {
 @pytest.mark.parametrize("name", REPORTS)
 def test_the_schema_takes_it(name: str) -> None:
     SCHEMA.assertValid(etree.fromstring(junit_xml(REPORTS[name], PLACES)))
-
-
-@pytest.mark.parametrize("name", REPORTS)
-def test_numbers_are_those_of_the_cases(name: str) -> None:
-    root = etree.fromstring(junit_xml(REPORTS[name], PLACES))
-    for suite in (root, *root.findall("testsuite")):
-        kinds = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
-        for attribute, element in kinds.items():
-            if suite.get(attribute) is not None:
-                assert int(suite.get(attribute) or "") == len(list(suite.iter(element))), (attribute, element)

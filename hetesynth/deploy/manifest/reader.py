@@ -243,7 +243,7 @@ def _cell(draft: _Draft, document: Document) -> Cell:
         if str(reference)[0].isdigit():
             reference = parse_quantity(str(reference), "time", "tau_ref")
         elif not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", str(reference)):
-            raise HetesynthError("no reference")
+            raise HetesynthError("no reference", code="HS865")
     except HetesynthError:
         wrong("HS865", "tau_ref", f"`{reference}` is no reference step", 'such as "slowest", "nic" or "20us"')
     options = CellOptions(
@@ -265,7 +265,8 @@ def _cell(draft: _Draft, document: Document) -> Cell:
     try:
         demand_single_root([runtime], draft.collective, promised=options.single_root)
         if draft.collective not in runtime.collectives:
-            raise HetesynthError(f"{runtime.name} ({runtime.runtime}) never runs a {draft.collective}")
+            message = f"{runtime.name} ({runtime.runtime}) never runs a {draft.collective}"
+            raise HetesynthError(message, code="HS867")
     except HetesynthError as error:
         help_ = "leave it out by a [[rule]], or add single_root = true if all calls of the job have this root"
         wrong("HS867", "collectives", error.message, help_, draft.collective)

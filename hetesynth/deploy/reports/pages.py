@@ -13,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from xml.etree import ElementTree
 
 from hetesynth.deploy.build import load_clusters
 from hetesynth.deploy.folder.folder import place
@@ -42,64 +43,88 @@ SMALLEST, LARGEST = 1_000, 4_000_000_000  # bytes, between which curves are draw
 _PAGE = re.compile(r"[A-Za-z0-9.-]{1,80}-[0-9a-f]{16}\.html")  # as ``page_name`` calls them
 
 
+def _element(tag: str, *inside: str | ElementTree.Element, **attributes: str) -> ElementTree.Element:
+    """An element of a page with what is ``inside``; a text comes before all elements."""
+    element = ElementTree.Element(tag, attributes)
+    element.text = "".join(one for one in inside if isinstance(one, str))
+    element.extend(one for one in inside if not isinstance(one, str))
+    return element
+
+
 def index_page(report: BuildReport, at: Places, links: Mapping[str, str], notes: Mapping[str, str]) -> bytes:
     """The page. ``links``: from the folder of the page; ``notes``: why a cell has none."""
-    from lxml import html
-    from lxml.builder import E  # type: ignore[import-not-found]
-
     style, script = (files(__package__).joinpath(name).read_text("utf-8") for name in ("index.css", "index.js"))
     hashes = (f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in (script, style))
     policy = "default-src 'none'; script-src {}; style-src {}; base-uri 'none'; form-action 'none'"
 
-    def row(table: Section, number: int) -> Any:
+    def row(table: Section, number: int) -> ElementTree.Element:
         texts = table.rows[number]
-        first, status = E.th(scope="row"), texts[1]
+        first, status = _element("th", scope="row"), texts[1]
         kind = "kept" if status in ("kept", "note") else "bad" if status in ATTENTION else "good"
-        columns = [E.td(markup(text), **{"class": "number"} if table.keys else {}) for text in texts[2:]]
-        line = E.tr(first, E.td(E.span(markup(status), **{"class": f"status {kind}"})), *columns)
+        columns = [_element("td", markup(text), **{"class": "number"} if table.keys else {}) for text in texts[2:]]
+        line = _element(
+            "tr", first, _element("td", _element("span", markup(status), **{"class": f"status {kind}"})), *columns
+        )
         name = table.keys[number] if table.keys else ""
         if name in links:
-            first.append(E.a(markup(texts[0]), href=quote(links[name])))
+            first.append(_element("a", markup(texts[0]), href=quote(links[name])))
         else:
             first.text = markup(texts[0])
         if name in notes:
-            first.append(E.small(f" no page: {markup(notes[name])}"))
+            first.append(_element("small", f" no page: {markup(notes[name])}"))
         if table.keys:  # what the filter looks at
             line.set("data-key", markup(f"{name} {status}").lower())
         return line
 
-    body = E.main()
+    body = _element("main")
     for table in sections(report, at):
-        heads = E.tr(*(E.th(name, scope="col") for name in table.head))
+        heads = _element("tr", *(_element("th", name, scope="col") for name in table.head))
         rows = (row(table, number) for number in range(len(table.rows)))
-        inside = E.div(E.table(E.thead(heads), E.tbody(*rows)), **{"class": "scroll"})
-        body.append(E.section(E.h2(markup(table.title)), inside, **{"class": "group" if table.keys else "said"}))
+        inside = _element(
+            "div", _element("table", _element("thead", heads), _element("tbody", *rows)), **{"class": "scroll"}
+        )
+        body.append(
+            _element(
+                "section",
+                _element("h2", markup(table.title)),
+                inside,
+                **{"class": "group" if table.keys else "said"},
+            )
+        )
     good = "good" if report.ok and not report.interrupted else "bad"
     title = markup(at.manifest)
-    page = E.html(
-        E.head(
-            E.meta(charset="utf-8"),
-            E.meta({"http-equiv": "Content-Security-Policy", "content": policy.format(*hashes)}),
-            E.meta(name="viewport", content="width=device-width, initial-scale=1"),
-            E.meta(name="color-scheme", content="light dark"),
-            E.title(f"{title}: schedules"),
-            E.style(style),
+    page = _element(
+        "html",
+        _element(
+            "head",
+            _element("meta", charset="utf-8"),
+            _element("meta", **{"http-equiv": "Content-Security-Policy", "content": policy.format(*hashes)}),
+            _element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            _element("meta", name="color-scheme", content="light dark"),
+            _element("title", f"{title}: schedules"),
+            _element("style", style),
         ),
-        E.body(
-            E.h1(title),
-            E.p(heading(report), **{"class": f"verdict {good}"}),
-            E.p(counts_text(report)),
-            *(E.p(f"Warning: {markup(warning)}") for warning in report.warnings),
-            E.p(
-                E.label("Show ", E.input(id="filter", type="search", placeholder="a cluster, a target, a status")),
-                E.span(id="shown", role="status"),
+        _element(
+            "body",
+            _element("h1", title),
+            _element("p", heading(report), **{"class": f"verdict {good}"}),
+            _element("p", counts_text(report)),
+            *(_element("p", f"Warning: {markup(warning)}") for warning in report.warnings),
+            _element(
+                "p",
+                _element(
+                    "label",
+                    "Show ",
+                    _element("input", id="filter", type="search", placeholder="a cluster, a target, a status"),
+                ),
+                _element("span", id="shown", role="status"),
             ),
             body,
-            E.script(script),
+            _element("script", script),
         ),
         lang="en",
     )
-    text: bytes = html.tostring(page, encoding="utf-8")
+    text: bytes = ElementTree.tostring(page, encoding="utf-8", method="html")
     return f"<!doctype html>\n{INDEX_MARK}\n".encode() + text + b"\n"
 
 

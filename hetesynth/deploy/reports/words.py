@@ -123,8 +123,8 @@ def figures(record: Mapping[str, Any] | None) -> dict[str, Any] | None:
     row = sized[len(sized) // 2]
     names = "program_us", "limit_us", "percent_of_limit", "factor_over_library"
     proven = record.get("proven_optimal") is True
-    known = {name: row.get(name) or None for name in names}
-    return {"size": row["size"], **known, "steps": record.get("steps"), "proven_optimal": proven}
+    times = {name: row.get(name) or None for name in names}
+    return {"size": row["size"], **times, "steps": record.get("steps"), "proven_optimal": proven}
 
 
 def change_percent(report: CellReport) -> float | None:

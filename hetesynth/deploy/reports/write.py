@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.deploy.outcome import BuildReport
@@ -52,8 +53,6 @@ Case = tuple[str, str, str, str, str]  # name; failure, error, skipped or nothin
 
 def junit_xml(report: BuildReport, places: Places) -> bytes:
     """A suite for each cluster and target, one for folders, and one for what stopped all of it."""
-    from lxml import etree
-
     suites: dict[str, list[Case]] = {}
     for (cluster, target), cells in groups(report).items():
         rows = suites[f"{cluster}/{target}"] = []
@@ -86,18 +85,22 @@ def junit_xml(report: BuildReport, places: Places) -> bytes:
         return {name: str(sum(kind in (None, case[1]) for case in cases)) for name, kind in kinds.items()}
 
     every = numbers([case for cases in suites.values() for case in cases])
-    root = etree.Element("testsuites", {"name": "hetesynth build", **every, "time": f"{report.seconds:.3f}"})
+    root = ElementTree.Element("testsuites", {"name": "hetesynth build", **every, "time": f"{report.seconds:.3f}"})
     for name, cases in suites.items():
-        suite = etree.SubElement(root, "testsuite", {"name": markup(name), **numbers(cases), "time": "0"})
+        suite = ElementTree.SubElement(root, "testsuite", {"name": markup(name), **numbers(cases), "time": "0"})
         suite.set("skipped", str(sum(case[1] == "skipped" for case in cases)))
         for title, kind, type_, why, more in cases:
             # no cell has a time of its own, and reporters that compute with it need a number
-            element = etree.SubElement(suite, "testcase", classname=markup(name), name=markup(title), time="0")
+            element = ElementTree.SubElement(
+                suite, "testcase", classname=markup(name), name=markup(title), time="0"
+            )
             if kind:
-                etree.SubElement(element, kind, type=type_, message=markup(why))
+                ElementTree.SubElement(element, kind, type=type_, message=markup(why))
             if more:
-                etree.SubElement(element, "system-out").text = markup(more)
-    return etree.tostring(root, xml_declaration=True, encoding="UTF-8", pretty_print=True)
+                ElementTree.SubElement(element, "system-out").text = markup(more)
+    ElementTree.indent(root)
+    text: bytes = ElementTree.tostring(root, xml_declaration=True, encoding="UTF-8")
+    return text + b"\n"
 
 
 _MARKUP = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>()#!|~^$"} | {"&": "&amp;"})
