@@ -75,7 +75,7 @@ def command(
     schedules were chosen, with --json under "decisions".
 
     In a DIRECTORY with an atlas of other collectives on the same cluster, for the same targets, this one is added;
-    an older one of the same collective is replaced. A folder of `hetesynth build` is added to as well.
+    an older one of the same collective is replaced.
 
     With --n-minus-1 the folder has what synth writes, and the same for every GPU, NIC, link between two GPUs and
     server lost, repaired from it. Losses that leave the same cluster but for names share one: index.json says
@@ -101,7 +101,7 @@ def command(
             contents, document = place.write(losses.files), losses.index
         else:
             by_size = atlas(request, api.sizes_of(sizes, 2, "--sizes"), progress)
-            contents, document = place.write(by_size.files, by_size), by_size.index
+            contents, document = place.write(by_size.files), by_size.index
     document = {**document, **place.told(contents)}
     if explain:
         decisions = by_size.compilation.decisions.entries

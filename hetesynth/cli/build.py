@@ -12,7 +12,7 @@ from hetesynth.cli.options import FILE, json_option
 from hetesynth.cli.progress import warned
 from hetesynth.cli.terminal import show
 from hetesynth.deploy.outcome import Watcher
-from hetesynth.deploy.reports.words import ATTENTION, WAYS_OUT, counts_text, one_line, reason, said
+from hetesynth.deploy.reports.words import ATTENTION, WAYS_OUT, counts_text, one_line, reason
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import now
 from hetesynth.model.words import counted
@@ -61,7 +61,7 @@ def command(
     A schedule is stale where its cluster, its options, hetesynth or a solver changed: a comment in a topology
     file changes nothing. What was made once for the same content is taken from the cache, byte for byte. The
     folder of a cluster and a target appears whole; a build that was killed goes on where it was. What is made and
-    worse than what is there is kept aside.
+    worse than what is there is not deployed.
     """
     from hetesynth.deploy.manifest.reader import read_manifest
     from hetesynth.deploy.reports.write import demand_outside, report_options, write_failure
@@ -114,7 +114,7 @@ def show_reports(report: BuildReport, options: ReportOptions, manifest: Manifest
 
     from hetesynth.deploy.reports.write import topology_findings, write_reports
 
-    if options.shows_findings and not report.findings:
+    if not report.findings:
         report = replace(report, findings=topology_findings(manifest))
     printed = write_reports(report, options, manifest)
     if not options.talks:
@@ -194,7 +194,7 @@ def _attention(report: BuildReport) -> Iterator[str]:
     notes = [cell for cell in report.cells if cell.messages and cell.status not in ATTENTION]
     if notes:
         yield "notes:"
-        yield from _listed([(cell.cell.name, said(cell)) for cell in notes])
+        yield from _listed([(cell.cell.name, f"{cell.status}: {reason(cell)}") for cell in notes])
 
 
 def _listed(rows: Sequence[tuple[str, str]]) -> Iterator[str]:

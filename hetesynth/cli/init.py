@@ -40,7 +40,7 @@ def command(place: Path, node_type: str | None, servers: int | None, hosts: str 
             lines.append(f"  note: {first.remark}")
         lines.append(f"  next: hetesynth topo show {path}")
     else:
-        from hetesynth.deploy.manifest.first_manifest import MAX_FILES, first_manifest, write_first_manifest
+        from hetesynth.deploy.manifest.first_manifest import first_manifest, write_first_manifest
 
         described = first_manifest(place)
         written = write_first_manifest(described)
@@ -48,14 +48,11 @@ def command(place: Path, node_type: str | None, servers: int | None, hosts: str 
             "file": str(described.path),
             "files": [*map(str, written)],
             "clusters": [
-                {"topology": one.path, "name": one.name, "targets": [*one.targets], "gpus": one.gpus}
-                for one in described.clusters
+                {"topology": one.path, "name": one.name, "targets": [*one.targets]} for one in described.clusters
             ],
             "skipped": [{"topology": path, "reason": reason} for path, reason in described.skipped],
-            "more": described.more,
         }
         lines = [f"wrote {described.path}: {counted(len(described.clusters), 'cluster')}"]
         lines += [f"  skipped {path}: {reason}" for path, reason in described.skipped]
-        lines += [f"  there are more than {MAX_FILES} .dsl files; add those that are missing"] * described.more
         lines.append(f"  next: hetesynth build {described.path}")
     answer(document, lines, as_json=as_json)

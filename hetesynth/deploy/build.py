@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from hetesynth.deploy.cache import Cache, CellResult
+from hetesynth.deploy.cache import Cache
 from hetesynth.deploy.cell_check import CheckedCell, by_key, each, judged, objections
 from hetesynth.deploy.figures import named
 from hetesynth.deploy.folder.cells import DeployedCell
-from hetesynth.deploy.folder.folder import FORMAT, MARK, Deployment, cells_of, deployed, differs, index_of, place
-from hetesynth.deploy.folder_index import ASIDE
+from hetesynth.deploy.folder.folder import (
+    MARK,
+    Deployment,
+    cells_of,
+    deployed,
+    differs,
+    index_of,
+)
 from hetesynth.deploy.job import Job, job, pickled
-from hetesynth.deploy.keeping import Decision, aside_folder, decided, failed, settled
+from hetesynth.deploy.keeping import Decision, decided, failed, settled
 from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.deploy.outcome import BuildReport, CellReport, FolderFinding, Status, Watcher
 from hetesynth.deploy.workers import Failed, Scheduler
-from hetesynth.engine.formats import SCHEDULE_SUFFIX
-from hetesynth.engine.verify import Question, judge_file
 from hetesynth.errors import HetesynthError
-from hetesynth.files.folders import INDEX, check_replaceable, tidy_folder, update_folder, write_folder
-from hetesynth.files.regular_files import open_regular, read_regular
-from hetesynth.files.temporaries import is_ours, leftovers, remove, temporary
+from hetesynth.files.folders import INDEX, check_replaceable, tidy_folder, update_folder
+from hetesynth.files.regular_files import read_regular
 from hetesynth.model.deadline import now
 from hetesynth.model.target import target
 from hetesynth.model.topology import Topology
 from hetesynth.topology.language import load_topology
 
-ASIDE_KIND = "hetesynth aside"
 SOUND = frozenset({"current", "kept"})
 
 
@@ -82,72 +81,6 @@ def folder_plans(manifest: Manifest, clusters: Mapping[str, LoadedCluster]) -> t
     )
 
 
-def carried(plan: FolderPlan) -> tuple[tuple[DeployedCell, ...], tuple[str, ...]]:
-    """Cells of the folder that an atlas brought, no manifest names, and a build keeps, and what is to be said.
-
-    An atlas of an older topology stays where every program of it is right on the topology as it is now.
-    """
-    collectives = {job.cell.collective for job in plan.jobs}
-    question = Question(targets=(target(plan.target),), given=plan.cluster.topology)
-    cells: list[DeployedCell] = []
-    notes: dict[str, None] = {}
-    for cell in deployed(plan.path):
-        if not cell.origin:
-            continue
-        name = str(cell.record.get("collective"))
-        if name in collectives:
-            notes[f"{plan.path}: the manifest has {name} now; the atlas of it is left out"] = None
-            continue
-        if cell.record.get("topology_sha256") == plan.cluster.sha256:
-            cells.append(cell)
-            continue
-        programs = [plan.path / place(file) for file in cell.files if not file.endswith(SCHEDULE_SUFFIX)]
-        try:
-            right = all(judge_file(path, question).count("error") == 0 for path in programs)
-        except HetesynthError:
-            right = False
-        standing = f"{plan.path}: the atlas of {name} is"
-        if right:
-            cells.append(cell)
-            notes[f"{standing} stale, and right on the topology as it is now"] = None
-        else:
-            notes[f"{standing} wrong on the topology as it is now: {cell.name} is left out"] = None
-    return tuple(cells), tuple(notes)
-
-
-def read_aside(folder: Path) -> dict[str, CellResult]:
-    """The results in ``folder`` that were made and not deployed, by key: those whose files are whole."""
-    return {cell.key: CellResult(cell.key, cell.files, cell.record) for cell in cells_of(folder, ASIDE_KIND)}
-
-
-def keep_aside(folder: Path, results: Sequence[CellResult]) -> None:
-    """Let ``folder``, which is for people to look at, hold ``results`` and nothing else; without any it goes."""
-    if results:
-        if read_aside(folder) != {result.key: result for result in results}:
-            files = {place(name): data for result in results for name, data in result.files.items()}
-            rows = [
-                {"name": r.record["cell"], "key": r.key, "made_for": r.key, "record": r.record} for r in results
-            ]
-            index = {"kind": ASIDE_KIND, "format": FORMAT, "cells": rows}
-            files[INDEX] = (json.dumps(index, indent=1) + "\n").encode()
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            write_folder(folder, files, ASIDE)
-        return
-    try:
-        with open_regular(folder / INDEX) as stream:
-            if ASIDE not in stream.read(4096):
-                return
-        gone = temporary(folder)
-        folder.rename(gone)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for path in (gone, *(old for old in leftovers(folder) if is_ours(old))):
-        remove(path)
-    with suppress(OSError):  # what is empty above it goes too
-        folder.parent.rmdir()
-        folder.parent.parent.rmdir()
-
-
 def build(
     manifest: Manifest,
     scheduler: Scheduler,
@@ -168,7 +101,6 @@ def build(
     plans = folder_plans(manifest, load_clusters(manifest))
     for plan in plans:
         tidy_folder(plan.path)
-        tidy_folder(manifest.output / aside_folder(plan.jobs[0].cell))
     cache.tidy()
     work = _Build(manifest, plans, cache, watcher, accept_worse, jobs)
     interrupted = False
@@ -202,7 +134,6 @@ class _Build:
     written: list[Path] = field(default_factory=list)
     warnings: dict[str, None] = field(default_factory=dict)
     decided: dict[str, DeployedCell] = field(default_factory=dict)
-    aside: dict[str, CellResult | None] = field(default_factory=dict)
 
     def run(self, scheduler: Scheduler) -> None:
         """Decide all cells and write all folders."""
@@ -235,28 +166,19 @@ class _Build:
                 self._write(plan)
 
     def _standing(self, plan: FolderPlan) -> dict[str, DeployedCell]:
-        """The cells of the folder, those that are no longer what was made as they were made."""
+        """The cells of the folder but those that somebody changed, as the cache and the judges tell."""
         cells = {cell.name: cell for cell in deployed(plan.path)}
         for entry in plan.jobs:
             old = cells.get(entry.cell.name)
             kept = self.cache.get(old.made_for) if old is not None and old.key == entry.key else None
             if old is None or kept is None:
                 continue
-            same = old.record == kept.record
-            if old.made_for != old.key:  # one that stayed has new times, and no proof of its steps
-                kinds = "steps", "programs", "warnings", "chunks"
-                same = all(old.record.get(kind) == kept.record.get(kind) for kind in kinds)
-            if same and old.files == kept.files:
+            if old.made_for == old.key and (old.record, old.files) == (kept.record, kept.files):
                 continue
             checked = judged(CheckedCell(entry, old))
-            if checked.status != "invalid":
-                continue
-            again = replace(old, key=old.made_for, record=kept.record, files=kept.files)
-            if judged(CheckedCell(entry, again)).status == "invalid":
+            if checked.status == "invalid":
+                self._warn(f"{old.name} was changed, and does not stay: {checked.messages[0]}")
                 del cells[old.name]
-                continue
-            self._warn(f"{old.name} was changed, and is as it was made again: {checked.messages[0]}")
-            cells[old.name] = again
         return cells
 
     def _not_kept(
@@ -283,39 +205,27 @@ class _Build:
 
     def _decide(self, decision: Decision) -> None:
         """Note what becomes of a cell."""
-        report = decision.report
+        report, cell = decision
         self.reports[report.cell.name] = report
-        if decision.cell is not None:
-            self.decided[report.cell.name] = decision.cell
-        if decision.aside:
-            self.aside[report.cell.name] = decision.result
+        if cell is not None:
+            self.decided[report.cell.name] = cell
         self.watcher.decided(report)
 
     def _is_decided(self, plan: FolderPlan) -> bool:
         return all(job.cell.name in self.reports for job in plan.jobs)
 
     def _write(self, plan: FolderPlan) -> None:
-        """Exchange the folder in one step, if it is not what it should be, and what is kept beside it."""
+        """Exchange the folder in one step, if it is not what it should be."""
         if differs(plan.path, self._contents(plan)):
             with _writing(plan.path):
                 plan.path.parent.mkdir(parents=True, exist_ok=True)
                 update_folder(plan.path, lambda: self._contents(plan), MARK)
             self.written.append(plan.path)
-        # what an earlier build made and did not deploy is in the folder aside, or in the cache
-        jobs = [job for job in plan.jobs if job.cell.name in self.aside]
-        folder = self.manifest.output / aside_folder(plan.jobs[0].cell)
-        earlier = read_aside(folder) if jobs else {}
-        results = (self.aside[job.cell.name] or earlier.get(job.key) or self.cache.get(job.key) for job in jobs)
-        with _writing(folder):
-            keep_aside(folder, [result for result in results if result is not None])
 
     def _contents(self, plan: FolderPlan) -> dict[str, bytes]:
-        """What the folder is to hold: the cells of the manifest, and those that an atlas brought."""
-        others, notes = carried(plan)
-        for message in notes:
-            self._warn(message)
-        cells = tuple(self.decided[job.cell.name] for job in plan.jobs if job.cell.name in self.decided)
-        return plan.contents((*cells, *others))
+        """What the folder is to hold."""
+        names = (job.cell.name for job in plan.jobs)
+        return plan.contents(tuple(self.decided[name] for name in names if name in self.decided))
 
     def _warn(self, message: str) -> None:
         self.watcher.warned(message)
@@ -344,30 +254,22 @@ def check(manifest: Manifest, jobs: int, watcher: Watcher, *, quick: bool = Fals
     """
     began = now()
     plans = folder_plans(manifest, load_clusters(manifest))
-    present = {plan.path: {cell.name: cell for cell in deployed(plan.path)} for plan in plans}
+    standing = {plan.path: cells_of(plan.path) for plan in plans}
     reports: dict[str, CellReport] = {}
     waiting: list[CheckedCell] = []
     for plan in plans:
-        rows = _digests_in(plan.path)
+        cells, damaged = standing[plan.path]
+        present = {cell.name: cell for cell in cells}
+        if (plan.path / INDEX).exists() and not index_of(plan.path):
+            damaged = dict.fromkeys((job.cell.name for job in plan.jobs), "the index of its folder is damaged")
         for entry in plan.jobs:
             name = entry.cell.name
-            if name in present[plan.path]:
-                waiting.append(CheckedCell(entry, present[plan.path][name]))
-                continue
-            reasons = []
-            if name not in rows and (plan.path / INDEX).exists() and not index_of(plan.path):
-                reasons = ["the index of its folder is damaged"]
-            elif name in rows:
-                for file, digest in rows[name].items() if all(Path(f).name == f for f in rows[name]) else ():
-                    try:
-                        if hashlib.sha256(read_regular(plan.path / place(file))).hexdigest() != digest:
-                            reasons.append(f"{place(file)} was changed")
-                    except OSError as error:
-                        reasons.append(f"{place(file)} cannot be read: {error.strerror}")
-                reasons = reasons or ["its row of the index is damaged"]
-            status: Status = "invalid" if reasons else "missing"
-            messages = tuple(reasons) or ("there is none",)
-            reports[name] = CellReport(entry.cell, status, entry.key, messages=messages)
+            if name in present:
+                waiting.append(CheckedCell(entry, present[name]))
+            else:
+                status: Status = "invalid" if name in damaged else "missing"
+                why = damaged.get(name, "there is none")
+                reports[name] = CellReport(entry.cell, status, entry.key, messages=(why,))
     watcher.expected(len(manifest.cells), {one.job.key: one.job.cell.name for one in waiting})
     for report in reports.values():
         watcher.decided(report)
@@ -377,54 +279,39 @@ def check(manifest: Manifest, jobs: int, watcher: Watcher, *, quick: bool = Fals
     findings: list[FolderFinding] = []
     for plan in plans:
         sound = all(reports[job.cell.name].status in SOUND for job in plan.jobs)
-        findings += _folder_findings(plan, present[plan.path], sound)
+        findings += _folder_findings(plan, *standing[plan.path], sound)
     planned = {os.path.realpath(plan.path) for plan in plans}
     for depth in ("*", "*/*", "*/*/*"):  # folders of the output that the manifest does not name
         for path in sorted(manifest.output.glob(f"{depth}/{INDEX}")):
             if os.path.realpath(path.parent) not in planned and MARK in (_bytes(path) or b"")[:4096]:
                 message = "the manifest does not name it; a build leaves it alone"
                 findings.append(FolderFinding(path.parent, message, stale=False))
-    cells = tuple(reports[cell.name] for cell in manifest.cells)
+    told = tuple(reports[cell.name] for cell in manifest.cells)
     return BuildReport(
-        manifest.path, manifest.output, cells, checked=True, seconds=now() - began, folders=tuple(findings)
+        manifest.path, manifest.output, told, checked=True, seconds=now() - began, folders=tuple(findings)
     )
 
 
-def _digests_in(folder: Path) -> dict[str, dict[str, Any]]:
-    """The digests of the files of each cell in the index of ``folder``, those files whole or not; none where its
-    row is damaged."""
-    rows, digests = index_of(folder).get("cells"), {}
-    for row in rows if isinstance(rows, list) else ():
-        if isinstance(row, dict) and isinstance(row.get("name"), str):
-            files = row["record"].get("files") if isinstance(row.get("record"), dict) else None
-            digests[row["name"]] = files if isinstance(files, dict) else {}
-    return digests
-
-
 def _folder_findings(
-    plan: FolderPlan, present: Mapping[str, DeployedCell], sound: bool
+    plan: FolderPlan, cells: tuple[DeployedCell, ...], damaged: Mapping[str, str], sound: bool
 ) -> Iterator[FolderFinding]:
-    """What differs from the folder that a build would leave. ``present``: cells whose files are whole. Where a
-    cell is not ``sound``, a build writes the folder anew: then only what is no part of it counts."""
-    rows, names = _digests_in(plan.path), [job.cell.name for job in plan.jobs]
-    others, notes = carried(plan)
-    extra = [name for name in rows if name not in {*names, *(cell.name for cell in others)}]
-    for note in notes:
-        yield FolderFinding(plan.path, note.removeprefix(f"{plan.path}: "), stale=False)
-    if extra:
-        yield FolderFinding(plan.path, f"cells that the manifest does not name: {named(extra)}")
+    """What differs from the folder that a build would leave. Where a cell is not ``sound``, a build writes the
+    folder anew: then only what is no part of it counts."""
     if not plan.path.is_dir():
         return
-    contents = plan.contents((*(present[name] for name in names if name in present), *others))
+    present, names = {cell.name: cell for cell in cells}, [job.cell.name for job in plan.jobs]
+    extra = [name for name in (*present, *damaged) if name not in names]
+    if extra:
+        yield FolderFinding(plan.path, f"cells that the manifest does not name: {named(extra)}")
+    contents = plan.contents(tuple(present[name] for name in names if name in present))
     there = {path.relative_to(plan.path).as_posix(): path for path in plan.path.rglob("*") if path.is_file()}
-    foreign = sorted(there.keys() - contents.keys() - {place(name) for files in rows.values() for name in files})
+    listed = index_of(plan.path).get("files")
+    foreign = sorted(there.keys() - contents.keys() - {INDEX, *(listed if isinstance(listed, dict) else ())})
     if foreign:
         yield FolderFinding(plan.path, f"no part of it: {named(foreign)}")
-    for name, data in contents.items() if sound and not extra else ():
-        if name not in there:
-            yield FolderFinding(plan.path, f"{name} is missing")
-        elif _bytes(there[name]) != data:
-            yield FolderFinding(plan.path, f"{name} is not what a build would write")
+    wrong = [name for name, data in contents.items() if name not in there or _bytes(there[name]) != data]
+    if wrong and sound and not extra:
+        yield FolderFinding(plan.path, f"not what a build would write: {named(wrong)}")
 
 
 def _bytes(path: Path) -> bytes | None:

@@ -11,8 +11,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,14 +20,12 @@ from hetesynth.deploy.folder.cells import DeployedCell
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
 from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
-from hetesynth.files.temporaries import PART, is_ours, is_stale, remove, temporary
+from hetesynth.files.temporaries import PART, is_abandoned, remove, temporary
 
 RECORD, DIGEST = "record.json", "sha256"
 MAX_BYTES, MAX_FILES, MAX_DEPTH = 1 << 30, 1000, 32
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 ENVIRONMENT = "HETESYNTH_CACHE"
-LOCK = "lock"
-_DIGITS = 14  # of a key, which say the byte that is its lock
 
 
 def as_kept(record: dict[str, Any]) -> dict[str, Any]:
@@ -125,11 +122,6 @@ class Cache:
             help_ = f"chmod o-w {self.folder}, or name another folder with --cache"
             raise HetesynthError(message, code="HS881", help=help_)
 
-    def _make(self) -> None:
-        """The folder, for this user alone; one that is there keeps its permissions."""
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        self.folder.mkdir(mode=0o700, exist_ok=True)
-
     @property
     def _shared(self) -> int:
         """What the group may do with the folder, it may do with entries."""
@@ -140,7 +132,8 @@ class Cache:
         path = self.path(result.key)
         part = temporary(path)
         try:
-            self._make()
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, exist_ok=True)  # one that is there keeps its permissions
             path.parent.mkdir(mode=0o700 | self._shared, exist_ok=True)
             if path.parent.is_symlink():
                 raise NotADirectoryError(errno.ENOTDIR, f"{path.parent.name} in it is a link")
@@ -163,31 +156,5 @@ class Cache:
     def tidy(self) -> None:
         """Temporary files that killed writers left long ago go away."""
         for path in self.folder.glob(f"??/.*{PART}"):
-            if not path.parent.is_symlink() and is_ours(path) and is_stale(path, alone=False):
+            if not path.parent.is_symlink() and is_abandoned(path, alone=False):
                 remove(path)
-
-    @contextmanager
-    def making(self, key: str) -> Iterator[None]:
-        """Only one process is inside for ``key``, where the file system has locks; others wait.
-
-        A lock is a byte of one file for all keys, so that none is left behind; the system releases it when the
-        process ends, however it ends.
-        """
-        try:
-            import fcntl
-
-            self._make()
-            handle = os.open(
-                self.folder / LOCK,
-                os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0),
-                0o600 | self._shared & 0o060,
-            )
-        except (ImportError, OSError):
-            yield
-            return
-        try:
-            with suppress(OSError):
-                fcntl.lockf(handle, fcntl.LOCK_EX, 1, int(key[:_DIGITS], 16))
-            yield
-        finally:
-            os.close(handle)

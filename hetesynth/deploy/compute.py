@@ -77,8 +77,6 @@ def with_provenance(job: Job, files: dict[str, bytes]) -> dict[str, bytes]:
             title = json.dumps(plan_name(job.cell.cluster, name)).encode()
             field = f",\n {json.dumps(PLAN_FIELD)}: {stated}".encode()
             stating[name] = data[: line.start(1)] + title + data[line.end(1) : -len(_END)] + field + _END
-        if _contents(name, stating[name]) != _contents(name, data):
-            raise InternalError(f"{name} says something else with its provenance")
     return stating
 
 
@@ -92,21 +90,6 @@ def xml_comment(values: dict[str, Any]) -> bytes:
     lines = [f"{name} {v if isinstance(v, str) else json.dumps(v, sort_keys=True)}" for name, v in values.items()]
     text = "\n".join(lines).replace("--", "-%2D")
     return f"<!-- {FIELD}: where this file comes from\n{text}\n-->\n".encode("ascii", "replace")
-
-
-def _contents(name: str, data: bytes) -> object:
-    """All that a reader takes of a file but what is added here."""
-    if name.endswith(SCHEDULE_SUFFIX):
-        document = read_schedule_json(data, name)
-        return replace(document, header={k: v for k, v in document.header.items() if k != FIELD})
-    if name.endswith(".xml"):
-        from hetesynth.judge.msccl.reader import read_program
-
-        read = read_program(data, name)
-        return read.program, read.violations, read.portability
-    from hetesynth.judge.mscclpp.reader import read_plan_json
-
-    return replace(read_plan_json(data, name), name="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,23 +177,43 @@ def calls(cell: Cell, ranks: int) -> tuple[int, int]:
 def result_record(job: Job, topology: Topology, parts: Sequence[Part], files: dict[str, bytes]) -> dict[str, Any]:
     """What is known of ``files``, which ``parts`` gave for ``job``. Figures of schedules are of the one with most
     steps; where there is none, the library is quicker at all sizes of the cell."""
-    cell, runtime = job.cell, target(job.cell.target)
     syntheses = [part.synthesis for part in parts]
-    if isinstance(cell.extent, SizeRange):
-        sizes: tuple[int, ...] = cell.extent.sizes
-    else:
-        sizes = tuple(one.time_optimality.size for one in syntheses)
-    roots = [one.problem.collective.root for one in syntheses] or [cell.root]
-    programs, written = list[ProgramFile](), list[int]()
-    for name, data in files.items():
-        if name.endswith(SCHEDULE_SUFFIX):  # it may be another than was searched for by its steps
-            written.append(read_schedule_json(data, name).schedule.makespan)
-        else:
-            programs.append(program_file(name, data, runtime, roots[0]))
-    steps = written or [one.by_steps.solution.certificate.steps for one in syntheses]
+    stated = record_of_files(job, topology, files, tuple(one.time_optimality.size for one in syntheses))
+    # a schedule that is written may be another than was searched for by its steps
+    steps = written_steps(files) or [one.by_steps.solution.certificate.steps for one in syntheses]
     most, longest = max(zip(steps, syntheses, strict=True), key=lambda pair: pair[0], default=(0, None))
     bound = None if longest is None else longest.by_steps.solution.certificate.bound.steps
     warnings = {str(warned.plain()): warned.plain() for one in syntheses for warned in one.warnings}
+    return {
+        **stated,
+        "candidate": "; ".join(dict.fromkeys(part.label for part in parts if part.label)) or None,
+        "strategy": ", ".join(dict.fromkeys(one.by_steps.strategy for one in syntheses)),
+        "chunks": max((one.by_steps.chunks for one in syntheses), default=0),
+        "steps": most,
+        "lower_bound": bound,
+        "proven_optimal": most == bound,
+        "channels": max((p.figures.channels for one in syntheses for p in one.programs.values()), default=0),
+        "warnings": list(warnings.values()),
+    }
+
+
+def written_steps(files: Mapping[str, bytes]) -> list[int]:
+    """The steps of each schedule among ``files``."""
+    schedules = ((name, data) for name, data in files.items() if name.endswith(SCHEDULE_SUFFIX))
+    return [read_schedule_json(data, name).schedule.makespan for name, data in schedules]
+
+
+def record_of_files(
+    job: Job, topology: Topology, files: Mapping[str, bytes], sizes: tuple[int, ...]
+) -> dict[str, Any]:
+    """The fields of a record that follow from ``job`` and ``files``. ``sizes``: of a cell without a range."""
+    cell, runtime = job.cell, target(job.cell.target)
+    asked = cell.extent.sizes if isinstance(cell.extent, SizeRange) else sizes
+    programs = [
+        program_file(name, data, runtime, cell.root)
+        for name, data in files.items()
+        if not name.endswith(SCHEDULE_SUFFIX)
+    ]
     return {
         "cell": cell.name,
         "cluster": cell.cluster,
@@ -220,16 +223,8 @@ def result_record(job: Job, topology: Topology, parts: Sequence[Part], files: di
         "calls": list(calls(cell, topology.ranks)),
         "topology_sha256": job.topology_sha256,
         "ranks": topology.ranks,
-        "root": roots[0],
-        "candidate": "; ".join(dict.fromkeys(part.label for part in parts if part.label)) or None,
-        "strategy": ", ".join(dict.fromkeys(one.by_steps.strategy for one in syntheses)),
-        "chunks": max((one.by_steps.chunks for one in syntheses), default=0),
-        "steps": most,
-        "lower_bound": bound,
-        "proven_optimal": most == bound,
-        "channels": max((p.figures.channels for one in syntheses for p in one.programs.values()), default=0),
-        "sizes": size_rows(files, programs, topology, cell, sizes),
-        "warnings": list(warnings.values()),
+        "root": cell.root,
+        "sizes": size_rows(files, programs, topology, cell, asked),
         "programs": [program.plain() for program in programs],
         "options": provenance(job)["options"],
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},

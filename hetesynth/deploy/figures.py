@@ -15,13 +15,11 @@ from hetesynth.engine.time_verdict import ALIKE
 from hetesynth.engine.verify import Question, judge_file
 from hetesynth.model.words import size_text
 
-SHOWN = 3  # words that a reason names
-
 
 def named(words: Sequence[str]) -> str:
     """The first of ``words`` and how many more there are."""
-    more = f"; and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
-    return "; ".join(words[:SHOWN]) + more
+    more = f"; and {len(words) - 3} more" if len(words) > 3 else ""
+    return "; ".join(words[:3]) + more
 
 
 def errors_of(path: Path, question: Question) -> list[str]:
@@ -56,12 +54,8 @@ class SizeFigures:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """``calls``: the sizes for which a runtime selects the programs; ``sizes``: in order."""
+    """``steps``: of the longest schedule; ``sizes``: in order."""
 
-    calls: tuple[int, ...]
-    ranks: int
-    root: int | None
-    chunks: int
     steps: int
     proven_optimal: bool
     sizes: tuple[SizeFigures, ...]
@@ -75,25 +69,19 @@ def figures(record: object) -> Figures:
     """The figures in ``record``, which may be anything. Raises ValueError where it is no record of a cell."""
     check_record(record)
     values: dict[str, Any] = dict(record)  # type: ignore[call-overload]
-    if not values["sizes"]:
-        raise ValueError("its record has no sizes")
-    try:
-        calls, ranks, chunks, steps = (values[name] for name in ("calls", "ranks", "chunks", "steps"))
-    except KeyError as error:
-        raise ValueError(f"its record has no {error.args[0]}") from None
     sizes = []
     for row in values["sizes"]:
         microseconds = row.get("program_us")
         left = microseconds is None and "program" in row
         if not left and (microseconds is None or microseconds <= 0):
             raise ValueError("its record has no time at a size")
-        percent, factor, reason = map(row.get, ("percent_of_limit", "factor_over_library", "no_library"))
-        if isinstance(percent, str | bool) or isinstance(factor, str | bool):
-            raise ValueError("a share at a size is no number in its record")
-        why = reason if isinstance(reason, str) else ""
-        sizes.append(SizeFigures(row["size"], microseconds, percent, factor, why, row.get("library_us")))
-    proven = values.get("proven_optimal") is True
-    return Figures(tuple(calls), ranks, values.get("root"), chunks, steps, proven, tuple(sizes))
+        percent, factor, why = map(row.get, ("percent_of_limit", "factor_over_library", "no_library"))
+        sizes.append(
+            SizeFigures(row["size"], microseconds, percent, factor, str(why or ""), row.get("library_us"))
+        )
+    if not sizes or "steps" not in values:
+        raise ValueError("its record has no sizes or steps")
+    return Figures(values["steps"], values.get("proven_optimal") is True, tuple(sizes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,31 +100,22 @@ class GateVerdict:
 def gate_verdict(cell: Cell, figures: Figures) -> GateVerdict:
     """How far ``figures`` reach what ``cell`` demands at every size that has a program."""
     gates, left = cell.gates, [row for row in figures.sizes if row.program_us is None]
-    rows = [row for row in figures.sizes if row not in left]
     failures: list[str] = []
     notes = [f"left to the library: {', '.join(size_text(row.size) for row in left)}"] if left else []
-    if (least := gates.percent_of_limit) is not None:
-        for row in rows:
-            if row.percent_of_limit is None:
-                failures.append(f"percent_of_limit at {size_text(row.size)} is not known")
-            elif row.percent_of_limit < least * (1 - EQUAL):
-                failures.append(_below("percent_of_limit", row.percent_of_limit, row.size, least))
-    if (least := gates.factor_over_library) is not None:
-        for row in rows:
-            if row.factor_over_library is None:
-                reason = f": {row.no_library}" if row.no_library else ""
-                notes.append(f"factor_over_library does not apply at {size_text(row.size)}{reason}")
-            elif row.factor_over_library < least * (1 - ALIKE):  # by more than simulations can tell
-                failures.append(_below("factor_over_library", row.factor_over_library, row.size, least))
+    rows = [row for row in figures.sizes if row not in left]
+    for row in rows:
+        size, percent, factor = size_text(row.size), row.percent_of_limit, row.factor_over_library
+        if (least := gates.percent_of_limit) is not None and (percent or 0.0) < least * (1 - EQUAL):
+            reached = "is not known" if percent is None else f"{percent:.6g} is less than {least:g}"
+            failures.append(f"percent_of_limit at {size}: {reached}")
+        if (least := gates.factor_over_library) is not None and factor is None:
+            notes.append(f"factor_over_library does not apply at {size}: {row.no_library}")
+        elif least is not None and factor is not None and factor < least * (1 - ALIKE):
+            # by more than simulations can tell
+            failures.append(f"factor_over_library at {size}: {factor:.6g} is less than {least:g}")
     if gates.steps is not None and figures.steps > gates.steps:
         failures.append(f"steps {figures.steps} is more than {gates.steps}")
     nearest = max((row.percent_of_limit or 0.0 for row in rows), default=100.0)
     if gates.proven and not figures.proven_optimal and nearest < 100 * (1 - EQUAL):
         failures.append("neither its steps nor its time are proved to be the least")
     return GateVerdict(tuple(failures), tuple(notes))
-
-
-def _below(name: str, value: float, size: int, least: float) -> str:
-    """``percent_of_limit 74.1 at 1 KB is less than 80``, with as many digits as tell the two apart."""
-    digits = next((n for n in range(3, 12) if float(f"{value:.{n}g}") < least), 12)
-    return f"{name} {value:.{digits}g} at {size_text(size)} is less than {least:g}"

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from hetesynth.deploy.folder.folder import place
 from hetesynth.deploy.manifest.values import Cell
+from hetesynth.model.diagnostics import Diagnostic
 
 Status = Literal[
     "current", "cached", "built", "kept", "withheld", "failed", "unfinished", "stale", "missing", "invalid"
@@ -46,19 +47,6 @@ class CellReport:
 
 
 @dataclass(frozen=True, slots=True)
-class TopologyFinding:
-    """What the linter or the parser says of a topology file, in the words of ``diagnostics``."""
-
-    file: str
-    line: int
-    column: int
-    severity: Literal["error", "warning", "note"]
-    code: str
-    message: str
-    help: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class FolderFinding:
     """What a check says of a folder rather than of a cell. ``stale``: a build would change that."""
 
@@ -71,12 +59,12 @@ class FolderFinding:
 class BuildReport:
     """``checked``: nothing was written. ``written``: folders that changed. ``warnings``: what an operator should
     know though nothing failed. ``interrupted``: by Ctrl-C. ``seconds``: of wall time.
-    ``folders``: what a check says of folders."""
+    ``folders``: what a check says of folders. ``findings``: of topology files."""
 
     manifest: Path
     output: Path
     cells: tuple[CellReport, ...]
-    findings: tuple[TopologyFinding, ...] = ()
+    findings: tuple[Diagnostic, ...] = ()
     written: tuple[Path, ...] = ()
     warnings: tuple[str, ...] = ()
     checked: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -10,14 +11,12 @@ from pathlib import Path
 from typing import Literal
 
 from hetesynth.deploy.figures import errors_of, named
-from hetesynth.engine.formats import format_of, kind_of
-from hetesynth.engine.schedule_replay import asked_collective, chunking_of
-from hetesynth.engine.verify import Question
+from hetesynth.deploy.verify_files import is_meant
+from hetesynth.engine.schedule_replay import asked_collective, chunking_of, read_schedule
+from hetesynth.engine.verify import Question, is_schedule
 from hetesynth.errors import HetesynthError
-from hetesynth.files.regular_files import open_regular
-from hetesynth.files.schedule_json import MAX_BYTES, read_schedule_json
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.model.topology import Rank, Topology
+from hetesynth.model.topology import Topology
 from hetesynth.report.topology_changes import TopologyChange, topology_changes
 from hetesynth.search.chunking import chunk
 from hetesynth.topology.language import load_topology
@@ -46,27 +45,23 @@ class Standing:
 
 def _matching_links(old: Topology, new: Topology, links: Iterable[int]) -> dict[int, int | None]:
     """The link of ``new`` for each of ``links``: over the same way, else the next of these two GPUs."""
-    ways: dict[tuple[int, int], list[int]] = defaultdict(list)
+    between: dict[tuple[int, int], list[int]] = defaultdict(list)
+    ways = {_way(new, j) for j in range(len(new.links))}
     for j, link in enumerate(new.links):
-        ways[link.src, link.dst].append(j)
+        between[link.src, link.dst].append(j)
     same: dict[int, int | None] = {}
-    rest = []
-    for i in links:
-        candidates = ways[old.links[i].src, old.links[i].dst]
-        match = next((j for j in candidates if _way(new, j) == _way(old, i)), None)
-        if match is None:
-            rest.append(i)
-        else:
-            same[i] = match
-            candidates.remove(match)
-    for i in rest:
-        candidates = ways[old.links[i].src, old.links[i].dst]
-        same[i] = candidates.pop(0) if candidates else None
+    for i in sorted(links, key=lambda i: _way(old, i) not in ways):
+        candidates = between[old.links[i].src, old.links[i].dst]
+        exact = (j for j in candidates if _way(new, j) == _way(old, i))
+        same[i] = next(exact, candidates[0] if candidates else None)
+        candidates[:] = [j for j in candidates if j != same[i]]
     return same
 
 
 def _way(topology: Topology, link: int) -> tuple[str, ...]:
-    return tuple(topology.vertices[topology.wires[w].dst].name for w in topology.links[link].wires)
+    ends = topology.links[link]
+    vertices = (ends.src, *(topology.wires[w].dst for w in ends.wires))
+    return tuple(topology.vertices[v].name for v in vertices)
 
 
 def _link_words(topology: Topology, link: int) -> str:
@@ -75,53 +70,26 @@ def _link_words(topology: Topology, link: int) -> str:
 
 
 def _slower(old: Topology, new: Topology, links: Iterable[tuple[int, int]]) -> list[str]:
-    """Wires that the schedule uses and that carry less than before, or links that take longer to begin with."""
-    before, slow = {}, {}
-    for i, j in links:
-        for w in old.links[i].wires:
-            before[old.wire_name(w)] = old.wires[w]
-        for w in new.links[j].wires:
-            name, wire = new.wire_name(w), new.wires[w]
-            was = before.get(name)
-            if was is None or name in slow or wire.bandwidth is None:
-                continue
-            rate = wire.bandwidth * wire.lanes
-            if was.bandwidth is None or rate < was.bandwidth * was.lanes:
-                limit = "no limit" if was.bandwidth is None else f"{float(was.bandwidth * was.lanes) / 1e9:.4g}"
-                slow[name] = f"{name} {limit} -> {float(rate) / 1e9:.4g} GB/s"
-        a, b = old.links[i], new.links[j]
-        dearer = b.bandwidth * b.lanes < a.bandwidth * a.lanes or b.latency > a.latency
-        if dearer and _way(old, i) != _way(new, j):
-            slow[_link_words(new, j)] = f"{_link_words(new, j)} goes another, slower way"
-    return list(slow.values())
+    """Wires that the schedule uses and that carry less than before, else links that are slower or begin later."""
 
+    def rates(topology: Topology, used: Iterable[int]) -> dict[str, float]:
+        wires = {w for link in used for w in topology.links[link].wires}
+        limited = {w: topology.wires[w].bandwidth for w in sorted(wires)}
+        return {
+            topology.wire_name(w): math.inf if rate is None else float(rate * topology.wires[w].lanes) / 1e9
+            for w, rate in limited.items()
+        }
 
-def _connections(path: Path) -> tuple[int, set[tuple[Rank, Rank]]]:
-    """How many ranks a program is for, and the pairs of them that it sends between."""
-    pairs: set[tuple[Rank | None, Rank | None]] = set()
-    if not format_of(path).plan:
-        from hetesynth.judge.msccl.reader import load_program
-
-        read = load_program(path)
-        if read.program is None:
-            words = named([v.message for v in read.violations]) or "it is no MSCCL XML"
-            raise HetesynthError(words, code="HS540", help="give a file that was written")
-        pairs = {(gpu.rank, block.send_peer) for gpu in read.program.gpus for block in gpu.thread_blocks}
-        ranks = read.program.ranks
-    else:
-        from hetesynth.judge.mscclpp.checks import slice_owner
-        from hetesynth.judge.mscclpp.reader import load_plan
-
-        plan = load_plan(path)
-        ranks = plan.ranks
-        blocks = ((g, gpu, block) for g, gpu in enumerate(plan.gpus) for block in gpu.blocks)
-        for g, gpu, block in blocks:
-            for operation in block.operations:
-                kind = operation.channel_type
-                if kind is not None:
-                    pairs |= {(slice_owner(gpu, block, kind, part), g) for part in operation.src}
-                    pairs |= {(g, slice_owner(gpu, block, kind, part)) for part in operation.dst}
-    return ranks, {(a, b) for a, b in pairs if a is not None and b is not None}
+    pairs = list(links)
+    before, after = rates(old, (i for i, _ in pairs)), rates(new, (j for _, j in pairs))
+    slow = [
+        f"{name} {before[name]:.4g} -> {rate:.4g} GB/s"
+        for name, rate in after.items()
+        if rate < before.get(name, 0.0)
+    ]
+    ends = [(j, old.links[i], new.links[j]) for i, j in pairs]
+    dearer = (j for j, a, b in ends if b.bandwidth * b.lanes < a.bandwidth * a.lanes or b.latency > a.latency)
+    return slow or [f"{_link_words(new, j)} is slower" for j in dearer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,20 +108,8 @@ def topology_difference(
     """Compare two files, and judge the schedules at ``schedules``. HetesynthError for what cannot be read."""
     paths: dict[Path, None] = {}  # of folders the files in them that say that they are schedules, by name
     for place in schedules:
-        if not place.is_dir():
-            paths[place] = None
-            continue
-        for path in sorted((*place.rglob("*.json"), *place.rglob("*.xml"))):
-            try:
-                with open_regular(path) as file:
-                    head = file.read(HEAD)
-                is_meant = b'"hetesynth-schedule"' in head or (
-                    b'"collective"' in head and kind_of(head, path) == "plan"
-                )
-            except OSError:  # reading it will say why not
-                head, is_meant = b"<algo", True
-            if path.is_file() and (b"<algo" in head if path.suffix == ".xml" else is_meant):
-                paths[path] = None
+        listed = sorted((*place.rglob("*.json"), *place.rglob("*.xml"))) if place.is_dir() else [place]
+        paths |= dict.fromkeys(path for path in listed if path == place or is_meant(path))
     if len(paths) > MAX_FILES:
         message = f"{len(paths)} schedules are more than the {MAX_FILES} that are judged at once"
         raise HetesynthError(message, code="HS575", help="name a smaller folder, or the files")
@@ -175,29 +131,30 @@ def _standing(path: Path, old: Topology, new: Topology) -> tuple[Verdict, str]:
     """
     from hetesynth.judge.schedule.judge import schedule_violations
 
-    with open_regular(path) as file:
-        is_schedule = kind_of(file.read(HEAD), path) == "schedule"
     ends = [(link.src, link.dst) for link in old.links]
-    if is_schedule:
-        with open_regular(path) as file:
-            document = read_schedule_json(file.read(MAX_BYTES + 1), str(path))
-        goal, ranks = asked_collective(document, str(path)), document.ranks
+    document = read_schedule(path) if is_schedule(path) else None
+    if document is not None:
         used = [i for i, _, _ in document.links]
-        fits = all(i < len(ends) and ends[i] == (u, v) for i, u, v in document.links)
-    else:
-        ranks, pairs = _connections(path)
-        used, fits = [i for i, pair in enumerate(ends) if pair in pairs], not pairs - set(ends)
-    if ranks != old.ranks or not fits:
+        fits = document.ranks == old.ranks and all(
+            i < len(ends) and ends[i] == (u, v) for i, u, v in document.links
+        )
+    else:  # which links a program sends over is not looked at
+        used = [*range(len(ends))]
+        try:
+            if errors := errors_of(path, Question(given=old)):
+                return "wrong", named(errors)
+            fits = True
+        except HetesynthError as error:
+            if error.code != "HS604":  # it is for other ranks
+                raise
+            fits = False
+    if not fits:
         return "not of the first", NOT_OF_THE_FIRST
-    if ranks != new.ranks:
-        return "other ranks", f"it is for {old.ranks} ranks; there are {new.ranks} now"
-    for rank in range(ranks):
-        was, is_ = old.vertices[rank].name, new.vertices[rank].name
-        if was != is_:
-            return "other ranks", f"rank {rank} is {is_} now, it was {was}"
-    slow: list[str] = []
-    if is_schedule:
-        same = _matching_links(old, new, used)
+    names = [[topology.vertices[rank].name for rank in range(topology.ranks)] for topology in (old, new)]
+    if names[0] != names[1]:
+        return "other ranks", f"it is for {old.ranks} ranks; there are {new.ranks} now, or they are other GPUs"
+    same = _matching_links(old, new, used)
+    if document is not None:
         lost = [_link_words(old, i) for i, link in same.items() if link is None]
         if lost:
             return "lost link", named(lost)
@@ -205,15 +162,10 @@ def _standing(path: Path, old: Topology, new: Topology) -> tuple[Verdict, str]:
             Transfer(t.start, t.end, t.chunk, same[t.link] or 0, t.reduce) for t in document.schedule.transfers
         ]
         schedule = Schedule.of(transfers, document.schedule.makespan)
-        wrong = schedule_violations(chunk(new, chunking_of(document, old)).problem(goal), schedule)
-        if wrong:
+        problem = chunk(new, chunking_of(document, old)).problem(asked_collective(document, str(path)))
+        if wrong := schedule_violations(problem, schedule):
             return "over capacity", named(list(dict.fromkeys(w.message for w in wrong)))
-    else:
-        errors = errors_of(path, Question(given=new))
-        before = errors_of(path, Question(given=old)) if errors else []
-        if errors:
-            return "wrong" if before else "lost link", named(before or errors)
-        same = _matching_links(old, new, used)
-        slow = [f"{_link_words(old, i)} is gone, others of the pair remain" for i, j in same.items() if j is None]
-    slow += _slower(old, new, [(i, j) for i, j in same.items() if j is not None])
+    elif errors := errors_of(path, Question(given=new)):
+        return "lost link", named(errors)
+    slow = _slower(old, new, [(i, j) for i, j in same.items() if j is not None])
     return ("slower", named(slow)) if slow else ("valid", "")

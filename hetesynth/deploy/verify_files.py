@@ -108,7 +108,7 @@ def _candidates(root: Path, most: int) -> tuple[list[Candidate], int]:
             seen.add(path)
             name = "" if index is None else path.relative_to(index.folder).as_posix()
             stated = None if index is None else index.files.get(name)
-            if not _is_meant(path):
+            if not is_meant(path):
                 if stated and digest_of(path) != stated:
                     rows.append(Candidate(path, problem=CHANGED, judged=False))
                 else:
@@ -124,7 +124,7 @@ def _candidates(root: Path, most: int) -> tuple[list[Candidate], int]:
     return sorted(rows, key=lambda row: row.path.parts), passed
 
 
-def _is_meant(path: Path) -> bool:
+def is_meant(path: Path) -> bool:
     """True where a file of a folder is to be judged."""
     suffix = path.suffix.lower()
     if suffix == ".xml" or (path.parent.name == ALGORITHMS and path.name != INDEX):

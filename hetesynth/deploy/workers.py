@@ -6,7 +6,7 @@ import multiprocessing
 import signal
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, wait
@@ -57,8 +57,7 @@ class Scheduler(Protocol):
 
 
 def made(job: Job, cache: Path | None, say: Say) -> Outcome:
-    """The outcome of ``job``, from the cache or made now and kept there."""
-    from hetesynth.deploy.cell_check import CheckedCell, objections
+    """The outcome of ``job``, made now and kept in the cache."""
     from hetesynth.deploy.compute import compute
 
     last = now()
@@ -69,23 +68,18 @@ def made(job: Job, cache: Path | None, say: Say) -> Outcome:
             last = now()
             say(Note(what))
 
-    store = None if cache is None else Cache(cache)
-    with nullcontext() if store is None else store.making(job.key):
-        kept = None if store is None else store.get(job.key)  # which another build made meanwhile
-        if kept is not None and not objections(CheckedCell.given(job, kept)):
-            return kept
+    try:
+        result = compute(job, progress)
+    except HetesynthError as error:
+        return Failed(job.key, error.message, error.code)
+    except InternalError as error:  # a judge refused what was made: it costs this cell and no other
+        return Failed(job.key, f"internal error: {error}", "HS070")
+    if cache is not None:
         try:
-            result = compute(job, progress)
-        except HetesynthError as error:
-            return Failed(job.key, error.message, error.code)
-        except InternalError as error:  # a judge refused what was made: it costs this cell and no other
-            return Failed(job.key, f"internal error: {error}", "HS070")
-        if store is not None:
-            try:
-                store.put(result)
-            except HetesynthError as error:  # the result is there: it only has to be made again next time
-                say(Note(error.message, warning=True))
-        return result
+            Cache(cache).put(result)
+        except HetesynthError as error:  # the result is there: it only has to be made again next time
+            say(Note(error.message, warning=True))
+    return result
 
 
 @dataclass

@@ -6,19 +6,17 @@ import errno
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from hetesynth.errors import HetesynthError
-from hetesynth.files.journal import Entry, recover, write_journals
+from hetesynth.files.journal import Entry, forget, write_journals
 from hetesynth.files.temporaries import (
-    Interruptions,
     explained,
     held_back,
-    is_ours,
-    is_stale,
+    is_abandoned,
     leftovers,
     locked,
     remove,
@@ -38,17 +36,16 @@ def write_atomically(path: str | Path, data: bytes) -> None:
 def write_all(files: Mapping[Path, bytes]) -> None:
     """Write several files. All are prepared before the first is renamed, so a full disk, a missing folder or an
     interrupt leaves every one of them as it was. What a killed run left of the same files is tidied up first."""
-    with held_back() as interruptions:
+    with held_back() as check:
         targets = check_targets(files)
-        with locked({target.parent for target in targets.values()}, interruptions.check) as alone:
-            recover([*targets.values()], alone=alone)
+        with locked({target.parent for target in targets.values()}, check) as alone:
             for part in (part for target in targets.values() for part in leftovers(target)):
-                if part.is_file() and is_ours(part) and is_stale(part, alone=alone):
+                if part.is_file() and is_abandoned(part, alone=alone):
                     remove(part)
             entries: list[Entry] = []
             try:
                 for path, data in files.items():
-                    interruptions.check()
+                    check()
                     with explained(partial(_failure, path)):
                         target = targets[path]
                         entries.append(Entry(temporary(target), target, hashlib.sha256(data).hexdigest()))
@@ -56,15 +53,14 @@ def write_all(files: Mapping[Path, bytes]) -> None:
                         with os.fdopen(handle, "wb") as stream:
                             for start in range(0, len(data), 2**22):
                                 stream.write(data[start : start + 2**22])
-                                interruptions.check()
+                                check()
                             stream.flush()
                             os.fsync(stream.fileno())
                         with suppress(FileNotFoundError):  # the mode of the file that it replaces
                             entries[-1].part.chmod(target.stat().st_mode & 0o777)
-                _rename(entries, interruptions)
+                _rename(entries, check)
             except BaseException:
-                # after a rename the temporaries stay, with the journal, for the run that ends what was begun
-                for entry in entries if all(entry.part.exists() for entry in entries[:-1]) else ():
+                for entry in entries:  # after a rename the journal stays, and tells that the set is mixed
                     remove(entry.part)
                 raise
 
@@ -108,10 +104,10 @@ def _failure(path: Path, reason: str) -> HetesynthError:
     )
 
 
-def _rename(entries: Sequence[Entry], interruptions: Interruptions) -> None:
+def _rename(entries: Sequence[Entry], check: Callable[[], None]) -> None:
     """Every temporary to its file: between the first and the last the journal says so."""
     journals: list[Path] = []
-    interruptions.check()
+    check()
     if len(entries) > 1:
         with explained(partial(_failure, entries[0].target.parent)):
             journals = write_journals(entries)
@@ -130,5 +126,4 @@ def _rename(entries: Sequence[Entry], interruptions: Interruptions) -> None:
             raise _failure(entry.target, reason) from error
     for folder in folders:
         sync(folder)
-    for journal in journals:
-        remove(journal)
+    forget([entry.target for entry in entries])

@@ -16,8 +16,7 @@ from hetesynth.files.regular_files import open_regular
 from hetesynth.files.temporaries import (
     explained,
     held_back,
-    is_ours,
-    is_stale,
+    is_abandoned,
     leftovers,
     locked,
     remove,
@@ -69,9 +68,9 @@ def write_folder(folder: Path, files: Mapping[str, bytes], mark: bytes) -> None:
 def update_folder(folder: Path, contents: Callable[[], Mapping[str, bytes]], mark: bytes) -> Mapping[str, bytes]:
     """The same with what ``contents`` gives, which may read the older folder: no other run changes it until it is
     replaced. Returns the files."""
-    with held_back() as interruptions, explained(partial(_failure, folder)):
+    with held_back() as check, explained(partial(_failure, folder)):
         target = Path(os.path.realpath(folder))
-        with locked({target.parent}, interruptions.check) as alone:
+        with locked({target.parent}, check) as alone:
             _tidy(target, alone=alone)
             check_replaceable(folder, mark)
             files = contents()
@@ -79,7 +78,7 @@ def update_folder(folder: Path, contents: Callable[[], Mapping[str, bytes]], mar
             try:
                 fresh.mkdir()
                 for name, data in files.items():
-                    interruptions.check()
+                    check()
                     parts = PurePosixPath(name).parts
                     if not parts or ".." in parts or parts[0] == "/":
                         raise ValueError(f"{name[:80]!r} is no name in it")
@@ -91,7 +90,7 @@ def update_folder(folder: Path, contents: Callable[[], Mapping[str, bytes]], mar
                         os.fsync(stream.fileno())
                 for place in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
                     sync(place)
-                interruptions.check()
+                check()
                 _exchange(fresh, target)
             finally:
                 remove(fresh)
@@ -101,9 +100,9 @@ def update_folder(folder: Path, contents: Callable[[], Mapping[str, bytes]], mar
 def tidy_folder(folder: Path) -> None:
     """What killed runs left beside ``folder`` goes away; the older folder comes back, if it was about to be
     replaced."""
-    with held_back() as interruptions, suppress(OSError):
+    with held_back() as check, suppress(OSError):
         target = Path(os.path.realpath(folder))
-        with locked({target.parent}, interruptions.check) as alone:
+        with locked({target.parent}, check) as alone:
             _tidy(target, alone=alone)
 
 
@@ -118,12 +117,12 @@ def cut_off(path: Path) -> Path | None:
 def _tidy(target: Path, *, alone: bool) -> None:
     """The older folder back where it was, if a killed run took it away; its temporaries away."""
     for old in leftovers(target, OLD):
-        if is_ours(old) and is_stale(old, alone=alone):
+        if is_abandoned(old, alone=alone):
             if not target.exists() and (old / WAS).is_dir():
                 (old / WAS).rename(target)
             remove(old)
     for fresh in leftovers(target):
-        if fresh.is_dir() and is_ours(fresh) and is_stale(fresh, alone=alone):
+        if fresh.is_dir() and is_abandoned(fresh, alone=alone):
             remove(fresh)
 
 

@@ -1,4 +1,4 @@
-"""The journal of a set of files that are renamed one after the other."""
+"""The journal of a set of files that are renamed one after the other: it tells a set that was cut off."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import json
 import os
 import secrets
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hetesynth.files.regular_files import digest_of
-from hetesynth.files.temporaries import is_ours, is_stale, is_temporary, locked, remove, sync, temporary
+from hetesynth.files.regular_files import digest_of, read_regular
+from hetesynth.files.temporaries import is_ours, locked, remove, sync, temporary
 
 PREFIX, ENDING = ".hetesynth.", ".writing"
 MAX_BYTES = 2**20
@@ -38,30 +37,22 @@ class Journal:
         begun = not all(e.part.exists() for e in self.entries)
         return begun and not all(digest_of(e.target) == e.sha256 for e in self.entries)
 
-    def names(self, target: Path) -> bool:
-        """True where ``target``, a real path, is of the set."""
-        return any(entry.target == target for entry in self.entries)
-
 
 def write_journals(entries: Sequence[Entry]) -> list[Path]:
     """A journal in every folder that has a file of the set: on disk before this returns. Raises OSError."""
     written: list[Path] = []
+    names = ("part", "file", "sha256")
     try:
         for folder in sorted({entry.target.parent for entry in entries}):
-            first = next(entry.target for entry in entries if entry.target.parent == folder)
             path = folder / f"{PREFIX}{secrets.token_hex(4)}{ENDING}"
-            draft = temporary(first)
+            draft = temporary(next(entry.target for entry in entries if entry.target.parent == folder))
             written += [draft, path]
+            rows = [
+                (os.path.relpath(e.part, folder), os.path.relpath(e.target, folder), e.sha256) for e in entries
+            ]
+            document = {"hetesynth-writing": 1, "files": [dict(zip(names, row, strict=True)) for row in rows]}
             with draft.open("xb") as stream:
-                rows = [
-                    {
-                        "file": os.path.relpath(e.target, folder),
-                        "part": os.path.relpath(e.part, folder),
-                        "sha256": e.sha256,
-                    }
-                    for e in entries
-                ]
-                stream.write(json.dumps({"hetesynth-writing": 1, "files": rows}, indent=1).encode() + b"\n")
+                stream.write(json.dumps(document, indent=1).encode() + b"\n")
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(draft, path)
@@ -78,7 +69,8 @@ def cut_off(path: Path) -> Journal | None:
     target = Path(os.path.realpath(path))
 
     def mixed() -> Journal | None:
-        return next((j for j in journals(target.parent) if j.names(target) and j.is_mixed()), None)
+        naming = (j for j in journals(target.parent) if any(entry.target == target for entry in j.entries))
+        return next((journal for journal in naming if journal.is_mixed()), None)
 
     if mixed() is None:
         return None
@@ -86,32 +78,12 @@ def cut_off(path: Path) -> Journal | None:
         return mixed()
 
 
-def recover(targets: Collection[Path], *, alone: bool) -> None:
-    """End what killed runs began with one of ``targets``: their renames where some were made, else nothing.
-
-    ``alone``: no other process writes into these folders. Files of other users are not moved.
-    """
-    for journal in [j for folder in sorted({target.parent for target in targets}) for j in journals(folder)]:
-        named = any(journal.names(target) for target in targets)
-        if not named or not is_stale(journal.path, alone=alone) or not os.path.lexists(journal.path):
-            continue
-        folders = sorted({entry.target.parent for entry in journal.entries})
-        if is_ours(journal.path) and journal.is_mixed():
-            for entry in journal.entries:
-                if is_ours(entry.part) and digest_of(entry.part) == entry.sha256:
-                    with suppress(OSError):
-                        os.replace(entry.part, entry.target)
-            for folder in folders:
-                sync(folder)
-        # every journal of the set goes before the first temporary that was not renamed: one that outlives one of
-        # them says that renames were made, and whoever ends those mixes the set
-        for path in [x.path for f in folders for x in journals(f) if set(x.entries) == set(journal.entries)]:
-            remove(path)
-        for folder in folders:
-            sync(folder)
-        for entry in journal.entries:
-            with suppress(OSError):
-                entry.part.unlink()
+def forget(targets: Collection[Path]) -> None:
+    """Remove our journals of sets of which every file is among ``targets``, which are new."""
+    for folder in {target.parent for target in targets}:
+        for journal in journals(folder):
+            if is_ours(journal.path) and {entry.target for entry in journal.entries} <= {*targets}:
+                remove(journal.path)
 
 
 def journals(folder: Path) -> list[Journal]:
@@ -119,16 +91,15 @@ def journals(folder: Path) -> list[Journal]:
     read = []
     for path in sorted(folder.glob(f"{PREFIX}*{ENDING}")):
         try:
-            if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_BYTES:
+            if path.is_symlink() or not path.is_file():
                 continue
-            document = json.loads(path.read_bytes())
-            entries = []
-            for row in document["files"]:
-                part, target = (Path(os.path.normpath(path.parent / row[key])) for key in ("part", "file"))
-                entries.append(Entry(part, target, str(row["sha256"])))
-            whole = entries and document.get("hetesynth-writing") == 1
+            document = json.loads(read_regular(path, MAX_BYTES))
+            rows = [[str(row[key]) for key in ("part", "file", "sha256")] for row in document["files"]]
+            if rows and document["hetesynth-writing"] == 1:
+                parts = (
+                    (Path(os.path.normpath(folder / p)), Path(os.path.normpath(folder / f)), d) for p, f, d in rows
+                )
+                read.append(Journal(path, tuple(Entry(*part) for part in parts)))
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             continue
-        if whole and all(is_temporary(entry.part, entry.target) for entry in entries):
-            read.append(Journal(path, tuple(entries)))
     return read

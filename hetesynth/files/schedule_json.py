@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 from hetesynth.errors import HetesynthError
 from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
@@ -87,88 +87,67 @@ def _lines(name: str, rows: list[list[int]]) -> str:
 
 def read_schedule_json(data: bytes, filename: str = "<schedule>") -> ScheduleDocument:
     """The document in ``data``. Raises HetesynthError HS520, exit code 2, when it is not one."""
-    return _Reader(filename).document(data)
+    try:
+        _demand(len(data) <= MAX_BYTES, f"{len(data)} bytes is more than the {MAX_BYTES} a schedule may have")
+        return _document(read_json(data, JsonLimits(MAX_DEPTH)))
+    except (JsonRefused, ValueError) as refusal:
+        help_ = "give a schedule JSON that `hetesynth synth` wrote"
+        raise HetesynthError(f"{filename}: {refusal}", code="HS520", help=help_) from None
 
 
-class _Reader:
-    """Checks one text; ``filename`` is only for messages."""
+def _document(values: Any) -> ScheduleDocument:
+    """Raises ValueError, which says what is wrong."""
+    _demand(isinstance(values, dict), "not a JSON object")
+    _demand(values.get("format") == FORMAT, f"this is not a schedule: its format is not {FORMAT!r}")
+    version = values.get("version")
+    _demand(type(version) is int and version == VERSION, f"format version {_shown(version)} is not supported")
+    others = sorted(values.keys() ^ {*_KEYS, *_LISTS})
+    _demand(not others, f"{_shown(others[:1])} is missing or not a field of a schedule")
+    name = next((n for n in COLLECTIVE_NAMES if n == values["collective"]), None)
+    if name is None:
+        raise ValueError(f"there is no collective {_shown(values['collective'])}")
+    ranks = _integer(values, "ranks", 1, MAX_RANKS)
+    chunks = _integer(values, "chunks_per_rank", 1, MAX_INTEGER)
+    makespan = _integer(values, "makespan", 0, MAX_INTEGER)
+    root = None if values["root"] is None else _integer(values, "root", 0, ranks - 1)
+    _demand((name in ROOTED) == (root is not None), f"{name} {'needs' if name in ROOTED else 'has no'} root")
+    _demand(isinstance(values["header"], dict), "'header' is not an object")
+    links: list[tuple[int, Rank, Rank]] = []
+    least = 0
+    for at, (index, src, dst) in _rows(values["links"], "links", 3):
+        right = least <= index <= MAX_INTEGER and 0 <= src < ranks and 0 <= dst < ranks and src != dst
+        _demand(right, f"{at} is out of range, or a link from a rank to itself")
+        links.append((index, src, dst))
+        least = index + 1
+    indices = {index for index, _, _ in links}
+    transfers: list[Transfer] = []
+    for at, (start, end, chunk, link, reduce) in _rows(values["transfers"], "transfers", 5):
+        right = 0 <= start < end <= makespan and 0 <= chunk <= MAX_INTEGER and reduce in (0, 1)
+        _demand(right and link in indices, f"{at} is out of range, or its link is not in 'links'")
+        transfers.append(Transfer(start, end, chunk, link, bool(reduce)))
+    schedule = Schedule.of(transfers, makespan)
+    return ScheduleDocument(name, ranks, chunks, root, tuple(links), schedule, values["header"])
 
-    def __init__(self, filename: str) -> None:
-        self.filename = filename
 
-    def fail(self, what: str) -> NoReturn:
-        raise HetesynthError(
-            f"{self.filename}: {what}",
-            code="HS520",
-            help="give a schedule JSON that `hetesynth synth` wrote",
-        )
+def _rows(rows: object, name: str, width: int) -> Iterator[tuple[str, list[int]]]:
+    if not isinstance(rows, list):
+        raise ValueError(f"{name!r} is not a list")
+    for i, row in enumerate(rows):
+        right = isinstance(row, list) and len(row) == width and all(type(value) is int for value in row)
+        _demand(right, f"{name}[{i}] is not a list of {width} integers")
+        yield f"{name}[{i}]", row
 
-    def document(self, data: bytes) -> ScheduleDocument:
-        if len(data) > MAX_BYTES:
-            self.fail(f"{len(data)} bytes is more than the {MAX_BYTES} a schedule may have")
-        try:
-            values = read_json(data, JsonLimits(MAX_DEPTH))
-        except JsonRefused as refusal:
-            self.fail(str(refusal))
-        if not isinstance(values, dict):
-            self.fail("not a JSON object")
-        if values.get("format") != FORMAT:
-            self.fail(f"this is not a schedule: its format is not {FORMAT!r}")
-        if values.get("version") != VERSION or isinstance(values.get("version"), bool):
-            self.fail(f"format version {_shown(values.get('version'))} is not supported, only {VERSION}")
-        fields = (*_KEYS, *_LISTS)
-        if missing := [key for key in fields if key not in values]:
-            self.fail(f"{missing[0]!r} is missing")
-        if others := sorted(values.keys() - fields):
-            self.fail(f"{_shown(others[0])} is not a field of a schedule")
-        name = next((n for n in COLLECTIVE_NAMES if n == values["collective"]), None)
-        if name is None:
-            self.fail(f"there is no collective {_shown(values['collective'])}")
-        ranks = self._integer(values["ranks"], "ranks", 1, MAX_RANKS)
-        chunks = self._integer(values["chunks_per_rank"], "chunks_per_rank", 1, MAX_INTEGER)
-        root = values["root"]
-        if (name in ROOTED) != (root is not None):
-            self.fail(f"{name} {'needs' if name in ROOTED else 'has no'} root")
-        if root is not None:
-            root = self._integer(root, "root", 0, ranks - 1)
-        if not isinstance(values["header"], dict):
-            self.fail("'header' is not an object")
-        makespan = self._integer(values["makespan"], "makespan", 0, MAX_INTEGER)
-        links: list[tuple[int, Rank, Rank]] = []
-        for at, row in self._rows(values["links"], "links", 3):
-            index = self._integer(row[0], at, links[-1][0] + 1 if links else 0, MAX_INTEGER)
-            src, dst = (self._integer(end, at, 0, ranks - 1) for end in row[1:])
-            if src == dst:
-                self.fail(f"{at}: a link from rank {src} to itself")
-            links.append((index, src, dst))
-        transfers: list[Transfer] = []
-        link_indices = {index for index, _, _ in links}
-        for at, row in self._rows(values["transfers"], "transfers", 5):
-            start = self._integer(row[0], at, 0, makespan)
-            end = self._integer(row[1], at, start + 1, makespan)
-            chunk = self._integer(row[2], at, 0, MAX_INTEGER)
-            link = self._integer(row[3], at, 0, MAX_INTEGER)
-            if link not in link_indices:
-                self.fail(f"{at}: link {link} is not in 'links'")
-            transfers.append(Transfer(start, end, chunk, link, bool(self._integer(row[4], at, 0, 1))))
-        schedule = Schedule.of(transfers, makespan)
-        return ScheduleDocument(name, ranks, chunks, root, tuple(links), schedule, values["header"])
 
-    def _rows(self, rows: object, name: str, width: int) -> Iterator[tuple[str, list[Any]]]:
-        if not isinstance(rows, list):
-            self.fail(f"{name!r} is not a list")
-        for i, row in enumerate(rows):
-            if not isinstance(row, list) or len(row) != width:
-                self.fail(f"{name}[{i}] is not a list of {width} integers")
-            yield f"{name}[{i}]", row
+def _integer(values: dict[str, Any], name: str, low: int, high: int) -> int:
+    value = values[name]
+    if type(value) is not int or not low <= value <= high:
+        raise ValueError(f"{name}: {_shown(value)} is not an integer from {low} to {high}")
+    return value
 
-    def _integer(self, value: object, what: str, low: int, high: int) -> int:
-        if not isinstance(value, int) or isinstance(value, bool):
-            self.fail(f"{what}: {_shown(value)} is not an integer")
-        if not low <= value <= high:
-            allowed = f"it must be from {low} to {high}" if low <= high else "nothing fits there"
-            self.fail(f"{what}: {_shown(value)} is out of range, {allowed}")
-        return value
+
+def _demand(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
 
 
 def _shown(value: object) -> str:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 
 from hetesynth.errors import HetesynthError
 
@@ -28,36 +27,28 @@ def temporary(target: Path, ending: str = PART) -> Path:
     return target.with_name(f"{_prefix(target)}{secrets.token_hex(4)}{ending}")
 
 
-def is_temporary(path: Path, target: Path, ending: str = PART) -> bool:
-    """True where ``path`` is a name that ``temporary`` gives for ``target``."""
-    middle = path.name.removeprefix(_prefix(target)).removesuffix(ending)
-    full = f"{_prefix(target)}{middle}{ending}" == path.name
-    return full and path.parent == target.parent and re.fullmatch("[0-9a-f]{8}", middle) is not None
-
-
 def leftovers(target: Path, ending: str = PART) -> list[Path]:
     """Temporaries of ``target`` that are there."""
+    name = re.compile(f"{re.escape(_prefix(target))}[0-9a-f]{{8}}{re.escape(ending)}")
     try:
-        names = os.listdir(target.parent)
+        return [target.with_name(one) for one in sorted(os.listdir(target.parent)) if name.fullmatch(one)]
     except OSError:
         return []
-    candidates = (target.with_name(name) for name in sorted(names) if name.endswith(ending))
-    return [path for path in candidates if is_temporary(path, target, ending)]
 
 
 def is_ours(path: Path) -> bool:
     """True where ``path`` is of this user, and no link."""
     try:
-        state = path.lstat()
+        return not path.is_symlink() and path.lstat().st_uid == os.geteuid()
     except OSError:
         return False
-    return not path.is_symlink() and state.st_uid == os.geteuid()
 
 
-def is_stale(path: Path, *, alone: bool) -> bool:
-    """True where no run can be writing ``path``. ``alone``: this process has the lock on its folder."""
+def is_abandoned(path: Path, *, alone: bool) -> bool:
+    """True where ``path`` is ours and no run can be writing it. ``alone``: this process has the lock on its
+    folder."""
     try:
-        return alone or time.time() - path.lstat().st_mtime > STALE_SECONDS
+        return is_ours(path) and (alone or time.time() - path.lstat().st_mtime > STALE_SECONDS)
     except OSError:
         return False
 
@@ -131,39 +122,29 @@ def explained(failure: Callable[[str], HetesynthError]) -> Iterator[None]:
 _ENDING = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)  # Ctrl-C last, so that the others are always put back
 
 
-class Interruptions:
-    """The signals that came."""
-
-    def __init__(self) -> None:
-        self.noted: list[int] = []
-
-    def note(self, number: int, frame: FrameType | None) -> None:
-        """A signal handler."""
-        self.noted.append(number)
-
-    def check(self) -> None:
-        """KeyboardInterrupt when a signal came."""
-        if self.noted:
-            raise KeyboardInterrupt
-
-
 @contextmanager
-def held_back() -> Iterator[Interruptions]:
-    """What comes inside takes effect at ``check``, or at the end; a Ctrl-C after the last check is too late.
+def held_back() -> Iterator[Callable[[], None]]:
+    """What comes inside takes effect where the check is called that is handed out, as KeyboardInterrupt, or at the
+    end; a Ctrl-C after the last check is too late.
 
     Signals that are ignored stay so. Outside the main thread, where signals do not arrive, nothing is held.
     """
-    interruptions = Interruptions()
+    came: list[int] = []
     before = {}
+
+    def check() -> None:
+        if came:
+            raise KeyboardInterrupt
+
     try:
         if threading.current_thread() is threading.main_thread():
             for number in _ENDING:
                 if signal.getsignal(number) not in (signal.SIG_IGN, None):
-                    before[number] = signal.signal(number, interruptions.note)
-        yield interruptions
+                    before[number] = signal.signal(number, lambda number, frame: came.append(number))
+        yield check
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for noted in interruptions.noted:
+        for noted in came:
             if noted != signal.SIGINT:
                 signal.raise_signal(noted)

@@ -16,11 +16,10 @@ import pytest
 from support.one_cell_project import Cached
 from support.small_projects import ONE_CELL, check_folders, command, run, tree, whole_entries, write_project
 
-from hetesynth.deploy.build import build, folder_plans, load_clusters
-from hetesynth.deploy.cache import Cache, CellResult
+from hetesynth.deploy.build import build
+from hetesynth.deploy.cache import Cache
 from hetesynth.deploy.manifest.reader import read_manifest
 from hetesynth.deploy.outcome import BuildReport, Watcher
-from hetesynth.deploy.workers import Note, made
 from hetesynth.errors import HetesynthError
 
 
@@ -152,14 +151,3 @@ def test_a_full_or_read_only_disk_leaves_the_old_folder_and_keeps_what_was_made(
     (small_disk / "filler").unlink()
     assert [cell.status for cell in built(more).cells] == ["current", "cached"]
     check_folders(project / "schedules")
-
-
-def test_a_full_cache_costs_a_note_and_no_result(tmp_path: Path, small_disk: Path) -> None:
-    (write_project(tmp_path) / "hetesynth.toml").write_text(ONE_CELL)
-    manifest = read_manifest(tmp_path / "hetesynth.toml")
-    (job,) = (job for plan in folder_plans(manifest, load_clusters(manifest)) for job in plan.jobs)
-    (small_disk / "filler").write_bytes(b"x" * shutil.disk_usage(small_disk).free)
-    notes: list[Note] = []
-    assert isinstance(made(job, small_disk / "cache", notes.append), CellResult)
-    assert "cannot write into the cache" in notes[-1].text and notes[-1].warning
-    assert not whole_entries(small_disk / "cache") and not list((small_disk / "cache").rglob(".*"))

@@ -47,10 +47,3 @@ def test_the_filter_works_under_the_policy(page: Page) -> None:
     assert page.value("document.getElementById('shown').textContent") == "1 of 11 cells"
     assert filtered(page, "nothing of that kind") == 0
     assert filtered(page, "") == 11
-
-
-def test_names_of_others_are_text(page: Page) -> None:
-    assert page.value("document.title") == "ci/hetesynth.toml: schedules"
-    assert page.value("document.images.length") == 0
-    assert page.value("document.scripts.length") == 1
-    assert HOSTILE in page.value("document.body.innerText")

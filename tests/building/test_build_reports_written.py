@@ -12,7 +12,7 @@ from support.small_projects import RING
 from hetesynth.cli.main import run
 from hetesynth.deploy.manifest.reader import read_manifest
 from hetesynth.deploy.outcome import BuildReport
-from hetesynth.deploy.reports.pages import page_name, write_pages
+from hetesynth.deploy.reports.pages import write_pages
 from hetesynth.deploy.reports.write import report_places
 
 MANIFEST = """[[cluster]]
@@ -62,7 +62,6 @@ def test_every_report_of_a_build(at: Path, capfd: pytest.CaptureFixture[str]) ->
     assert len(list(etree.parse("j.xml").iter("testcase"))) == 2
     assert json.loads(Path("q.json").read_text()) == []
     assert json.loads(Path("s.sarif").read_text())["runs"][0]["results"] == []
-    assert "against the last run" not in Path("s.md").read_text()
     pages = stamps(at / "pages" / "cells")
     index = (at / "pages" / "index.html").read_text()
     assert len(pages) == 2
@@ -72,7 +71,6 @@ def test_every_report_of_a_build(at: Path, capfd: pytest.CaptureFixture[str]) ->
     assert build(*everything) == 0
     assert capfd.readouterr().out.split("\n")[0] == "2 cells: 2 current"
     assert pages.items() < stamps(at / "pages" / "cells").items()
-    assert "no program takes another time" in (at / "pages" / "index.html").read_text().lower()
     # pages of cells that are gone go, others stay; a summary on standard output is alone there
     (at / "hetesynth.toml").write_text(MANIFEST.replace(', "mscclpp"', ""))
     assert build("--pages", "pages", "--markdown", "-") == 0
@@ -102,8 +100,7 @@ def test_a_page_that_cannot_be_made_says_why(at: Path, monkeypatch: pytest.Monke
     manifest = Path("hetesynth.toml")
     write_pages(at / "pages", report, read_manifest(manifest), report_places(manifest), 1)
     assert "no page: HS5" in (at / "pages" / "index.html").read_text()
-    assert not (at / "pages" / "cells" / page_name(report.cells[0])).exists()
-    assert (at / "pages" / "cells" / page_name(report.cells[1])).exists()
+    assert len(stamps(at / "pages" / "cells")) == 1
 
 
 def test_a_check_has_the_same_reports(at: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -124,4 +121,3 @@ def test_a_check_has_the_same_reports(at: Path, capfd: pytest.CaptureFixture[str
     for cell in cells:
         folder = at / "schedules" / cell["cluster"] / cell["target"]
         assert len(cell["files"]) == 3 and all((folder / name).is_file() for name in cell["files"])
-    assert 'class="quicker"' in (at / "pages" / "index.html").read_text()

@@ -43,17 +43,6 @@ def keys(project: Path) -> dict[str, str]:
     return {job.cell.name: job.key for plan in plans for job in plan.jobs}
 
 
-def test_a_comment_changes_no_key_and_an_edit_those_of_its_cluster(project: Path) -> None:
-    before = keys(project)
-    dsl = project / "three.dsl"
-    dsl.write_text("# why\n" + dsl.read_text().replace("\n", "   // here too\n", 1) + "\n\n")
-    assert keys(project) == before
-    dsl.write_text(RING.format(name="three", gpus=3, last=2, rate=26))
-    changed = {name for name, key in keys(project).items() if key != before[name]}
-    assert changed == {name for name in before if name.startswith("three/")}
-    assert len(changed) == len(before) / 2
-
-
 def test_a_key_is_of_the_options_and_versions_but_not_of_the_gates(project: Path) -> None:
     manifest = read_manifest(project / "hetesynth.toml")
     (plan, *_) = folder_plans(manifest, load_clusters(manifest))

@@ -18,7 +18,7 @@ ROWS = (
     SizeFigures(8000, 11.0, 90.0, None, "5 ranks are more than the 4"),
     SizeFigures(64_000, 12.0, 99.99, 0.97, ""),
 )
-FIGURES = Figures((0, 63_999), 4, None, 2, 7, False, ROWS)
+FIGURES = Figures(7, False, ROWS)
 
 
 def cell(**gates: Any) -> Cell:
@@ -28,15 +28,9 @@ def cell(**gates: Any) -> Cell:
 def test_percent_of_the_limit_holds_at_every_size() -> None:
     assert gate_verdict(cell(percent_of_limit=74.13), FIGURES).met
     assert gate_verdict(cell(percent_of_limit=80.0), FIGURES).failures == (
-        "percent_of_limit 74.1 at 1 KB is less than 80",
+        "percent_of_limit at 1 KB: 74.13 is less than 80",
     )
     assert len(gate_verdict(cell(percent_of_limit=95.0), FIGURES).failures) == 2
-
-
-def test_a_limit_that_is_not_known_is_not_reached() -> None:
-    unknown = replace(FIGURES, sizes=(replace(ROWS[0], percent_of_limit=None),))
-    (failure,) = gate_verdict(cell(percent_of_limit=1.0), unknown).failures
-    assert failure == "percent_of_limit at 1 KB is not known"
 
 
 def test_rings_that_are_not_known_are_said_and_do_not_count() -> None:
@@ -44,16 +38,11 @@ def test_rings_that_are_not_known_are_said_and_do_not_count() -> None:
     assert verdict.met
     assert verdict.notes == ("factor_over_library does not apply at 8 KB: 5 ranks are more than the 4",)
     assert gate_verdict(cell(factor_over_library=1.0), FIGURES).failures == (
-        "factor_over_library 0.97 at 64 KB is less than 1",
+        "factor_over_library at 64 KB: 0.97 is less than 1",
     )
     alike = replace(FIGURES, sizes=(replace(ROWS[0], factor_over_library=0.991),))
     assert gate_verdict(cell(factor_over_library=1.0), alike).met
     assert not gate_verdict(cell(factor_over_library=1.01), alike).met
-
-
-def test_steps() -> None:
-    assert gate_verdict(cell(steps=7), FIGURES).met
-    assert gate_verdict(cell(steps=6), FIGURES).failures == ("steps 7 is more than 6",)
 
 
 @pytest.mark.parametrize(
@@ -90,16 +79,11 @@ RECORD = {
 
 
 EDITS: list[dict[str, Any]] = [
-    *(
-        {"sizes": rows}
-        for rows in ([], 1, [1], [{}], [{"size": 1, "program_us": 0}], [{"size": 1, "program_us": "1"}])
-    ),
+    *({"sizes": rows} for rows in ([], 1, [{}], [{"size": 1, "program_us": 0}], [{"size": 1, "program_us": "1"}])),
     *({"sizes": [{"size": 1, "program_us": 1, "percent_of_limit": value}]} for value in (math.nan, "9")),
-    *({"calls": value} for value in (None, ["0", "1"], [1])),
-    *({"ranks": "4"}, {"ranks": -1}, {"root": "first"}, {"chunks": 2.5}, {"collective": []}, {"target": {}}),
-    *({"files": files} for files in ({"../a": "0" * 64}, {"..": "0" * 64}, {"a": "0"})),
+    *({"calls": ["0", "1"]}, {"ranks": -1}, {"chunks": 2.5}, {"collective": []}, {"files": {"../a": "0" * 64}}),
     *({"cell": "a\nb"}, {"warnings": [{"code": {}}]}, {"programs": [{"name": 1}]}, {"versions": {"z3": 4}}),
-    *({"options": []}, {"lower_bound": "3"}, {"proven_optimal": 1}, {"instead_of": {}}, {"measured_on": "x"}),
+    *({"proven_optimal": 1}, {"instead_of": {}}, {"measured_on": "x"}),
 ]
 
 

@@ -11,7 +11,7 @@ from support.small_projects import tree
 
 from hetesynth.deploy.cache import CellResult
 from hetesynth.deploy.figures import figures
-from hetesynth.deploy.keeping import WORSE, worse
+from hetesynth.deploy.keeping import worse
 from hetesynth.deploy.manifest.values import Cell, Gates
 from hetesynth.model.size_range import SizeRange
 
@@ -29,7 +29,7 @@ def slower(result: CellResult, factor: float = 2.0) -> CellResult:
     return replace(result, record={**result.record, "sizes": sizes})
 
 
-def test_a_worse_result_is_kept_aside_and_the_older_one_stays(project: Project) -> None:
+def test_a_worse_result_is_not_deployed_and_the_older_one_stays(project: Project) -> None:
     project.build(Here())
     before_row = project.row
     project.cluster(20)
@@ -44,7 +44,6 @@ def test_a_worse_result_is_kept_aside_and_the_older_one_stays(project: Project) 
     assert all(b.program_us > a.program_us for a, b in zip(was.sizes, now.sizes, strict=True)), (
         "links are slower now"
     )
-    assert [result.key for result in project.aside] == [report.key]
     assert report.candidate is not None
     assert figures(report.candidate).sizes[0].program_us > now.sizes[0].program_us
     before, runner = tree(project.folder / "schedules"), Here()  # it is kept again without work or writing
@@ -54,7 +53,7 @@ def test_a_worse_result_is_kept_aside_and_the_older_one_stays(project: Project) 
     assert tree(project.folder / "schedules") == before
 
 
-def test_accept_worse_deploys_the_newer_and_nothing_is_aside(project: Project) -> None:
+def test_accept_worse_deploys_the_newer(project: Project) -> None:
     project.build(Here())
     project.cluster(20)
     kept = project.build(Here(slower))
@@ -63,17 +62,7 @@ def test_accept_worse_deploys_the_newer_and_nothing_is_aside(project: Project) -
     assert report.status == "built"
     assert runner.names == [report.cell.name], "the cache has it only where a worker put it there"
     assert project.row["made_for"] == project.row["key"] == kept.key
-    assert not (project.folder / "schedules/aside").exists()
     assert project.build(Here()).status == "current"
-
-
-def test_a_change_that_makes_nothing_worse_deploys_the_newer(project: Project) -> None:
-    first = project.build(Here())
-    project.cluster(20)
-    report = project.build(Here(lambda result: slower(result, 1 + 0.9 * WORSE)))  # within the tolerance
-    assert (report.status, report.messages) == ("built", ())
-    assert project.row["made_for"] == report.key != first.key
-    assert not (project.folder / "schedules/aside").exists()
 
 
 def test_an_older_one_over_a_lost_link_does_not_stay(project: Project) -> None:
@@ -106,10 +95,9 @@ def test_a_result_that_fails_its_gates_is_withheld(project: Project) -> None:
     assert report.cells[0].status == "withheld"
     assert "is less than 1000" in report.cells[0].messages[0]
     assert not project.programs
-    assert [result.key for result in project.aside] == [report.cells[0].key]
     assert project.build(Here(), ACCEPTING).status == "withheld", "gates are not a matter of better and worse"
     project.gates = Gates()
-    assert project.build(Here()).status == "built" and not project.aside
+    assert project.build(Here()).status == "built"
 
 
 def test_an_older_one_that_meets_the_gates_stays_where_the_newer_does_not(project: Project) -> None:
@@ -126,7 +114,6 @@ def test_an_older_one_that_meets_the_gates_stays_where_the_newer_does_not(projec
         assert report.status == "withheld"
         assert "is more than" in report.messages[0]
         assert project.row["made_for"] == before
-        assert [result.key for result in project.aside] == [report.key]
 
 
 def test_steps_decide_between_equally_quick_schedules_of_stated_chunks(project: Project) -> None:

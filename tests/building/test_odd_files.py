@@ -13,8 +13,6 @@ from support.one_cell_project import Here, Project
 
 from hetesynth.cli.main import run
 from hetesynth.deploy.cell_check import CheckedCell, objections
-from hetesynth.deploy.manifest.clusters import ASIDE
-from hetesynth.errors import HetesynthError
 
 
 @pytest.fixture
@@ -51,14 +49,6 @@ def test_a_program_that_is_no_file_is_damaged(project: Project, kind: str) -> No
     assert project.build(Here()).status == "built"
     assert program.is_file()
     assert not program.is_symlink()
-
-
-@pytest.mark.parametrize("kind", ["device"])
-def test_an_index_of_what_is_aside_that_is_no_file_is_refused(project: Project, kind: str) -> None:
-    made_odd(project.folder / "schedules" / ASIDE / "three/rccl-6/index.json", kind)
-    with pytest.raises(HetesynthError) as raised:
-        project.build(Here())
-    assert raised.value.code == "HS880"
 
 
 def test_what_a_cache_gives_is_judged_as_it_was_read(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

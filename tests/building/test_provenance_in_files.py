@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.deploy.cache import CellResult
-from hetesynth.deploy.compute import compute, xml_comment
+from hetesynth.deploy.compute import compute
 from hetesynth.deploy.folder.cells import of_record, program_file
 from hetesynth.deploy.job import job, pickled
 from hetesynth.deploy.manifest.values import Cell, CellOptions
@@ -59,16 +59,3 @@ def test_the_record_says_what_runtimes_select_by(runtime: str) -> None:
             assert program is not None
             assert (stated.channels, stated.chunks) == (program.channels, program.chunks_per_loop)
             assert stated.last is None and program.max_bytes == target(runtime).open_max_bytes
-
-
-def test_plans_of_one_folder_have_names_of_their_own() -> None:
-    """The runtime keeps plans by collective and name, and what it worked out for one by its name."""
-    names = {row["title"] for c in ("broadcast", "allgather") for row in built("mscclpp", c).record["programs"]}
-    assert len(names) == 4 and all(name.startswith("ring8-") for name in names)
-
-
-def test_readers_of_xml_skip_the_comment() -> None:
-    """Of the first word they refuse one with ``=``; ``--`` ends a comment."""
-    comment = xml_comment({"cell": "a--b/c-->d", "options": {"x": "=="}})
-    assert comment.startswith(b"<!-- provenance: ") and comment.endswith(b"\n-->\n")
-    assert comment.count(b"--") == 2 and comment.isascii()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from support.ci_projects import EXAMPLE, Project, make_project
 from support.github_runner import Runner
@@ -81,16 +79,3 @@ def test_a_change_that_makes_a_schedule_stale_fails_where_it_was_made_until_it_i
     project.git("push", "--quiet", "origin", "slower")
     jobs = runner.event("pull_request", "slower")
     assert jobs["check"].ok and jobs["check"].annotations == []
-
-
-@pytest.mark.slow
-def test_the_example_as_it_stands_is_built_checked_and_current(tmp_path: Path) -> None:
-    project = make_project(tmp_path, manifest=None)
-    runner = Runner(WORKFLOW, project, tmp_path)
-    jobs = runner.event("workflow_dispatch")
-    assert {name: job.ok for name, job in jobs.items()} == {"build": True, "propose": True}, jobs["build"].output
-    assert (runner.place / "artifacts" / "hetesynth-pages" / "pages" / "index.html").is_file()
-    merge(project)
-    check = runner.event("pull_request")["check"]
-    assert check.ok and check.annotations == [], check.output
-    assert list(runner.event("schedule")) == ["build"]

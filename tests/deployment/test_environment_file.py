@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.deployments import cell, deployment, program, two_cells, written
+from support.deployments import program, two_cells, written
 
 from hetesynth.deploy.folder.environment import environment
 from hetesynth.model.target import target
@@ -78,12 +78,3 @@ def test_the_research_runtime_is_not_told_of_files_that_take_its_memory() -> Non
     assert stated.values("/x")["MSCCL_XML_FILES"] == "/x/fits.xml:/x/without.xml"
     assert list(stated.left_out) == ["open.xml"]
     assert not environment(target("rccl-6"), [is_open]).left_out
-
-
-def test_what_is_left_out_is_said_in_every_place() -> None:
-    cells = [cell("msccl", "allgather", 1000 * 4**n, 1000 * 4 ** (n + 1) - 1) for n in range(3)]
-    contents = deployment("msccl", *cells).contents()
-    absent = cells[2].programs[0].name
-    for name in ("README.md", "environment.sh", "smoke_test.sh", "index.json"):
-        assert f"{absent}".encode() in contents[name] and b"reads 4 files" in contents[name]
-    assert f"algorithms/{absent}" in contents

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
 import subprocess
 import sys
 import types
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 from support.deployments import cell, two_cells, written
 
-from hetesynth.deploy.folder.folder import loader_text
 from hetesynth.model.collective import COLLECTIVE_NAMES
 
 
@@ -285,24 +283,6 @@ def test_the_check_tells_wrong_data(loader, monkeypatch: pytest.MonkeyPatch, wro
     assert module.main(["--check", "--only", "allreduce"]) == 0
 
 
-@pytest.mark.parametrize(("ranks", "only"), [(4, ""), (8, "alltoal")])
-def test_a_check_of_no_plan_is_no_success(loader, monkeypatch: pytest.MonkeyPatch, ranks: int, only: str) -> None:
-    module = loader(two_cells("mscclpp")[0])
-    stand_ins(module, monkeypatch, wrong="", ranks=ranks)
-    with pytest.raises(SystemExit, match=f"no plan is for {ranks} ranks"):
-        module.main(["--check", "--only", only])
-
-
-def test_the_file_is_in_order(tmp_path: Path) -> None:
-    file = tmp_path / "load_plans.py"
-    file.write_text(loader_text())
-    if shutil.which("ruff") is None:
-        pytest.skip("there is no ruff")
-    config = Path(__file__).parents[2] / "pyproject.toml"
-    subprocess.run(["ruff", "check", "-q", "--config", str(config), str(file)], check=True)
-    subprocess.run(["ruff", "format", "-q", "--check", "--config", str(config), str(file)], check=True)
-
-
 def test_without_the_runtime_it_says_which_and_how_it_is_built(tmp_path: Path) -> None:
     folder = written(tmp_path / "folder", "mscclpp")
     loader = [sys.executable, str(folder / "load_plans.py"), "--check"]
@@ -310,13 +290,3 @@ def test_without_the_runtime_it_says_which_and_how_it_is_built(tmp_path: Path) -
     assert done.returncode == 1 and "Traceback" not in done.stderr
     said = ("No module named 'mscclpp'", "MSCCL++ 0.9.0", "1f5f065d", "git clone", 'pip install ".[cuda12]"')
     assert all(words in done.stderr for words in said)
-
-
-def test_a_runtime_without_what_is_called_is_named_with_its_version(
-    loader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = loader()
-    monkeypatch.setattr(sys.modules["mscclpp"], "__version__", "0.8.0", raising=False)
-    monkeypatch.delattr(sys.modules["mscclpp"], "Algorithm")
-    with pytest.raises(ImportError, match=r"\(0\.8\.0\) has no mscclpp\.Algorithm\.Constraint: .*0\.9\.0"):
-        module.register(2)

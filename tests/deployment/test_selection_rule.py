@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import random
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from support.cell_digests import cell_job
 from support.deployments import cell, deployment, program
-from support.small_projects import RING
 
-from hetesynth.deploy.compute import compute
 from hetesynth.deploy.folder.cells import (
     Call,
     ProgramFile,
     check_selection,
-    of_record,
     selected,
 )
 from hetesynth.errors import HetesynthError
@@ -95,27 +89,3 @@ def test_roots_are_kept_apart_by_plans_only() -> None:
             with pytest.raises(HetesynthError) as caught:
                 check_selection(rows, target(runtime))
             assert caught.value.code == code
-
-
-def test_files_of_one_cell_for_the_same_calls_are_refused() -> None:
-    one = program("a.xml", "allgather", 0, 100, plan=False)
-    with pytest.raises(HetesynthError, match="same calls"):
-        check_selection([("cell", [one, replace(one, name="b.xml")])], target("rccl-6"))
-
-
-def test_plans_of_a_scatter_are_for_the_calls_of_their_cells(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The root's message is all blocks, the others' is one, by which calls are counted. No call is left to the
-    library, which would be as quick."""
-    monkeypatch.setattr("hetesynth.engine.choice.pool.library_seconds", lambda *asked: math.inf)
-    path = tmp_path / "three.dsl"
-    path.write_text(RING.format(name="three", gpus=3, last=2, rate=25))
-    results = [
-        compute(cell_job([str(path), "scatter", "mscclpp", extent]))
-        for extent in ([1000, 255_000], [256_000, 16_000_000])
-    ]
-    cells = [(r.record["cell"], [of_record(p) for p in r.record["programs"]]) for r in results]
-    for result, (_, programs) in zip(results, cells, strict=True):
-        assert [[p.min_bytes, p.max_bytes] for p in programs] == [result.record["calls"]]
-    check_selection(cells, target("mscclpp"))

@@ -87,31 +87,6 @@ def test_a_test_that_sends_and_receives_by_itself_is_no_failure(runtime: str, co
     assert code == 0 and "not tested: no line" in output and "FAILED" not in output
 
 
-def test_one_word_chooses_cells(tmp_path: Path) -> None:
-    folder = written(
-        tmp_path / "folder",
-        "rccl-6",
-        cell("rccl-6", "allreduce", 1024, 2048),
-        cell("rccl-6", "alltoall", 1024, 2048),
-    )
-    said = "mscclFuncAllToAll: opCount"
-    code, output, record = ran(folder, tmp_path / "tools", said, "alltoall")
-    assert code == 0 and "allreduce" not in output
-    assert all("alltoall_perf" in line for line in record)
-    code, output, record = ran(folder, tmp_path / "tools", said, "alreduce")
-    assert code == 1 and "no cell has alreduce" in output and not record
-
-
-def test_devices_of_a_host_that_is_stated_in_full(tmp_path: Path) -> None:
-    folder = written(tmp_path / "folder", "rccl-6")
-    host = subprocess.run(["hostname"], capture_output=True, check=True).stdout.decode().strip().partition(".")[0]
-    (folder / "devices").write_text(f"other HIP_VISIBLE_DEVICES=7\n{host}.example.org HIP_VISIBLE_DEVICES=2,3\n")
-    text = (folder / "smoke_test.sh").read_text().replace("alone=1", "alone=").replace("$(hostname)", host)
-    (folder / "smoke_test.sh").write_text(text)
-    *_, record = ran(folder, tmp_path / "tools", SAID["rccl-6"])
-    assert all("devices=2,3" in line for line in record[1::2])
-
-
 def test_plans_are_checked_by_their_loader(tmp_path: Path) -> None:
     folder = written(tmp_path / "folder", "mscclpp")
     code, _, record = ran(folder, tmp_path / "tools", "", "allgather")

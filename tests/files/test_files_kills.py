@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import threading
@@ -63,33 +62,6 @@ def test_a_killed_run_leaves_one_set_or_says_that_it_is_mixed(tmp_path: Path) ->
     assert mixed == 2  # after the first and the second rename of three
 
 
-def test_a_kill_while_the_next_run_drops_what_was_not_begun(tmp_path: Path) -> None:
-    """The files of a set may be in two folders."""
-    old = {tmp_path / place: b"old" for place in ("one/page.html", "other/trace.json")}
-    third = {next(iter(old)): b"third"}
-
-    def before() -> None:
-        emptied(tmp_path)
-        for path in old:
-            path.parent.mkdir(exist_ok=True)
-        write_all(old)
-        entries = []  # as a run leaves it that is killed before its first rename
-        for path in old:
-            part = temporaries.temporary(path)
-            part.write_bytes(b"new")
-            entries.append(journal.Entry(part, path, str(journal.digest_of(part))))
-        journal.write_journals(entries)
-
-    for _ in at_every_call(lambda: write_all(third), signal.SIGKILL, before):
-        if old.keys() - third.keys() == {path for path in old if path.read_bytes() == b"old"}:
-            continue  # the rename was made
-        assert not any(journal.cut_off(path) for path in old)
-        write_all(third)
-        assert all(path.read_bytes() == third.get(path, b"old") for path in old)
-        write_all(old)
-        assert [path for folder in {p.parent for p in old} for path in folder.glob(".*")] == []
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_one_set_and_nothing_else(tmp_path: Path, number: int) -> None:
     old, new = the_set(tmp_path, b"old "), the_set(tmp_path, b"new ")
@@ -132,8 +104,8 @@ def test_a_rename_that_fails_after_another_is_known(tmp_path: Path, monkeypatch:
         write_all(new)
     assert journal.cut_off(tmp_path / "ar.xml") is not None
     monkeypatch.undo()
-    write_atomically(tmp_path / "ar.xml", b"third")
-    assert contents(tmp_path) == {**named(new), "ar.xml": b"third"}
+    write_all(new)
+    assert contents(tmp_path) == named(new)
 
 
 def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
@@ -171,18 +143,6 @@ def test_a_reader_waits_for_a_run_that_is_writing(tmp_path: Path, monkeypatch: p
     writer.join()
 
 
-def test_without_a_lock_what_another_run_may_be_writing_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fcntl, "flock", lambda *_: (_ for _ in ()).throw(OSError(9, "no locks here")))
-    young, old = (temporaries.temporary(tmp_path / "ar.xml") for _ in range(2))
-    for path in (young, old):
-        path.write_bytes(b"")
-    os.utime(old, (0, 0))
-    write_atomically(tmp_path / "ar.xml", b"data")
-    assert set(tmp_path.iterdir()) == {tmp_path / "ar.xml", young}
-
-
 # -- folders
 
 
@@ -215,20 +175,6 @@ def test_a_killed_run_leaves_one_folder(
         write_folder(target, third, MARK)
         assert contents(target) == third and [p.name for p in tmp_path.iterdir()] == ["atlas"]
     assert (gone > 0) != in_one_step
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM])
-def test_an_interrupt_leaves_one_folder_and_nothing_else(tmp_path: Path, number: int) -> None:
-    target = tmp_path / "atlas"
-    old, new = ({"index.json": MARK + word, "x/y": word} for word in (b"old", b"new"))
-
-    def before() -> None:
-        emptied(tmp_path)
-        write_folder(target, old, MARK)
-
-    for _ in at_every_call(lambda: write_folder(target, new, MARK), number, before):
-        assert contents(target) in (old, new)
-        assert [p.name for p in tmp_path.iterdir()] == ["atlas"]
 
 
 def test_the_current_folder_is_not_exchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

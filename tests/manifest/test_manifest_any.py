@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from hetesynth.model.diagnostics import SourceError
 
 HERE = Path(__file__).resolve().parent
 FILES = ["ring.dsl", "racks/topo.dsl"]
-MUTANTS = 20_000
 QUICK = 100
 
 
@@ -68,28 +66,18 @@ PIECES = [
 def mutant(random_: random.Random, seeds: list[bytes]) -> bytes:
     data = random_.choice(seeds)
     for _ in range(random_.choice((1, 1, 1, 2, 5))):
-        at, end = sorted(random_.randint(0, len(data)) for _ in range(2))
-        match random_.randrange(7):
+        at = random_.randint(0, len(data))
+        lines = data.split(b"\n")
+        match random_.randrange(4):
             case 0:
-                data = data[:at] + random_.choice(PIECES) + data[at:]
+                data = data[:at] + random_.choice(PIECES) + data[at + random_.choice((0, 8)) :]
             case 1:
-                data = data[:at] + data[min(end, at + 12) :]
+                data = data[:at] + data[at + 12 :]
             case 2:
-                data = data[:at] + random_.choice(PIECES) + data[min(end, at + 8) :]
-            case 3:
-                lines = data.split(b"\n")
                 random_.shuffle(lines)
                 data = b"\n".join(lines)
-            case 4:
-                lines = data.split(b"\n")
-                del lines[random_.randrange(len(lines))]
-                data = b"\n".join(lines)
-            case 5:
-                words = re.findall(rb'"[^"\n]*"|\b[0-9.]+\b|true|false', data) or [b""]
-                data = data.replace(random_.choice(words), random_.choice(words), 1)
-            case 6:
-                other = random_.choice(seeds)
-                data = data[:at] + b"\n" + other[random_.randint(0, len(other)) :]
+            case 3:
+                data = data[:at] + b"\n" + random_.choice(seeds)
     return data
 
 
@@ -108,8 +96,3 @@ def survive(folder: Path, number: int, seed: int) -> int:
 
 def test_mutated_manifests_are_read_or_refused(folder: Path) -> None:
     assert survive(folder, QUICK, 0) > 0
-
-
-@pytest.mark.slow
-def test_many_mutated_manifests_are_read_or_refused(folder: Path) -> None:
-    assert survive(folder, MUTANTS, 1) > MUTANTS / 100

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from hetesynth.deploy.manifest.values import Cell
-from hetesynth.deploy.outcome import BuildReport, CellReport, FolderFinding, Status, TopologyFinding
+from hetesynth.deploy.outcome import BuildReport, CellReport, FolderFinding, Status
 from hetesynth.deploy.reports.words import Places
+from hetesynth.model.diagnostics import Diagnostic, Span
 from hetesynth.model.size_range import SizeRange
 
 PLACES = Places(Path("/repository"), "ci/hetesynth.toml", {"alpha": 4, "beta": 7})
@@ -59,8 +60,8 @@ def sample() -> BuildReport:
     )  # fmt: skip
     alpha, beta = "/repository/clusters/alpha.dsl", "/repository/clusters/b/topo.dsl"
     findings = (
-        TopologyFinding(alpha, 3, 14, "warning", "HS241", "200 Gbps: off by 8", "write GBps"),
-        TopologyFinding(beta, 9, 1, "note", "HS246", "`n` is unused, 100%"),
+        Diagnostic("HS241", Span(alpha, 3, 14), "200 Gbps: off by 8", "write GBps", "warning"),
+        Diagnostic("HS246", Span(beta, 9, 1), "`n` is unused, 100%", severity="note"),
     )
     output = Path("/repository/ci/schedules")
     return BuildReport(

@@ -10,7 +10,7 @@ from typing import Any
 
 from support.small_projects import RING, tree
 
-from hetesynth.deploy.build import build, check, folder_plans, load_clusters, read_aside
+from hetesynth.deploy.build import build, check, folder_plans, load_clusters
 from hetesynth.deploy.cache import Cache, CellResult, as_kept
 from hetesynth.deploy.compute import compute, provenance
 from hetesynth.deploy.job import Job
@@ -122,7 +122,3 @@ class Project:
     @property
     def programs(self) -> set[str]:
         return {name for name in tree(self.folder / "schedules") if name.startswith("three/rccl-6/algorithms/")}
-
-    @property
-    def aside(self) -> list[CellResult]:
-        return list(read_aside(self.folder / "schedules/aside/three/rccl-6").values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
@@ -169,10 +169,6 @@ class Call:
     root: Rank | None = None
     element: int = ELEMENT
 
-    def __post_init__(self) -> None:
-        if self.size < 1 or self.ranks < 1 or self.element < 1:
-            raise ValueError(f"{self.collective}: a call has bytes, ranks and elements")
-
     @property
     def counted(self) -> int:
         """The bytes that runtimes compare with the range of a file."""
@@ -222,24 +218,6 @@ def check_selection(cells: Sequence[tuple[str, Sequence[ProgramFile]]], target: 
     titles = [(program.collective, program.title) for _, program in every]
     if target.format.plan and len(set(titles)) < len(titles):
         raise _odd("two plans of one folder have the same name, by which the runtime keeps them apart")
-    for cell, programs in cells:
-        for program in programs:
-            for call in boundary_calls(program):
-                chosen = [p.name for p in selected([p for _, p in every], call, target)]
-                if chosen != [program.name]:
-                    raise _odd(f"{cell}: {call.size} bytes are for {program.name}, not {chosen}")
-
-
-def boundary_calls(program: ProgramFile) -> Iterator[Call]:
-    """The smallest and the largest call of whole words that ``program`` is for, in each of its forms."""
-    blocks = program.ranks if program.collective in ("gather", "scatter") else 1
-    unit = program.unit
-    first = max(unit, -(-program.min_bytes * blocks // unit) * unit)
-    last = 2 * first if program.last is None else program.last * blocks // unit * unit
-    for size in sorted({first, last}) if last >= first else ():
-        for in_place in (False, True):
-            if program.in_place if in_place else program.out_of_place:
-                yield Call(program.collective, program.ranks, size, in_place, program.root)
 
 
 def _odd(message: str) -> HetesynthError:
@@ -367,13 +345,11 @@ class DeployedCell:
     made_for: str
     record: dict[str, Any]
     files: dict[str, bytes]
-    origin: str = ""
 
     @property
     def row(self) -> dict[str, Any]:
         """The cell in the index."""
-        stated = {"origin": self.origin} if self.origin else {}
-        return {"name": self.name, "key": self.key, "made_for": self.made_for, **stated, "record": self.record}
+        return {"name": self.name, "key": self.key, "made_for": self.made_for, "record": self.record}
 
     @property
     def collective(self) -> CollectiveName:
@@ -394,10 +370,11 @@ class DeployedCell:
         """Raise ValueError where the record is none, or is not of these files."""
         check_record(self.record)
         digests = {name: hashlib.sha256(data).hexdigest() for name, data in self.files.items()}
-        if self.record["files"] != digests:
-            raise ValueError(f"{self.name}: its record is of other files")
+        changed = [n for n in {**digests, **self.record["files"]} if digests.get(n) != self.record["files"].get(n)]
+        if changed:
+            raise ValueError(f"{changed[0]} was changed")
         if {program.name for program in self.programs} - self.files.keys():
-            raise ValueError(f"{self.name}: a program without its file")
+            raise ValueError("its record has a program without its file")
 
     def expectations(self, target: Target) -> tuple[Expectation, ...]:
         """The times of the program at the sizes at which it was simulated."""

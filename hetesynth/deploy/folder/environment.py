@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from hetesynth.deploy.folder.cells import ProgramFile
 from hetesynth.model.target import Target
@@ -17,11 +18,10 @@ _UNBOUNDED = (
 OWN_CHANNELS = frozenset({"msccl"})
 """Targets that add the channels that files need to those of the communicator, and leave NCCL's own as they are."""
 _DIRECTORY = "$HETESYNTH_DEPLOYMENT/algorithms"
-_NO_COLON = """
+_NO_COLON = """\
 case $HETESYNTH_DEPLOYMENT in
   *:*) echo "environment.sh: the folder's path has a colon, which separates files" >&2; return 1 ;;
-esac
-"""
+esac"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +38,13 @@ class LogLines:
     refused: str
 
 
-_RCCL = LogLines(
-    _NCCL,
-    "Using MSCCL files from ...",
-    "mscclFuncNAME: opCount",
-    "NCCL INFO NAME: opCount",
-    "NCCL WARN MSCCL: ...",
-)
+_FELL_BACK, _REFUSED = "NCCL INFO NAME: opCount", "NCCL WARN MSCCL: ..."
+_RCCL = LogLines(_NCCL, "Using MSCCL files from ...", "mscclFuncNAME: opCount", _FELL_BACK, _REFUSED)
 LOG_LINES: dict[str, LogLines] = {
     "rccl-6": _RCCL,
     "rccl-5": _RCCL,
     "msccl-executor": LogLines(
-        _NCCL,
-        "Using MSCCL Algo files from ...",
-        "MSCCL: Setup Kernel finished",
-        "NCCL INFO NAME: opCount",
-        "NCCL WARN MSCCL: ...",
+        _NCCL, "Using MSCCL Algo files from ...", "MSCCL: Setup Kernel finished", _FELL_BACK, _REFUSED
     ),
     "msccl": LogLines(
         _NCCL,
@@ -126,44 +117,12 @@ def environment(target: Target, programs: Sequence[ProgramFile]) -> Environment:
 
 def environment_text(target: Target, stated: Environment, cluster: str) -> str:
     """The file, for sh, bash, dash, ksh and zsh."""
-    lines = [
-        f"# The programs for {cluster} in {target.runtime}. To be read by a shell: . FOLDER/{ENVIRONMENT}",
-        "# Where a shell cannot tell its place, set HETESYNTH_DEPLOYMENT to the folder before.",
-        _PLACE.rstrip("\n"),
-    ]
+    text = (Path(__file__).parent / "environment.txt").read_text(encoding="utf-8")
+    lines = [text.replace("@CLUSTER@", cluster).replace("@RUNTIME@", target.runtime).rstrip("\n")]
+    if any(":" in value for _, value, _ in stated.variables if "DIRECTORY" in value):
+        lines.append(_NO_COLON)
     lines += [f"# Left out: {name}: {reason}." for name, reason in stated.left_out.items()]
     for name, value, comment in stated.variables:
-        if comment:
-            lines.append(f"# {comment}")
+        lines += [f"# {comment}"] if comment else []
         lines.append(f'export {name}="{value.replace("DIRECTORY", _DIRECTORY)}"')
-    if any(":" in value for _, value, _ in stated.variables if "DIRECTORY" in value):
-        lines.insert(3, _NO_COLON.rstrip("\n"))
     return "\n".join(lines) + "\n"
-
-
-# bash and zsh say where the file is that they read; of dash the kernel knows which files it has open
-_PLACE = r"""
-_hetesynth_place() {
-  _hetesynth_file=
-  if [ -n "${BASH_VERSION:-}" ]; then
-    eval '_hetesynth_file=${BASH_SOURCE[0]}'
-  elif [ -n "${ZSH_VERSION:-}" ]; then
-    eval '_hetesynth_file=${(%):-%x}'
-  elif read -r _hetesynth_pid _hetesynth_rest </proc/self/stat; then
-    for _hetesynth_open in "/proc/$_hetesynth_pid/fd/"*; do
-      _hetesynth_link=$(readlink "$_hetesynth_open") || continue
-      case $_hetesynth_link in */environment.sh) _hetesynth_file=$_hetesynth_link ;; esac
-    done
-  fi 2>/dev/null
-  _hetesynth_file=${_hetesynth_file:-${HETESYNTH_DEPLOYMENT:-.}/environment.sh}
-  _hetesynth_folder=$(CDPATH= cd -- "$(dirname -- "$_hetesynth_file")" 2>/dev/null && pwd) || _hetesynth_folder=
-  if [ -f "$_hetesynth_folder/index.json" ] && [ -d "$_hetesynth_folder/algorithms" ]; then
-    export HETESYNTH_DEPLOYMENT="$_hetesynth_folder"
-  else
-    echo "environment.sh: set HETESYNTH_DEPLOYMENT to the folder that environment.sh is in" >&2
-    return 1
-  fi
-  unset _hetesynth_file _hetesynth_folder _hetesynth_pid _hetesynth_rest _hetesynth_open _hetesynth_link
-}
-_hetesynth_place || return 1
-"""

@@ -42,7 +42,6 @@ FORMAT = 1
 MARK = b'"kind": "hetesynth deployment"'
 ALGORITHMS, SCHEDULES = "algorithms", "schedules"
 LOADER = "load_plans.py"
-ORIGIN = "atlas"  # of cells that an atlas brought, which no manifest names
 MAX_INDEX_BYTES = 1 << 26
 
 
@@ -112,37 +111,43 @@ def place(name: str) -> str:
 
 def deployed(folder: Path) -> tuple[DeployedCell, ...]:
     """The cells in ``folder`` whose files are there and whole; none where it is no such folder."""
-    return cells_of(folder, KIND)
+    return cells_of(folder)[0]
 
 
-def cells_of(folder: Path, kind: str) -> tuple[DeployedCell, ...]:
-    """The same of a folder whose index says that it is of this ``kind``."""
-    index = index_of(folder, kind)
-    cells, listed = [], set[str]()
-    for row in index.get("cells", []) if isinstance(index.get("cells"), list) else []:
+def cells_of(folder: Path) -> tuple[tuple[DeployedCell, ...], dict[str, str]]:
+    """The same, and why the others are none, by name."""
+    rows = index_of(folder).get("cells")
+    cells, damaged, listed = [], dict[str, str](), set[str]()
+    for row in rows if isinstance(rows, list) else ():
+        name = row.get("name") if isinstance(row, dict) else None
+        if not isinstance(name, str):
+            continue
         try:
             check_record(row["record"])
-            files = {name: read_regular(folder / place(name)) for name in row["record"]["files"]}
-            origin = ORIGIN if row.get("origin") == ORIGIN else ""
-            texts = row["name"], row["key"], row["made_for"]
-            if all(isinstance(text, str) and text.isprintable() for text in texts):
-                cell = DeployedCell(*texts, row["record"], files, origin)
-                cell.check()
-                if not listed & files.keys():
-                    cells.append(cell)
-                    listed |= files.keys()
-        except (KeyError, TypeError, OSError, ValueError):
-            continue
-    return tuple(cells)
+            files = {file: read_regular(folder / place(file)) for file in row["record"]["files"]}
+            cell = DeployedCell(name, row["key"], row["made_for"], row["record"], files)
+            cell.check()
+            texts = (name, cell.key, cell.made_for)
+            if listed & files.keys() or not all(isinstance(text, str) and text.isprintable() for text in texts):
+                raise ValueError("its row of the index is damaged")
+            cells.append(cell)
+            listed |= files.keys()
+        except OSError as error:
+            damaged[name] = f"a file of it cannot be read: {error.strerror}"
+        except (KeyError, TypeError):
+            damaged[name] = "its row of the index is damaged"
+        except ValueError as error:
+            damaged[name] = str(error)
+    return tuple(cells), damaged
 
 
-def index_of(folder: Path, kind: str = KIND) -> dict[str, Any]:
-    """The index of ``folder`` as it stands there; empty where there is none of ``kind`` that can be read."""
+def index_of(folder: Path) -> dict[str, Any]:
+    """The index of ``folder`` as it stands there; empty where there is none of ours that can be read."""
     try:
         values = read_json(read_regular(folder / INDEX, MAX_INDEX_BYTES), JsonLimits(32))
     except (OSError, JsonRefused):
         return {}
-    is_ours = isinstance(values, dict) and (values.get("kind"), values.get("format")) == (kind, FORMAT)
+    is_ours = isinstance(values, dict) and (values.get("kind"), values.get("format")) == (KIND, FORMAT)
     return values if is_ours else {}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -14,9 +15,7 @@ from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.target import SHORT, Target
 from hetesynth.model.words import size_text
 
-README, EXPECTED = "README.md", "expected.json"
-DIGITS = 6  # of sizes
-SHOWN = 8  # servers by name
+README, EXPECTED, SMOKE_TEST = "README.md", "expected.json", "smoke_test.sh"
 _SEEN_TO = (
     "At most four files",
     "On every rank make",
@@ -30,17 +29,28 @@ _ALONE, _ALL_READ = (
     "Put nothing else into `algorithms`: every file there is read, and the first that fits runs.",
 )
 _ONE_ROOT, _OVER_NICS = "root of a call", "broadcast or reduce with proto Simple"
-_WRITTEN = "Written by `hetesynth build`, which replaces the folder as a whole."
-_LEFT_OUT = "The runtime is not told of these files; its own algorithms run in their place:"
-_TESTED = " `smoke_test.sh` runs them at these sizes, or the nearest that are whole chunks."
-_UNNAMED = """
-The topology states no host for SERVERS: the servers' names stand in the files. State `host` in the topology, or
-replace them.
-"""
-SMOKE_TEST = "smoke_test.sh"
 _NEVER_CALLED = "sends and receives in place of a call of the collective, so no program runs"
 _TESTS_BEGIN = '. "$folder/environment.sh"\n'
 _CHECK_PLANS = """launch "${PYTHON:-python3}" "$folder/load_plans.py" --check ${only:+--only "$only"}\n"""
+BINARIES: dict[CollectiveName, str] = {
+    "allreduce": "all_reduce_perf",
+    "allgather": "all_gather_perf",
+    "reducescatter": "reduce_scatter_perf",
+    "broadcast": "broadcast_perf",
+    "reduce": "reduce_perf",
+    "alltoall": "alltoall_perf",
+    "gather": "gather_perf",
+    "scatter": "scatter_perf",
+}
+"""Of nccl-tests and rccl-tests."""
+SELF_SENT: dict[str, frozenset[CollectiveName]] = {
+    "rccl-6": frozenset({"gather", "scatter"}),
+    "rccl-5": frozenset({"gather", "scatter"}),
+    "msccl-executor": frozenset({"alltoall"}),
+    "msccl": frozenset({"alltoall"}),
+}
+"""Collectives whose test calls ncclSend and ncclRecv in place of the collective, where it was built for a library
+before NCCL 2.28: no program runs then."""
 
 
 def expected_text(cells: Sequence[DeployedCell], target: Target) -> str:
@@ -64,57 +74,40 @@ def readme_text(
     target: Target, cells: Sequence[DeployedCell], stated: Environment, cluster: str, ranks: RankOrder | str
 ) -> str:
     """The page. ``ranks``: their places, or why there are no files of them."""
-    if target.name == "portable":
-        loading = _PORTABLE
-    elif target.format.plan:
-        loading = _PLANS
-    else:
-        steps = cautions(target, {cell.collective for cell in cells})
-        loading = _SHELL + "\n".join(f"- {step}" for step in steps)
-    parts = [f"# {cluster}: programs for {target.runtime}", _WRITTEN, loading]
+    written = (Path(__file__).parent / "readme.txt").read_text(encoding="utf-8")
+    prose = dict(re.findall(r"^@(\w+)\n(.*?)(?=^@|\Z)", written, re.MULTILINE | re.DOTALL))
+    kind = "portable" if target.name == "portable" else "plans" if target.format.plan else "shell"
+    parts = [f"# {cluster}: programs for {target.runtime}", prose["written"], prose[kind]]
+    if kind == "shell":
+        parts.append("\n".join(f"- {step}" for step in cautions(target, {cell.collective for cell in cells})))
     if stated.left_out:
         rows = [f"- `{name}`: {reason}." for name, reason in stated.left_out.items()]
-        parts.append(_LEFT_OUT + "\n\n" + "\n".join(rows))
+        parts.append("\n".join(["Left out, so that the runtime's own algorithms run in their place:", "", *rows]))
     if log := LOG_LINES.get(target.name):
-        settings = " ".join(f"{name}={value}" for name, value in log.debug)
         lines = {
             "it has read the files": log.read,
             "a call runs one of them": log.ran,
             "a call runs a built-in algorithm": log.fell_back,
             "it refuses a file": log.refused,
         }
-        text = [f"- {what}: `{line}`" for what, line in lines.items() if line]
-        if not log.ran:
-            text.append("- nothing tells which calls run them: compare the times")
-        if any("NAME" in line for line in lines.values()):
-            names = ", ".join(NAMES.values())
-            text.append(f"\nNAME is {names}; the last three, built in, are Send and Recv. `...` is anything.")
-        parts.append(f"## What the log says\n\nWith `{settings}`:\n\n" + "\n".join(text))
+        settings = " ".join(f"{name}={value}" for name, value in log.debug)
+        rows = [f"- {what}: `{line}`" for what, line in lines.items() if line]
+        parts.append(f"## What the log says\n\nWith `{settings}`; NAME is a collective, `...` anything:")
+        parts.append("\n".join(rows))
     rows = [
-        f"| {cell.collective} | {cell.record.get('extent', '')} | {size_text(expected.size, DIGITS)} "
+        f"| {cell.collective} | {cell.record.get('extent', '')} | {size_text(expected.size, 6)} "
         f"| {expected.us:.4g} | {expected.algorithm / 1e9:.4g} | {expected.bus / 1e9:.4g} "
         f"| {'-' if expected.library_us is None else f'{expected.library_us:.4g}'} |"
         for cell in cells
         for expected in cell.expectations(target)
     ]
-    parts.append(_TIMES.replace("TESTED", "" if target.name == "portable" else _TESTED) + "\n".join(rows))
-    rows = []
-    for program in [program for cell in cells for program in cell.programs]:
-        last = "no limit" if program.last is None else f"{program.last:,}"
-        root = f", root {program.root}" if program.collective in ROOTED and program.root is not None else ""
-        forms = [("out of place", program.out_of_place), ("in place", program.in_place)]
-        form = " and ".join(name for name, has in forms if has)
-        what = f"{program.collective}{root} | {form} | {program.min_bytes:,} | {last} | {program.unit:,}"
-        rows.append(f"| `{program.name}` | {what} |")
-    parts.append(_CALLS + "\n".join(rows))
-    if isinstance(ranks, str):
-        parts.append(f"## Ranks\n\nThere are no host files: {ranks}.")
-    elif not ranks.unnamed:
-        parts.append(_RANKS)
-    else:  # servers whose names stand for their hosts
-        servers = ", ".join(ranks.unnamed[:SHOWN]) + (", ..." if len(ranks.unnamed) > SHOWN else "")
-        parts.append(_RANKS + _UNNAMED.replace("SERVERS", servers))
-    parts.append(_PROMISES)
+    parts.append(prose["times"].rstrip("\n") + "\n" + "\n".join(rows))
+    unnamed = () if isinstance(ranks, str) else ranks.unnamed
+    parts.append(f"## Ranks\n\nThere are no host files: {ranks}." if isinstance(ranks, str) else prose["ranks"])
+    if unnamed:
+        servers = ", ".join(unnamed[:8]) + (", ..." if len(unnamed) > 8 else "")
+        parts.append(f"The topology states no host for {servers}: the servers' names stand in the files.")
+    parts.append(prose["promises"])
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 
@@ -131,145 +124,38 @@ def cautions(target: Target, collectives: Collection[str]) -> list[str]:
     return steps
 
 
-_PORTABLE = """
-## Loading
-
-No runtime reads this folder as it is: `portable` programs are for every reader of MSCCL XML and for simulators.
-Build for `rccl-6`, `rccl-5`, `msccl-executor` or `msccl` and load that folder.
-"""
-_SHELL = """
-## Loading
-
-In the job's script, or in a shell on every host, with the folder at the same path everywhere:
-
-    . FOLDER/environment.sh
-
-It exports `HETESYNTH_DEPLOYMENT`, the folder, and the variables that the runtime reads. Hand them on to the ranks
-(`mpirun -x NAME`, `srun --export=ALL`). In a container start the job by
-`sh -c '. FOLDER/environment.sh && exec JOB'`: the variables hold the folder's path there, so no file of fixed
-values would do.
-
-"""
-_PLANS = """
-## Loading
-
-The plans are for MSCCL++ 0.9.0 and later (read in commit 1f5f065d of 2026-08-20, which is later than tag v0.10.0).
-No package index has it; `load_plans.py` says so where it is missing. Built from source, for CUDA 12:
-
-    git clone https://github.com/microsoft/mscclpp && cd mscclpp && git checkout 1f5f065d
-    python3 -m pip install ".[cuda12]"     # AMD GPUs: CXX=/opt/rocm/bin/hipcc python3 -m pip install ".[rocm7]"
-
-MSCCL++ loads no folder: a process registers its plans. On every rank, before the first communicator:
-
-    import load_plans            # with this folder on PYTHONPATH
-    load_plans.register(rank)    # only_sums=True: no call of this job reduces by anything but a sum
-
-For torch, `LD_PRELOAD=libmscclpp_nccl.so MSCCLPP_NCCL_LIB_PATH=libnccl.so torchrun ...`, and the two lines before
-`torch.distributed.init_process_group("nccl")`. Set LD_PRELOAD for the job alone, not in a shell. Plans for
-allreduce, allgather, reducescatter and broadcast run so; those of other collectives through `mscclpp.Executor`, as
-`load_plans.py` does in its check.
-
-- The selector gives a plan the calls of its sizes, form and root. What it leaves goes to MSCCL++'s own
-  algorithms, and from there to NCCL. It replaces a selector that was set before; `load_plans.selector(plans)` can
-  be combined.
-- Reductions are sums. A request does not say the operator, and the runtime ignores it for plans: an allreduce for
-  a maximum or an average would be summed. So plans of allreduce, reducescatter and reduce are registered only with
-  `only_sums=True`; else `register` says which it left out.
-- Buffers stand at the same offset of their allocation on every rank.
-"""
-_TIMES = """
-## Times to expect
-
-Sizes are of the whole buffer, bandwidths in GB/s.TESTED
-
-| collective | sizes | size | us | algbw | busbw | the library's own, us |
-|---|---|---|---|---|---|---|
-"""
-_CALLS = """
-## Which calls run them
-
-Calls of other sizes run the library's own algorithms, silently. Buffers that are multiples of the last column
-always fit; others may.
-
-| program | collective | form | from, bytes | to, bytes | multiples of |
-|---|---|---|---|---|---|
-"""
-_RANKS = """
-## Ranks
-
-Rank i has to run on the GPU that `ranks.txt` names: `hostfile` and `rankfile` are for Open MPI, `machinefile` for
-MPICH, `slurm_hosts` for `SLURM_HOSTFILE` with `srun --distribution=arbitrary`; `devices` says what each host sets.
-"""
-_PROMISES = """
-## What is not promised
-
-The times are simulated from the rates in the topology; nothing was timed on the cluster. That each program
-delivers the right data was checked by executing its file. `index.json` says what each file was made from, and so
-does each file.
-"""
-
-
-BINARIES: dict[CollectiveName, str] = {
-    "allreduce": "all_reduce_perf",
-    "allgather": "all_gather_perf",
-    "reducescatter": "reduce_scatter_perf",
-    "broadcast": "broadcast_perf",
-    "reduce": "reduce_perf",
-    "alltoall": "alltoall_perf",
-    "gather": "gather_perf",
-    "scatter": "scatter_perf",
-}
-"""Of nccl-tests and rccl-tests."""
-SELF_SENT: dict[str, frozenset[CollectiveName]] = {
-    "rccl-6": frozenset({"gather", "scatter"}),
-    "rccl-5": frozenset({"gather", "scatter"}),
-    "msccl-executor": frozenset({"alltoall"}),
-    "msccl": frozenset({"alltoall"}),
-}
-"""Collectives whose test calls ncclSend and ncclRecv in place of the collective, where it was built for a library
-before NCCL 2.28: no program runs then."""
-
-
 def smoke_test_text(
     target: Target, cells: Sequence[DeployedCell], stated: Environment, cluster: str, *, hosts: bool
 ) -> str:
     """The script. ``hosts``: mpirun is told of them; otherwise all ranks run here."""
-    log = LOG_LINES[target.name]
-    names = ["HETESYNTH_DEPLOYMENT"]
-    is_plans = target.format.plan
-    if not is_plans:
-        names += [*(name for name, _, _ in stated.variables), *(name for name, _ in log.debug)]
+    log, is_plans = LOG_LINES[target.name], target.format.plan
+    names = ["HETESYNTH_DEPLOYMENT", *(name for name, _, _ in stated.variables)]
+    names += [] if is_plans else [name for name, _ in log.debug]
     text = (Path(__file__).parent / "smoke_test.txt").read_text(encoding="utf-8")
     if is_plans:  # `load_plans.py` runs them all
         text = text[: text.index(_TESTS_BEGIN)] + _CHECK_PLANS
     lines = list[str]()
     for cell in () if is_plans else cells:
-        absent = [program.name for program in cell.programs if program.name in stated.left_out]
-        in_place = any(program.in_place for program in cell.programs)
-        both = in_place and any(program.out_of_place for program in cell.programs)
-        told = "and in place" if in_place else "only; in place a built-in algorithm runs"
-        lines.append(f"# {cell.name}: out of place {told}")
-        lines += [f"skip {shlex.join((cell.name, f'{name}: {stated.left_out[name]}'))}" for name in absent]
-        self_sent = cell.collective in SELF_SENT.get(target.name, ())
+        absent = {program.name for program in cell.programs if program.name in stated.left_out}
+        lines += [f"skip {shlex.join((cell.name, f'{name}: {stated.left_out[name]}'))}" for name in sorted(absent)]
+        self_sent, binary = cell.collective in SELF_SENT.get(target.name, ()), BINARIES[cell.collective]
         if self_sent and not log.ran:
-            never = f"{BINARIES[cell.collective]} {_NEVER_CALLED}"
-            lines.append(f"skip {shlex.join((cell.name, never))}")
+            lines.append(f"skip {shlex.join((cell.name, f'{binary} {_NEVER_CALLED}'))}")
             continue
-        stems = {name.partition(".")[0] for name in absent}
+        forms = {program.in_place for program in cell.programs}
+        runs = "sends" if self_sent else "both" if len(forms) == 2 else "one"
         for expected in cell.expectations(target):
-            if expected.program.partition(".")[0] in stems:
+            if expected.program.partition(".")[0] in {name.partition(".")[0] for name in absent}:
                 continue
             if expected.test is None:
                 reason = f"no size near {expected.size} bytes is a whole number of its chunks"
                 lines.append(f"skip {shlex.join((cell.name, reason))}")
                 continue
             root = f" -r {cell.record.get('root') or 0}" if cell.collective in ROOTED else ""
-            command = f"{BINARIES[cell.collective]} -b {expected.test} -e {expected.test} -g 1 -d float -c 1{root}"
-            speeds = f"algbw {expected.algorithm / 1e9:.4g} GB/s, busbw {expected.bus / 1e9:.4g} GB/s"
-            library = expected.library_us
-            rings = "" if library is None else f"; the library's own {library:.4g} us"
-            what = shlex.join((cell.name, f"{expected.us:.4g} us, {speeds}{rings}", NAMES[cell.collective]))
-            lines.append(f"run {what} {'sends' if self_sent else 'both' if both else 'one'} {command}")
+            command = f"{binary} -b {expected.test} -e {expected.test} -g 1 -d float -c 1{root}"
+            times = f"{expected.us:.4g} us, algbw {expected.algorithm / 1e9:.4g} GB/s"
+            what = shlex.join((cell.name, times, NAMES[cell.collective]))
+            lines.append(f"run {what} {runs} {command}")
     values = {
         "CLUSTER": cluster,
         "RUNTIME": target.runtime,

@@ -6,14 +6,11 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hetesynth.deploy.manifest.clusters import ASIDE, USUAL_NAME, cluster_name
-from hetesynth.deploy.manifest.keys import MAX_TEXT, NAME
-from hetesynth.deploy.manifest.reader import FILE_NAME
-from hetesynth.deploy.manifest.schema import schema_text
+from hetesynth.deploy.manifest.keys import MAX_TEXT, NAME, schema_text
+from hetesynth.deploy.manifest.reader import FILE_NAME, USUAL_NAME, cluster_name
 from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import HIDDEN, visible
 from hetesynth.model.target import PORTABLE
@@ -21,36 +18,24 @@ from hetesynth.model.target import PORTABLE
 SCHEMA_NAME = "hetesynth.schema.json"
 MAX_DEPTH = 4
 MAX_FILES = 200
-MAX_FOLDERS = 5000
-_NO_CLUSTER = "there is no cluster in this file"
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedCluster:
-    """A topology file with a cluster. ``path``: from the manifest; ``stated_name``: None where the usual one does
-    and is not that of the manifest's own folder, which another checkout may call otherwise; ``gpus``: in words."""
+    """A topology file with a cluster. ``path``: from the manifest."""
 
     path: str
     name: str
-    stated_name: str | None
-    gpus: str
     targets: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FirstManifest:
-    """What goes into the file at ``path``. ``skipped``: files that are wrong, with what is said of them; ``more``:
-    whether there are more files than are looked at."""
+    """What goes into the file at ``path``. ``skipped``: files that are wrong, with what is said of them."""
 
     path: Path
     clusters: tuple[DescribedCluster, ...]
     skipped: tuple[tuple[str, str], ...]
-    more: bool
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """Those of most clusters."""
-        return Counter(cluster.targets for cluster in self.clusters).most_common(1)[0][0]
 
 
 def first_manifest(place: Path) -> FirstManifest:
@@ -62,10 +47,9 @@ def first_manifest(place: Path) -> FirstManifest:
     if os.path.lexists(path):
         help_ = "init never replaces a file: edit it, or remove it first"
         raise HetesynthError(f"{str(path)!r} exists", code="HS644", help=help_)
-    files = list(_files(path.parent))
     clusters: list[DescribedCluster] = []
     skipped = []
-    for file in files[:MAX_FILES]:
+    for file in _files(path.parent):
         stated = file.relative_to(path.parent).as_posix()
         try:
             described = _described(file, stated, {cluster.name.casefold() for cluster in clusters})
@@ -82,7 +66,7 @@ def first_manifest(place: Path) -> FirstManifest:
             "hetesynth init --node-type h100x8; for a manifest of topologies elsewhere name their folder: "
             "hetesynth init DIR",
         )
-    return FirstManifest(path, tuple(clusters), tuple(skipped), len(files) > MAX_FILES)
+    return FirstManifest(path, tuple(clusters), tuple(skipped))
 
 
 def write_first_manifest(first: FirstManifest) -> tuple[Path, ...]:
@@ -97,24 +81,17 @@ def write_first_manifest(first: FirstManifest) -> tuple[Path, ...]:
     return tuple(files)
 
 
-# --- the files
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """Topology files to a depth of ``MAX_DEPTH``, in the order of their names; one more than are looked at."""
-    count = 0
-    for number, (where, folders, names) in enumerate(os.walk(folder)):
-        if number >= MAX_FOLDERS:
-            return
+def _files(folder: Path) -> list[Path]:
+    """Topology files to a depth of ``MAX_DEPTH``, in the order of their names."""
+    files: list[Path] = []
+    for where, folders, names in os.walk(folder):
         depth = len(Path(where).relative_to(folder).parts)
         folders[:] = sorted(name for name in folders if not name.startswith(".")) if depth < MAX_DEPTH else []
-        for name in sorted(names):
-            path = Path(where) / name
-            if name.endswith(".dsl") and not name.startswith(".") and path.is_file():
-                yield path
-                count += 1
-                if count > MAX_FILES:
-                    return
+        paths = (Path(where) / name for name in sorted(names) if not name.startswith("."))
+        files += [path for path in paths if path.suffix == ".dsl" and path.is_file()]
+        if len(files) >= MAX_FILES:
+            break
+    return files[:MAX_FILES]
 
 
 def _described(file: Path, stated: str, names: set[str]) -> DescribedCluster | None:
@@ -127,59 +104,32 @@ def _described(file: Path, stated: str, names: set[str]) -> DescribedCluster | N
     try:
         topology = load_topology(file)
     except HetesynthError as error:
-        if error.code == "HS110" or error.message == _NO_CLUSTER:
+        if error.code == "HS110" or error.message == "there is no cluster in this file":
             return None
         raise
-    of_checkout = file.stem == USUAL_NAME and "/" not in stated
-    usual = topology.name if of_checkout else cluster_name(file)
-    # a name that no other cluster has: the usual one, with its folder's, with a number
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", usual).strip(".-_")[:40]
-    parent = re.sub(r"[^A-Za-z0-9._-]+", "-", file.absolute().parent.name).strip(".-_")[:20]
-    candidates = [usual, stem, f"{parent}-{stem}", *(f"{stem or 'cluster'}-{i}" for i in range(2, MAX_FILES + 3))]
-    name = next(c for c in candidates if re.fullmatch(NAME, c) and c.casefold() not in {*names, ASIDE})
-    models = Counter(topology.models)
-    counts = [f"{count} {model}".rstrip() for model, count in models.items()]
-    gpus = " and ".join(", ".join(counts).rsplit(", ", 1))
-    stated_name = None if name == usual and not of_checkout else name
-    targets = fitting_targets(models) or (PORTABLE.name,)
-    return DescribedCluster(stated, name, stated_name, f"{gpus} GPU{'s' * (topology.ranks != 1)}", targets)
-
-
-# --- the text
+    # the same in another checkout, whatever its folder is called
+    name = topology.name if file.stem == USUAL_NAME and "/" not in stated else cluster_name(file)
+    if not re.fullmatch(NAME, name) or name.casefold() in names:
+        raise HetesynthError(f"`{name}` is no name of a folder, or that of another cluster", code="HS868")
+    return DescribedCluster(stated, name, fitting_targets(Counter(topology.models)) or (PORTABLE.name,))
 
 
 def text(first: FirstManifest) -> str:
     """The manifest with its comments."""
-    schema = f"#:schema ./{SCHEMA_NAME}\n"
-    parts = [schema + _HEAD.format(targets=_list(first.targets))]
+    parts = [_HEAD]
     for cluster in first.clusters:
-        lines = [_comment(f"# {cluster.gpus}"), "[[cluster]]", f"topology = {_quoted(cluster.path)}"]
-        if cluster.stated_name is not None:
-            lines.append(f"name = {_quoted(cluster.stated_name)}")
-        if cluster.targets != first.targets:
-            lines.append(f"targets = {_list(cluster.targets)}")
-        parts.append("\n".join(lines) + "\n")
-    if first.skipped:
-        lines = [_comment(f"#   {path}: {why}") for path, why in first.skipped]
-        parts.append("\n".join(["# Skipped, as they are wrong:", *lines, ""]))
-    if first.more:
-        parts.append(f"# There are more than {MAX_FILES} .dsl files; add those that are missing.\n")
+        targets = ", ".join(map(_quoted, cluster.targets))
+        path, name = _quoted(cluster.path), _quoted(cluster.name)
+        parts.append(f"[[cluster]]\ntopology = {path}\nname = {name}\ntargets = [{targets}]\n")
     return "\n".join([*parts, _RULES])
-
-
-def _comment(line: str) -> str:
-    return visible(" ".join(line.split()) if "\n" in line else line).replace("\x7f", "?")[:MAX_TEXT]
 
 
 def _quoted(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _list(values: tuple[str, ...]) -> str:
-    return f"[{', '.join(map(_quoted, values))}]"
-
-
-_HEAD = """\
+_HEAD = f"""\
+#:schema ./{SCHEMA_NAME}
 # Which schedules are kept: written by `hetesynth init` to be edited. What begins with # is a comment.
 #
 #   hetesynth build    makes those that are stale, and nothing else
@@ -190,13 +140,11 @@ version = 1
 
 [output]
 folder = "schedules"  # what is deployed
-# layout = "{{cluster}}/{{target}}"  # a folder in it for each cluster and runtime
 # cache = ".hetesynth-cache"  # where results are kept; without it the user's own place
 
 # What holds for every cluster below that does not say otherwise.
 [defaults]
 collectives = ["allgather", "allreduce"]
-targets = {targets}
 # As few programs as are near the best at every size; what a library does quicker is left to it. Several ranges are
 # reported, and may have rules, one by one. For one program for all sizes write chunks = 1 instead.
 sizes = ["1KB.."]
@@ -207,7 +155,6 @@ sizes = ["1KB.."]
 # [defaults.gates]
 # percent_of_limit = 80
 # factor_over_library = 1.0
-# proven = true
 
 # The clusters. Hardware that is lost or slow: without = ["a.gpu3"], degrade = ["a.nic*=18Gbps"]
 """

@@ -11,7 +11,7 @@ from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.size_range import SizeRange
 from hetesynth.model.topology import Rank
 from hetesynth.search.chunking import ChunkingOptions
-from hetesynth.topology.language.overridden import OverriddenFile, overridden
+from hetesynth.topology.language.overridden import overridden
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Cell:
 class ClusterEntry:
     """A cluster of the manifest. ``topology``: the path of its file; ``stated``: as the manifest names it.
     ``without``, ``degrade``: losses, as the options of the command line say them. ``line``: of the manifest, where
-    it is stated. ``read``: the file with losses that point into the manifest."""
+    it is stated."""
 
     name: str
     topology: Path
@@ -88,14 +88,13 @@ class ClusterEntry:
     without: tuple[str, ...] = ()
     degrade: tuple[str, ...] = ()
     line: int = field(default=1, compare=False)
-    read: OverriddenFile | None = field(default=None, compare=False, repr=False)
 
     @property
     def source(self) -> os.PathLike[str]:
         """What is loaded: the file, with its losses if there are any."""
-        if self.read is None and (self.without or self.degrade):
+        if self.without or self.degrade:
             return overridden(self.topology, self.without, self.degrade)
-        return self.read or self.topology
+        return self.topology
 
 
 @dataclass(frozen=True, slots=True)

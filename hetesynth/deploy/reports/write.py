@@ -10,10 +10,11 @@ from dataclasses import asdict, dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from hetesynth.deploy.manifest.values import Manifest
-from hetesynth.deploy.outcome import BuildReport, TopologyFinding
-from hetesynth.deploy.reports.pages import INDEX_MARK, INDEX_PAGE, write_pages
+from hetesynth.deploy.outcome import BuildReport
+from hetesynth.deploy.reports.pages import INDEX_PAGE, write_pages
 from hetesynth.deploy.reports.words import (
     STATUSES,
     WHOLE_BUILD,
@@ -27,12 +28,13 @@ from hetesynth.deploy.reports.words import (
     explained,
     figures,
     groups,
-    needing_attention,
+    heading,
+    markup,
     one_line,
-    properties,
+    reason,
     sarif_annotations,
+    sections,
     shown,
-    verdict,
     workflow_commands,
 )
 from hetesynth.deploy.topology_files import lint_files
@@ -40,88 +42,65 @@ from hetesynth.engine.places import demand_place
 from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import write_atomically
 from hetesynth.files.regular_files import open_regular
-from hetesynth.model.diagnostics import Diagnostic, SourceError, visible
-from hetesynth.model.words import of_limit
+from hetesynth.model.diagnostics import Diagnostic, SourceError, Span
 
-FOLDERS = "folders"  # under which name folders that are not what a build would write are told
-_NO_CHARACTER = re.compile("[\ufffe\uffff]")  # of XML; the others are shown escaped anyway
 MARK = "<!-- hetesynth build -->"  # the first line of every summary of ours
 MAX_BYTES = 1_000_000  # GitHub takes 1 MiB of one step
 UNFOLDED = 12  # rows of a table that is shown at once
-FIRST_ROWS = 50  # of what needs attention, and of findings
-_HEAD = (
-    "| cell | status | program | size | of the limit | x library | last run |\n"
-    "|---|---|---:|---:|---:|---:|---:|\n"
-)
+
+Case = tuple[str, str, str, str, str]  # name; failure, error, skipped or nothing; its type; why; what else
 
 
 def junit_xml(report: BuildReport, places: Places) -> bytes:
-    """The report as it is written."""
-    stopped = [finding for finding in report.findings if finding.severity == "error"]
-    folders = [finding for finding in report.folders if finding.stale]
-    failures = sum(cell.bad for cell in report.cells) + len(folders)
-    tests = len(report.cells) + len(folders) + len(stopped)
-    numbers = _attributes(tests=tests, failures=failures, errors=len(stopped), time=f"{report.seconds:.3f}")
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f'<testsuites name="hetesynth build"{numbers}>']
+    """A suite for each cluster and target, one for folders, and one for what stopped all of it."""
+    suites: dict[str, list[Case]] = {}
     for (cluster, target), cells in groups(report).items():
-        name = f"{cluster}/{target}"
-        bad, kept = sum(cell.bad for cell in cells), sum(cell.status == "kept" for cell in cells)
-        lines.append(_opening(name, places, tests=len(cells), failures=bad, errors=0, skipped=kept))
-        pairs = [(f"{cell_name(cell)}.{key}", value) for cell in cells for key, value in properties(cell).items()]
-        rows = [f"<property{_attributes(name=key, value=value)}/>" for key, value in pairs]
-        lines += ["<properties>", *rows, "</properties>"] if rows else []
+        rows = suites[f"{cluster}/{target}"] = []
         for cell in cells:
-            inside = []  # why it is bad or skipped, then status and figures on one line
-            if cell.bad:
-                listed = "\n".join(one_line(message) for message in cell.messages) or cell.status
-                said = _attributes(type=cell.status, message=explained(cell))
-                inside.append(f"<failure{said}>{_text(listed)}</failure>")
-            elif cell.status == "kept":
-                inside.append(f"<skipped{_attributes(type=cell.status, message=explained(cell))}/>")
-            at = shown(cell)
-            parts = [
-                cell.status,
-                f"{at.time} for {at.size}" if at.time else "",
-                of_limit(at.percent.removesuffix(" %")) if at.percent else "",
-                f"{at.factor} x library" if at.factor else "",
-                f"against the last run: {at.change}" if at.change else "",
-            ]
-            inside.append(f"<system-out>{_text(', '.join(filter(None, parts)))}</system-out>")
-            lines += _case(name, cell_name(cell), *inside)
-        lines.append("</testsuite>")
+            kind = "failure" if cell.bad else "skipped" if cell.status == "kept" else ""
+            said = ", ".join(filter(None, (cell.status, *shown(cell))))
+            rows.append((cell_name(cell), kind, cell.status, explained(cell) if kind else reason(cell), said))
+    folders = [finding for finding in report.folders if finding.stale]
     if folders:
-        lines.append(_opening(FOLDERS, places, tests=len(folders), failures=len(folders), errors=0, skipped=0))
-        for index, folder in enumerate(folders, 1):
-            failure = f"<failure{_attributes(type='stale', message=folder.message)}/>"
-            lines += _case(FOLDERS, f"{places.shown(folder.folder)} {index}", failure)
-        lines.append("</testsuite>")
+        names = (f"{places.shown(folder.folder)} {number}" for number, folder in enumerate(folders, 1))
+        suites["folders"] = [
+            (name, "failure", "stale", folder.message, "") for name, folder in zip(names, folders, strict=True)
+        ]
+    stopped = [finding for finding in report.findings if finding.severity == "error"]
     if stopped:
-        lines.append(_opening(WHOLE_BUILD, places, tests=len(stopped), failures=0, errors=len(stopped), skipped=0))
-        for finding in stopped:
-            where = f"{places.shown(finding.file)}:{finding.line}:{finding.column}"
-            message = f"{finding.message}; {finding.help}" if finding.help else finding.message
-            error = f"<error{_attributes(type=finding.code, message=message)}>{_text(where)}</error>"
-            lines += _case(WHOLE_BUILD, f"{where} {finding.code}", error)
-        lines.append("</testsuite>")
-    return "\n".join([*lines, "</testsuites>", ""]).encode()
+        spots = [places.spot(finding.span) for finding in stopped]
+        suites[WHOLE_BUILD] = [
+            (
+                f"{place} {finding.code}",
+                "error",
+                finding.code,
+                f"{finding.message}; {finding.help}".rstrip("; "),
+                place,
+            )
+            for place, finding in zip(spots, stopped, strict=True)
+        ]
 
+    def numbers(cases: Sequence[Case]) -> dict[str, str]:
+        kinds = {"tests": None, "failures": "failure", "errors": "error"}
+        return {name: str(sum(kind in (None, case[1]) for case in cases)) for name, kind in kinds.items()}
 
-def _opening(name: str, places: Places, **numbers: int) -> str:
-    return f"<testsuite{_attributes(name=name, **numbers, time=0, file=places.manifest)}>"
-
-
-def _case(suite: str, name: str, *inside: str) -> list[str]:
-    """A case; no cell has a time of its own, and reporters that compute with it need a number."""
-    return [f"<testcase{_attributes(classname=suite, name=name, time=0)}>", *inside, "</testcase>"]
-
-
-def _attributes(**values: str | int) -> str:
-    return "".join(f' {name}="{_text(one_line(str(value)))}"' for name, value in values.items())
-
-
-def _text(text: str) -> str:
-    """Safe in an element and in quotes: no markup, no ``]]>``, no character that XML does not have."""
-    return escape(_NO_CHARACTER.sub("?", visible(text)))
+    every = numbers([case for cases in suites.values() for case in cases])
+    root = ElementTree.Element("testsuites", {"name": "hetesynth build", **every, "time": f"{report.seconds:.3f}"})
+    for name, cases in suites.items():
+        suite = ElementTree.SubElement(root, "testsuite", {"name": markup(name), **numbers(cases), "time": "0"})
+        suite.set("skipped", str(sum(case[1] == "skipped" for case in cases)))
+        for title, kind, type_, why, more in cases:
+            # no cell has a time of its own, and reporters that compute with it need a number
+            element = ElementTree.SubElement(
+                suite, "testcase", classname=markup(name), name=markup(title), time="0"
+            )
+            if kind:
+                ElementTree.SubElement(element, kind, type=type_, message=markup(why))
+            if more:
+                ElementTree.SubElement(element, "system-out").text = markup(more)
+    ElementTree.indent(root)
+    text: bytes = ElementTree.tostring(root, xml_declaration=True, encoding="UTF-8")
+    return text + b"\n"
 
 
 _MARKUP = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>()#!|~^$"} | {"&": "&amp;"})
@@ -129,41 +108,17 @@ _MARKUP = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]
 
 def markdown_summary(report: BuildReport, places: Places, most: int = MAX_BYTES) -> str:
     """The summary; tables that do not fit in ``most`` bytes are left out, which it then says."""
-    what = "Schedules checked" if report.checked else "Schedules built"
-    changes = [change for change in map(change_percent, report.cells) if change is not None]
-    quicker, slower = sum(c <= -0.05 for c in changes), sum(c >= 0.05 for c in changes)
-    changed = f"; against the last run {quicker} quicker, {slower} slower" if quicker or slower else ""
-    head = f"{MARK}\n## {what}: {verdict(report)}\n\n{text(counts_text(report))}{changed}\n"
-    head += "".join(f"\n**Warning:** {text(warning)}\n" for warning in report.warnings[:FIRST_ROWS])
-    parts = [head]
-    worst = needing_attention(report)
-    if worst:
-        rows = [f"| {text(c.cell.name)} | {c.status} | {text(explained(c))} |" for c in worst]
-        table = _rows("| cell | status | why, and what to do |\n|---|---|---|", rows)
-        parts.append(f"\n### Needs attention\n\n{table}")
-    if report.folders:
-        rows = [
-            f"| {text(places.shown(f.folder))} | {'stale' if f.stale else 'note'} | {text(f.message)} |"
-            for f in report.folders
-        ]
-        table = _rows("| folder | | what |\n|---|---|---|", rows)
-        parts.append(_folded(f"Folders: {len(rows)}", table, min(len(rows), FIRST_ROWS)))
-    if report.findings:
-        rows = [
-            f"| {text(places.shown(f.file))}:{f.line}:{f.column} "
-            f"| {f.severity} {text(f.code)} | {text(f.message)} |"
-            for f in report.findings
-        ]
-        title = f"{'Topology files' if report.cells else 'Files'}: {len(rows)}"
-        table = _rows("| place | finding | what |\n|---|---|---|", rows)
-        parts.append(_folded(title, table, min(len(rows), FIRST_ROWS)))
-    for (cluster, target), cells in groups(report).items():
-        table = _HEAD
-        for cell in cells:
-            at = shown(cell)
-            columns = (text(cell_name(cell)), cell.status, at.time, at.size, at.percent, at.factor, at.change)
-            table += f"| {' | '.join(columns)} |\n"
-        parts.append(_folded(f"{cluster}, {target}", table, len(cells)))
+    head = f"{MARK}\n## {heading(report)}\n\n{text(counts_text(report))}\n"
+    parts = [head, *(f"\n**Warning:** {text(warning)}\n" for warning in report.warnings)]
+    for table in sections(report, places):
+        aligned = ["---"] * 2 + ["---:" if table.keys else "---"] * (len(table.head) - 2)
+        lines = [" | ".join(table.head), " | ".join(aligned), *(" | ".join(map(text, row)) for row in table.rows)]
+        rows = "".join(f"| {line} |\n" for line in lines)
+        if len(table.rows) <= UNFOLDED:
+            parts.append(f"\n### {text(table.title)}\n\n{rows}")
+        else:
+            title = f"{escape(one_line(table.title))} ({len(table.rows)} rows)"
+            parts.append(f"\n<details><summary>{title}</summary>\n\n{rows}\n</details>\n")
     room, kept = most - 200, list[str]()
     for part in parts:
         if len(part.encode()) > room:
@@ -179,58 +134,38 @@ def text(value: str) -> str:
     return one_line(value).translate(_MARKUP).replace("://", ":&#47;/").replace("www.", "www&#46;")
 
 
-def _rows(head: str, rows: Sequence[str]) -> str:
-    table = "".join(f"{row}\n" for row in (head, *rows[:FIRST_ROWS]))
-    return table + (f"\nand {len(rows) - FIRST_ROWS} more\n" if len(rows) > FIRST_ROWS else "")
-
-
-def _folded(title: str, table: str, rows: int) -> str:
-    """A table under its title; a long one is folded."""
-    if rows <= UNFOLDED:
-        return f"\n### {text(title)}\n\n{table}"
-    return f"\n<details><summary>{escape(one_line(title))} ({rows} rows)</summary>\n\n{table}\n</details>\n"
-
-
 FORMAT = 1  # raised where a field changes its meaning or goes; a new field raises nothing
 STANDARD_OUTPUT = Path("-")
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
-_START = 256  # bytes in which a mark is
-_JUNIT = rb'<testsuites name="hetesynth build"'
-_GITLAB = rb'\A\[(\]|\s+\{\s+"description": )'
-_SARIF = rb'\A\{\s+"\$schema": "[^"]*sarif'
-_FORGES = "give github, gitlab=FILE or sarif=FILE"
+_OURS = re.compile(  # how the reports of a build begin
+    rb"\A(<!-- hetesynth build -->|<!doctype html>\s<!-- hetesynth build index -->|"
+    rb'(<\?xml[^>]*>\s*)?<testsuites name="hetesynth build"|\[(\]|\s+\{\s+"description": )|'
+    rb'\{\s+"\$schema": "[^"]*sarif)'
+)
 
 
-def topology_findings(manifest: Manifest) -> tuple[TopologyFinding, ...]:
+def topology_findings(manifest: Manifest) -> tuple[Diagnostic, ...]:
     """The findings about each topology file, each file once, in the order of the manifest."""
-    findings: list[TopologyFinding] = []
+    findings: list[Diagnostic] = []
     for file in lint_files([entry.topology for entry in manifest.clusters]):
-        if file.error is None:
-            findings += map(_finding, file.findings)
-        else:
-            findings += failure_findings(file.error, file.path)
+        findings += file.findings if file.error is None else failure_findings(file.error, file.path)
     return tuple(dict.fromkeys(findings))  # two clusters may import one file
 
 
-def failure_findings(error: HetesynthError, file: str | Path) -> tuple[TopologyFinding, ...]:
+def failure_findings(error: HetesynthError, file: str | Path) -> tuple[Diagnostic, ...]:
     """What ``error`` says; where it does not point into a file that is there it is about all of ``file``."""
+    whole = Span(str(file), 1, 1)
     if not isinstance(error, SourceError):
-        return (TopologyFinding(str(file), 1, 1, "error", error.code, error.message, error.help),)
-    findings = map(_finding, error.diagnostics)
-    there = (f if Path(f.file).is_file() else replace(f, file=str(file), line=1, column=1) for f in findings)
+        return (Diagnostic(error.code, whole, error.message, error.help),)
+    there = (f if Path(f.span.file).is_file() else replace(f, span=whole) for f in error.diagnostics)
     return tuple(dict.fromkeys(there))
-
-
-def _finding(said: Diagnostic) -> TopologyFinding:
-    span = said.span
-    return TopologyFinding(span.file, span.line, span.column, said.severity, said.code, said.message, said.help)
 
 
 def document(report: BuildReport, places: Places) -> dict[str, Any]:
     """All of ``report``."""
     cells = []
     for told in report.cells:
-        cell, at = told.cell, figures(told.record)
+        cell = told.cell
         cells.append(
             {
                 "name": cell.name,
@@ -242,7 +177,7 @@ def document(report: BuildReport, places: Places) -> dict[str, Any]:
                 "messages": list(told.messages),
                 "line": places.line(cell.cluster),
                 "key": told.key,
-                "figures": None if at is None else asdict(at),
+                "figures": figures(told.record),
                 "change_percent": change_percent(told),
                 "files": [*told.files],
                 "record": told.record,
@@ -264,7 +199,7 @@ def document(report: BuildReport, places: Places) -> dict[str, Any]:
         "written": [places.shown(path) for path in report.written],
         "cells": cells,
         "folders": [{**asdict(finding), "folder": places.shown(finding.folder)} for finding in report.folders],
-        "findings": [{**asdict(finding), "file": places.shown(finding.file)} for finding in report.findings],
+        "findings": [{**one.plain(), "file": places.shown(one.span.file)} for one in report.findings],
     }
 
 
@@ -290,11 +225,6 @@ class ReportOptions:
         return self.json or self.github or any((*self.files, self.markdown, self.pages))
 
     @property
-    def shows_findings(self) -> bool:
-        """True where a report has topology findings."""
-        return self.json or self.github or any((self.gitlab, self.sarif, self.markdown, self.pages))
-
-    @property
     def files(self) -> tuple[Path, ...]:
         """The files that are written whole."""
         markdown = None if self.markdown in (STANDARD_OUTPUT, self.appended) else self.markdown
@@ -308,42 +238,37 @@ class ReportOptions:
 
 def report_options(*, as_json: bool = False, annotations: Sequence[str] = (), **asked: Any) -> ReportOptions:
     """What the options of ``build`` ask for. Raises HetesynthError where they are wrong or cannot be met."""
-    places: dict[str, Any] = {}
-    github = False
-    for stated in annotations:
-        forge, _, file = stated.partition("=")
-        if stated == "github":
-            github = True
-        elif forge in ("gitlab", "sarif") and file and forge not in places:
-            places[forge] = Path(file)
-        else:
-            wrong = "it is given twice" if file else "it needs a file"
-            if forge == "github":
-                wrong = "its lines go to standard output"
-            elif forge not in ("gitlab", "sarif"):
-                wrong = "there is no such forge"
-            raise HetesynthError(f"--annotations {stated!r}: {wrong}", code="HS856", help=_FORGES)
+    github = "github" in annotations
+    files = [stated.partition("=")[::2] for stated in annotations if stated != "github"]
+    places: dict[str, Any] = {forge: Path(file) for forge, file in files}
+    if len(places) < len(files) or not places.keys() <= {"gitlab", "sarif"} or not all(dict(files).values()):
+        message, help_ = "--annotations are said otherwise", "give github, gitlab=FILE or sarif=FILE, each once"
+        raise HetesynthError(message, code="HS856", help=help_)
     summary, markdown = os.environ.get(STEP_SUMMARY), asked.get("markdown")
     is_summary = summary and markdown is not None and os.path.realpath(markdown) == os.path.realpath(summary)
     options = ReportOptions(
         json=as_json, github=github, appended=markdown if is_summary else None, **places, **asked
     )
-    if options.json and options.markdown == STANDARD_OUTPUT:
-        help_ = "give one of them a file"
-        raise HetesynthError("--json and --markdown - both write to standard output", code="HS856", help=help_)
-    if STANDARD_OUTPUT in options.files:
-        raise HetesynthError("only --markdown writes to standard output", code="HS856", help="name a file")
+    if STANDARD_OUTPUT in options.files or (options.json and options.markdown == STANDARD_OUTPUT):
+        message, help_ = "one report at most goes to standard output: --json, or --markdown -", "name files"
+        raise HetesynthError(message, code="HS856", help=help_)
     names = [os.path.realpath(path) for path in (*options.files, options.pages) if path is not None]
     if len(names) != len(set(names)):
         raise HetesynthError("two reports have the same name", code="HS570", help="give them two names")
-    ours = {options.junit: _JUNIT, options.gitlab: _GITLAB, options.sarif: _SARIF}
-    ours |= {options.markdown if options.markdown in options.files else None: re.escape(MARK.encode())}
-    for path, beginning in ours.items():
-        if path is not None:
-            demand_place(path)
-            _demand_ours(path, beginning)
-    if options.pages is not None:
-        _demand_ours(options.pages / INDEX_PAGE, re.escape(INDEX_MARK.encode()))
+    for path in options.files:
+        demand_place(path)
+    for path in (*options.files, *(() if options.pages is None else (options.pages / INDEX_PAGE,))):
+        try:  # what a build wrote may be replaced, what somebody else wrote may not
+            with open_regular(path) as file:
+                start = file.read(256)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            message, help_ = f"cannot read {path}: {error.strerror}", "give another name"
+            raise HetesynthError(message, code="HS857", help=help_) from error
+        if start and not _OURS.match(start):
+            message, help_ = f"{path} is not of a build and would be replaced", "give another name"
+            raise HetesynthError(message, code="HS857", help=help_)
     return options
 
 
@@ -354,21 +279,6 @@ def demand_outside(options: ReportOptions, folders: Iterable[Path]) -> None:
         if path is not None and any(Path(os.path.realpath(path)).is_relative_to(place) for place in places):
             help_ = "name a place beside the output"
             raise HetesynthError(f"{path} would be in a folder that is deployed", code="HS857", help=help_)
-
-
-def _demand_ours(path: Path, beginning: bytes) -> None:
-    """What a build wrote may be replaced; a manifest, a schedule or a page that somebody else wrote may not."""
-    try:
-        with open_regular(path) as file:
-            start = file.read(_START)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        help_ = "give another name"
-        raise HetesynthError(f"cannot read {path}: {error.strerror}", code="HS857", help=help_) from error
-    if start and not re.search(beginning, start):
-        help_ = "give another name"
-        raise HetesynthError(f"{path} is not of a build and would be replaced", code="HS857", help=help_)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 # The programs for ring8 in the MSCCL research runtime. To be read by a shell: . FOLDER/environment.sh
 # Where a shell cannot tell its place, set HETESYNTH_DEPLOYMENT to the folder before.
-
 _hetesynth_place() {
   _hetesynth_file=
   if [ -n "${BASH_VERSION:-}" ]; then
@@ -24,7 +23,6 @@ _hetesynth_place() {
   unset _hetesynth_file _hetesynth_folder _hetesynth_pid _hetesynth_rest _hetesynth_open _hetesynth_link
 }
 _hetesynth_place || return 1
-
 case $HETESYNTH_DEPLOYMENT in
   *:*) echo "environment.sh: the folder's path has a colon, which separates files" >&2; return 1 ;;
 esac

@@ -1,6 +1,5 @@
 # The programs for ring8 in RCCL of ROCm 6.1 to 7.12. To be read by a shell: . FOLDER/environment.sh
 # Where a shell cannot tell its place, set HETESYNTH_DEPLOYMENT to the folder before.
-
 _hetesynth_place() {
   _hetesynth_file=
   if [ -n "${BASH_VERSION:-}" ]; then
