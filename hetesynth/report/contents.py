@@ -14,58 +14,6 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.timeline import Floats, Timeline
 from hetesynth.model.topology import Rank, Topology
 
-Mark = Literal["", "some", "full", "over"]  # nothing; less than the capacity; all of it; more, or against a law
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """What a resource carries, or a rank receives, in a step. ``text``: in short; ``all``: in full."""
-
-    text: str
-    mark: Mark
-    all: str
-
-
-@dataclass(frozen=True, slots=True)
-class GridRow:
-    """A resource or a rank, with a cell for each step."""
-
-    name: str
-    cells: tuple[Cell, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The schedule as far as it was. ``title``: which iteration; ``said``: what it was told.
-    ``checkpoint``: the step that is marked."""
-
-    title: str
-    said: str
-    steps: int
-    checkpoint: int | None
-    resources: tuple[GridRow, ...]
-    ranks: tuple[GridRow, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshots:
-    """Those of one phase. ``said``: what the reader must know of it."""
-
-    phase: str
-    said: str
-    shown: tuple[Snapshot, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CegisRun:
-    """How CEGIS got to a schedule. ``said``: sentences. ``rows``: a row of the table for each iteration."""
-
-    said: tuple[str, ...]
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    phases: tuple[Snapshots, ...]
-
-
 MAX_TASKS = 80_000  # of a program that are shown, in whole loops
 
 Role = Literal["schedule", "program", "baseline", "bound"]
@@ -150,8 +98,7 @@ class Report:
     """Everything a report says. ``size``: of the buffer whose timelines are shown. ``certificate``: sentences.
 
     ``facts``: pairs of a label and a value. ``verdict``: on the program, a line. ``run`` is None where a program
-    moves what no schedule can say, ``program`` where there is none that is simulated, ``cegis`` where it did not
-    run.
+    moves what no schedule can say, ``program`` where there is none that is simulated.
     """
 
     title: str
@@ -166,4 +113,3 @@ class Report:
     sizes: tuple[int, ...]
     curves: tuple[Curve, ...]
     verdict: str = ""
-    cegis: CegisRun | None = None

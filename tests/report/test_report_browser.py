@@ -11,11 +11,8 @@ from typing import Any
 
 import pytest
 from support.chromium import Browser, Page, chromium
-from support.reports import EXAMPLES, luminance, report
+from support.reports import luminance, report
 
-from hetesynth.engine.page.report import report_of_synthesis
-from hetesynth.engine.request import Request
-from hetesynth.engine.synth import synthesize
 from hetesynth.report.contents import Report
 from hetesynth.report.html.page import html_page
 
@@ -348,20 +345,6 @@ def test_text_and_marks_have_contrast(browser: Browser, address: str, scheme: st
     assert min(contrast(colour("ink"), colour(part)) for part in ("part", "host", "pcie", "router")) >= 7
     assert contrast(colour("gpu-ink"), colour("gpu")) >= 4.5 and contrast(colour("gpu-ink"), colour("level")) >= 4
     assert (luminance(colour("page")) < 0.1) == (scheme == "dark")
-    page.close()
-
-
-def test_what_cegis_did_is_drawn_at_any_width(browser: Browser, tmp_path: Path) -> None:
-    topology, width = EXAMPLES / "fig10" / "topo.dsl", 360
-    synthesis = synthesize(Request(topology, "allreduce", strategy="cegis", first_candidate="flood"))
-    page = opened(browser, written(report_of_synthesis(synthesis), tmp_path), width=width)
-    assert page.complaints() == []
-    assert page.value("document.querySelectorAll('#cegis tbody')[0].rows.length") == len(synthesis.cegis)
-    assert page.value("document.querySelectorAll('#cegis .snapshot').length") >= 4
-    assert page.value("document.documentElement.scrollWidth") <= width
-    over = "getComputedStyle(document.querySelector('#cegis td.over')).backgroundColor"
-    plain = "getComputedStyle(document.querySelector('#cegis td.full')).backgroundColor"
-    assert page.value(over) != page.value(plain)
     page.close()
 
 

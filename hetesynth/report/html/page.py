@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hetesynth.model.timeline import Timeline
 from hetesynth.model.topology import Topology
-from hetesynth.report.contents import CegisRun, GridRow, ProgramRun, Report, ScheduleRun, Snapshot
+from hetesynth.report.contents import ProgramRun, Report, ScheduleRun
 from hetesynth.report.drawing import drawing, label
 from hetesynth.report.size_plot import text_markup
 
@@ -55,8 +55,6 @@ def html_page(report: Report) -> bytes:
         "facts": "".join(
             f"<div><dt>{text_markup(name)}</dt><dd>{text_markup(value)}</dd></div>" for name, value in report.facts
         ),
-        "cegis-link": '<a href="#cegis">CEGIS</a>' if report.cegis is not None else "",
-        "cegis": "" if report.cegis is None else cegis_section(report.cegis),
         "certificate": "".join(f"<p>{text_markup(sentence)}</p>" for sentence in report.certificate),
         "notes": f"<h3>Notes</h3><ul>{notes}</ul>" if notes else "",
     }
@@ -81,66 +79,6 @@ def _hash(source: str) -> str:
 def _source(name: str) -> str:
     """A file of this package, with the line ends that a browser sees."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
-
-
-_LEGEND = (
-    ("some", "part of the capacity, or chunks that arrive"),
-    ("full", "full"),
-    ("over", "more than the capacity, or a chunk that breaks a law"),
-    ("here", "the checkpoint: steps before it are frozen"),
-)
-_LOOKS = {"Iteration": "text", "What": "text", "Counterexamples": "words text", "Z3 said": "text"}  # else numbers
-
-
-def cegis_section(run: CegisRun) -> str:
-    """Return the section that says how CEGIS got to a schedule: safe markup that needs no script."""
-    looks = [f' class="{_LOOKS[head]}"' if head in _LOOKS else "" for head in run.heads]
-    pairs = zip(looks, run.heads, strict=True)
-    heads = "".join(f'<th scope="col"{look}>{text_markup(head)}</th>' for look, head in pairs)
-    rows = ""
-    for row in run.rows:
-        cells = "".join(f"<td{look}>{text_markup(text)}</td>" for look, text in zip(looks, row, strict=True))
-        rows += f"<tr>{cells}</tr>\n"
-    table = f"<table><thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody></table>"
-    phases = ""
-    if run.phases:
-        legend = "".join(f'<span><i class="{mark}"></i>{text}</span>' for mark, text in _LEGEND)
-        phases = f'<p class="legend">{legend}</p>\n'
-    for phase in run.phases:
-        phases += f"<h3>{text_markup(phase.phase)}</h3>\n" if phase.phase else ""
-        phases += f'<p class="quiet">{text_markup(phase.said)}</p>\n' if phase.said else ""
-        phases += '<div class="snapshots">\n'
-        for shown in phase.shown:
-            phases += f'<div class="snapshot"><h4>{text_markup(shown.title)}</h4>\n'
-            phases += f"<p>{text_markup(shown.said)}</p>\n" if shown.said else ""
-            phases += _grid(shown, "Resource: chunks of its capacity", shown.resources)
-            ranks = _grid(shown, "Rank: chunks that arrive", shown.ranks)
-            phases += f"<details><summary>What arrives where</summary>\n{ranks}</details></div>\n"
-        phases += "</div>\n"
-    said = "".join(f"<p>{text_markup(sentence)}</p>\n" for sentence in run.said)
-    return (
-        '<section id="cegis" aria-labelledby="cegis-h">\n<h2 id="cegis-h">How CEGIS got there</h2>\n'
-        f'{said}<div class="scroll" tabindex="0" role="group" aria-label="Iterations">{table}</div>\n'
-        f"{phases}</section>\n"
-    )
-
-
-def _grid(snapshot: Snapshot, what: str, rows: Iterable[GridRow]) -> str:
-    heads = body = ""
-    for step in range(1, snapshot.steps + 1):
-        here, mark = (' class="here"', " checkpoint") if step == snapshot.checkpoint else ("", "")
-        heads += f'<th scope="col"{here}>{step}{mark}</th>'
-    for row in rows:
-        body += f'<tr><th scope="row">{text_markup(row.name)}</th>'
-        for cell in row.cells:
-            full = f' title="{text_markup(cell.all)}"' if cell.all != cell.text else ""
-            look = f' class="{cell.mark}"' if cell.mark else ""
-            body += f"<td{look}{full}>{text_markup(cell.text)}</td>"
-        body += "</tr>\n"
-    return (
-        f'<div class="scroll"><table class="grid"><thead><tr><th scope="col">{what}</th>{heads}</tr></thead>\n'
-        f"<tbody>{body}</tbody></table></div>\n"
-    )
 
 
 Kind = Literal["f4", "i4", "u2"]
