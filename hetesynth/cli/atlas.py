@@ -130,20 +130,16 @@ def command(
             document |= {"explanation": chosen, "decisions": [decision.plain() for decision in decisions]}
             lines += [chosen, *decision_lines(decisions)]
         if document["runtime_advice"] is not None:
-            lines.append(f"  next         {document['runtime_advice']['message']}")
+            lines.append(f"  next         {document['runtime_advice']}")
     show(json.dumps(document, indent=2) if as_json else "\n".join(lines))
 
 
 def atlas_lines(index: dict[str, Any]) -> list[str]:
-    """The verdict, then features, ranges and the frontier, a line each."""
-    features = index["topology"]
-    bisection = features["inverse_bisection_us_per_MB"]
+    """The verdict, then the ranges, a line each."""
     lines = [
         index["verdict"],
         f"{index['cluster']}: {index['collective']}, {index['ranks']} ranks, simulated, runtime costs "
         f"{'counted' if index['runtime_costs'] else 'left out'}",
-        f"  topology     diameter {counted(features['diameter_hops'], 'hop')} ({features['diameter_us']:.4g} us), "
-        f"inverse bisection bandwidth {'-' if bisection is None else f'{bisection:.4g}'} us/MB",
     ]
     for entry in index["ranges"]:
         end = "any size" if entry["high"] is None else size_text(entry["high"])
@@ -160,11 +156,6 @@ def atlas_lines(index: dict[str, Any]) -> list[str]:
     if index["left_to_library"]:
         sizes = ", ".join(map(size_text, index["left_to_library"]))
         lines.append(f"  no program   the library is quicker, which calls are left to: {sizes}")
-    lines += [
-        f"  frontier     {row['latency_us']:.4g} us + {row['us_per_MB']:.4g} us/MB: {row['candidate']}"
-        f"{'' if row['in_atlas'] else ' (not needed)'}"
-        for row in index["frontier"]
-    ]
     lines += [f"  fits no file {row['candidate']}: {row['reason']}" for row in index["unfit"]]
     if index["cut_short"]:
         lines.append("  cut short    more time may find quicker ones")

@@ -66,8 +66,7 @@ def command(
     --without and --degrade say what changed. Transfers that still hold are kept, the rest is done another way; the
     schedule and its programs pass the same judges as those of synth. Programs are made like the old winner, which
     the schedule file says, and others are tried only where that is not near the limit, so this mostly takes a
-    part of the time of synth. The report says how far it is from the new bounds, how ranks were renumbered, and
-    what each rank sends and receives now that it did not before.
+    part of the time of synth. The report says how far it is from the new bounds and how ranks were renumbered.
     """
     from hetesynth.topology.language.overridden import OverriddenFile
 
@@ -122,7 +121,6 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
             "new": difference.new,
             "gone": difference.gone,
         },
-        "by_rank": difference.plain(changes, synthesis.problem),
         "outputs": [str(path) for path in paths],
         "cut_short": synthesis.cut_short,
         "seed": synthesis.budget.seed,
@@ -168,19 +166,6 @@ def repair_report(repaired: Repaired, document: dict[str, Any]) -> str:
         f"  transfers    {difference.same} as before, {difference.moved} in another step, {difference.new} new, "
         f"{difference.gone} gone"
     )
-    number = [len(s) + len(r) for s, r in zip(difference.sends, difference.receives, strict=True)]
-    most = sorted((rank for rank, count in enumerate(number) if count), key=lambda rank: (-number[rank], rank))
-    for rank in most[:SHOWN]:  # those with the most that is new
-        sends, receives = difference.sends[rank], difference.receives[rank]
-        to = f" to {_some(sorted({entry.peer for entry in sends}))}" if sends else ""
-        origin = f" from {_some(sorted({entry.peer for entry in receives}))}" if receives else ""
-        steps = _some(sorted({entry.step for entry in (*sends, *receives)}))
-        lines.append(
-            f"    rank {rank} ({changes.after.vertices[rank].name}): sends {len(sends)} new{to}, receives "
-            f"{len(receives)} new{origin}, in steps {steps}"
-        )
-    if len(most) > SHOWN:
-        lines.append(f"    and {counted(len(most) - SHOWN, 'rank')} more; --json lists every transfer")
     seconds = ", ".join(f"{name} {value:.2f}" for name, value in synthesis.timer.phases.items())
     executed = "every program executed, " if synthesis.programs else ""
     lines += [

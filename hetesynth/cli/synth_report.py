@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hetesynth.engine.artifacts import Synthesis
     from hetesynth.engine.composition import ComposedFiles
     from hetesynth.engine.formats import Emitted
-    from hetesynth.engine.program_warnings import RuntimeAdvice, Warned
+    from hetesynth.engine.program_warnings import Warned
     from hetesynth.search.search import Ending
 
 
@@ -175,7 +175,7 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
         },
         "cegis": totals(synthesis.cegis).plain() if synthesis.cegis else None,
         "warnings": [warned.plain() for warned in synthesis.warnings],
-        "runtime_advice": None if synthesis.advice is None else synthesis.advice.plain(),
+        "runtime_advice": synthesis.advice,
         **explained,
     }
 
@@ -317,9 +317,9 @@ def warning_lines(warnings: Iterable[Warned]) -> Iterable[str]:
         yield f"               {warned.help}"
 
 
-def _advice_lines(advice: RuntimeAdvice | None) -> list[str]:
+def _advice_lines(advice: str | None) -> list[str]:
     """The last line of a report of programs that are for no runtime."""
-    return [] if advice is None else [f"  next         {advice.message}"]
+    return [] if advice is None else [f"  next         {advice}"]
 
 
 _ENDINGS: dict[Ending, str] = {  # why the search did not go on

@@ -18,7 +18,6 @@ from hetesynth.engine.compilation import Compilation, PhaseTimer
 from hetesynth.engine.formats import FORMATS, SCHEDULE_SUFFIX, Emitted, demand_collective, variants
 from hetesynth.engine.problem import MANY_RANKS, recheck_bound
 from hetesynth.engine.program_warnings import (
-    RuntimeAdvice,
     Warned,
     call_warnings,
     demand_single_root,
@@ -224,7 +223,7 @@ class Synthesis:
         return list(paths)
 
     @property
-    def advice(self) -> RuntimeAdvice | None:
+    def advice(self) -> str | None:
         """Which runtime to write for, where the programs are for none."""
         models = self.topology.models
         return runtime_advice(self.targets, models, self.request.collective) if self.programs else None
@@ -232,7 +231,7 @@ class Synthesis:
 
 def library_warnings(verdict: TimeVerdict, targets: Sequence[Target]) -> tuple[Warned, ...]:
     """What to say where a library is quicker than what is written."""
-    message = verdict.warning(targets[0])
+    message = verdict.warning
     if message is None:
         return ()
     way_out = "leave the call to the library, or raise --effort, or try another --strategy or --target"

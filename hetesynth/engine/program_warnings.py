@@ -12,30 +12,15 @@ from dataclasses import dataclass
 from hetesynth.engine.formats import Emitted
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import ROOTED, CollectiveName
-from hetesynth.model.target import PORTABLE, TARGETS, USUAL_TARGETS, Target, Vendor
+from hetesynth.model.target import PORTABLE, TARGETS, USUAL_TARGETS, Target
 from hetesynth.model.topology import Rank
 from hetesynth.topology.importers.gpu_models import gpu_vendor
-
-
-@dataclass(frozen=True, slots=True)
-class RuntimeAdvice:
-    """``targets``: what to write for instead of ``portable``, none where nothing fits; ``message``: in words."""
-
-    targets: tuple[str, ...]
-    message: str
-
-    def plain(self) -> dict[str, str | list[str]]:
-        """For JSON."""
-        return {"targets": list(self.targets), "message": self.message}
 
 
 def fitting_targets(models: Iterable[str], collective: CollectiveName | None = None) -> tuple[str, ...]:
     """The usual runtimes of such GPUs that run ``collective``; none for GPUs of several vendors or of another."""
     vendors = {gpu_vendor(model) for model in models}
-    return _usual(vendors.pop(), collective) if len(vendors) == 1 else ()
-
-
-def _usual(vendor: Vendor | None, collective: CollectiveName | None) -> tuple[str, ...]:
+    vendor = vendors.pop() if len(vendors) == 1 else None
     names = () if vendor is None else USUAL_TARGETS[vendor]
     return tuple(name for name in names if collective is None or collective in TARGETS[name].collectives)
 
@@ -65,23 +50,14 @@ def vendor_warnings(
     return tuple(warned)
 
 
-def runtime_advice(
-    targets: Sequence[Target], models: Iterable[str], collective: CollectiveName
-) -> RuntimeAdvice | None:
+def runtime_advice(targets: Sequence[Target], models: Iterable[str], collective: CollectiveName) -> str | None:
     """What to write for where ``targets`` name no runtime; None where they do."""
     if any(target.name != PORTABLE.name for target in targets):
         return None
-    shown = tuple(dict.fromkeys(models))
-    fitting = fitting_targets(shown, collective)
-    named = ", ".join(model or "unknown" for model in shown)
-    each = "; ".join(f"{', '.join(_usual(vendor, collective))} for {vendor}" for vendor in USUAL_TARGETS)
-    if fitting:
-        then = f"for these GPUs ({named}) name its own: --target {' or '.join(fitting)}"
-    elif {gpu_vendor(model) for model in shown} == {"NVIDIA", "AMD"}:
-        then = f"and none joins GPUs of two vendors ({named}): --target takes {each}"
-    else:
-        then = f"name one by the GPUs, here {named}: --target {each}"
-    return RuntimeAdvice(fitting, f"{PORTABLE.name} is no runtime's own format; {then}")
+    fitting = fitting_targets(models, collective)
+    others = (t.name for t in TARGETS.values() if t is not PORTABLE and collective in t.collectives)
+    named = " or ".join(fitting) if fitting else f"one of {', '.join(others)}"
+    return f"{PORTABLE.name} is no runtime's own format; for these GPUs name its own: --target {named}"
 
 
 def network_warnings(programs: Iterable[Emitted]) -> tuple[Warned, ...]:

@@ -5,11 +5,11 @@ The program is lowered as the one before; where that is not near the limit, some
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
 
 from hetesynth.engine.artifacts import (
     Choice,
@@ -46,9 +46,8 @@ from hetesynth.model.collective import transfers
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.runtime_costs import NCCL_TABLES
-from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target, target
-from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.programs.steady_state.lower import Arrangement, arrangements
@@ -326,55 +325,15 @@ class _SteadyCandidates(SteadyCandidates):
         self.ranked.append(before)
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """In ``step``, chunk ``chunk`` to or from rank ``peer``; ``reduce``: it is added there."""
-
-    step: int
-    chunk: int
-    peer: Rank
-    reduce: bool
-
-
 @dataclass(frozen=True)
 class ScheduleDifference:
-    """``sends[r]`` and ``receives[r]``: what rank r does now and did not before. ``same``: transfers that are in
-    their step still, ``moved``: in another; ``new``; ``gone``: those of the old schedule that are not."""
+    """``same``: transfers that are in their step still, ``moved``: in another; ``new``; ``gone``: those of the old
+    schedule that are not."""
 
-    sends: tuple[tuple[Changed, ...], ...]
-    receives: tuple[tuple[Changed, ...], ...]
     same: int
     moved: int
     new: int
     gone: int
-
-    def plain(self, changes: CarryOver, problem: Problem) -> list[dict[str, Any]]:
-        """For JSON: every rank with its name, its old number, and what it does now."""
-        old = {new: before for before, new in enumerate(changes.ranks) if new is not None}
-        chunks = problem.collective.chunks
-
-        def rows(entries: tuple[Changed, ...]) -> list[dict[str, Any]]:
-            return [
-                {
-                    "step": e.step,
-                    "chunk": e.chunk,
-                    "block": list(chunks[e.chunk].block),
-                    "peer": e.peer,
-                    "adds": e.reduce,
-                }
-                for e in entries
-            ]
-
-        return [
-            {
-                "rank": rank,
-                "gpu": changes.after.vertices[rank].name,
-                "old_rank": old.get(rank),
-                "sends": rows(self.sends[rank]),
-                "receives": rows(self.receives[rank]),
-            }
-            for rank in range(problem.ranks)
-        ]
 
 
 def schedule_difference(
@@ -382,33 +341,13 @@ def schedule_difference(
 ) -> ScheduleDifference:
     """From the schedule of ``document`` to ``schedule``, a solution of ``problem``."""
     before = collective(document.collective, document.ranks, document.chunks_per_rank, document.root)
-    carried = changes.transfers(document.schedule, before, problem.collective)
-    starts: dict[tuple[int, int, bool], list[int]] = {}
-    for t in carried.transfers:
-        starts.setdefault((t.chunk, t.link, t.reduce), []).append(t.start)
-    others: list[Transfer] = []
-    for t in schedule.transfers:
-        old = starts.get((t.chunk, t.link, t.reduce))
-        if old and t.start in old:
-            old.remove(t.start)
-        else:
-            others.append(t)
-    fresh: list[Transfer] = []
-    for t in others:
-        old = starts.get((t.chunk, t.link, t.reduce))
-        if old:  # the old schedule has it in another step, which is taken up by it
-            old.pop(0)
-        else:
-            fresh.append(t)
-    sends: list[list[Changed]] = [[] for _ in range(problem.ranks)]
-    receives: list[list[Changed]] = [[] for _ in range(problem.ranks)]
-    for t in fresh:
-        arc = problem.arcs[t.link]
-        sends[arc.src].append(Changed(t.start, t.chunk, arc.dst, t.reduce))
-        receives[arc.dst].append(Changed(t.start, t.chunk, arc.src, t.reduce))
-    same, moved, new = len(schedule.transfers) - len(others), len(others) - len(fresh), len(fresh)
-    gone = len(document.schedule.transfers) - same - moved
-    return ScheduleDifference(tuple(map(tuple, sends)), tuple(map(tuple, receives)), same, moved, new, gone)
+    carried = changes.transfers(document.schedule, before, problem.collective).transfers
+    old, new = (Counter((t.chunk, t.link, t.reduce) for t in these) for these in (carried, schedule.transfers))
+    in_step, in_step_now = (
+        Counter((t.start, t.chunk, t.link, t.reduce) for t in these) for these in (carried, schedule.transfers)
+    )
+    same, kept = (in_step & in_step_now).total(), (old & new).total()
+    return ScheduleDifference(same, kept - same, new.total() - kept, len(document.schedule.transfers) - kept)
 
 
 COMPOSITION = "hetesynth-composition"

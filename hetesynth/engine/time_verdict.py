@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -11,7 +11,6 @@ from hetesynth.engine.fused_receives import EQUAL
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.ring_baseline import (
     MOST_RANKS_RINGS,
-    Baseline,
     ring_baseline,
     ring_limit,
     seconds_of,
@@ -25,12 +24,10 @@ from hetesynth.model.collective import PERSONALIZED, CollectiveName
 from hetesynth.model.cost import bandwidths, chunk_bytes
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
-from hetesynth.model.target import Target
 from hetesynth.model.time_bound import TimeBound, of_scope, tightest
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.words import AT_RATES, of_limit, size_text, whole_percent
 from hetesynth.policy import Policy
-from hetesynth.programs.msccl.library_programs import fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +180,12 @@ def time_optimality(
 @dataclass(frozen=True, slots=True)
 class Rival:
     """``library``: NCCL or RCCL, where there is one for these GPUs. ``how``: the algorithm, its channels and its
-    protocol. ``checked``: whether its formulas were compared with published runs of such machines. ``program``:
-    what was simulated; None where the time is that of a formula."""
+    protocol. ``checked``: whether its formulas were compared with published runs of such machines."""
 
     library: str
     how: str
     seconds: float
     checked: bool
-    program: Baseline | None = None
 
     @property
     def name(self) -> str:
@@ -222,7 +217,7 @@ def library_rival(
         simulated = trees
     what = "sends" if name in PERSONALIZED else "tree" if simulated.trees else "ring"
     count = f"{simulated.channels} channel{'' if simulated.channels == 1 else 's'}"
-    rival = Rival(library, f"{what}, {count}, Simple", simulated.seconds, checked, simulated)
+    rival = Rival(library, f"{what}, {count}, Simple", simulated.seconds, checked)
     if formula is None:
         return rival
     gain = 1.0
@@ -236,34 +231,13 @@ def library_rival(
         seconds = max(seconds, ring_limit(topology, name, size, options))
     if simulated.seconds <= seconds:
         return rival
-    return replace(rival, how=formula.label, seconds=seconds, program=None)
-
-
-def held_by(rival: Rival, target: Target) -> str:
-    """Whether ``target`` can run the same, in words for after its name."""
-    if rival.program is None:
-        return "by its own formulas"
-    program = rival.program.program
-    if target.format.plan:
-        return f"as a program of thread blocks, which {target.name} does not run"
-    if fits(program, target):
-        return "as a program"
-    blocks = [gpu.thread_blocks for gpu in program.gpus]
-    steps = max(len(block.instructions) for of in blocks for block in of)
-    needs = f"{program.channels} channels, {max(map(len, blocks))} thread blocks a GPU, {steps} steps a block"
-    return f"as a program that {target.name} cannot hold: {needs}"
+    return replace(rival, how=formula.label, seconds=seconds)
 
 
 @lru_cache(maxsize=8)
 def machine_of_topology(topology: Topology) -> Machine | None:
     """``machine_of``, remembered: sizes and collectives of a topology follow each other."""
     return machine_of(topology)
-
-
-def switch_reduces(topology: Topology, name: CollectiveName) -> bool:
-    """Whether switches of ``topology`` can add what an AllReduce sums, which no time bound counts with."""
-    machine = machine_of_topology(topology)
-    return name == "allreduce" and machine is not None and any(node.nvls for node in machine.nodes)
 
 
 Timed = Literal["program", "plan", "schedule"]
@@ -280,7 +254,7 @@ class TimeVerdict:
     those that the topology states. ``tree_limit``: those that algorithms along trees do not
     undercut, where that is known to be more. ``rings``: seconds of ``library``, or why there are none.
     ``checked``: whether these were compared with published runs. ``switch_reduces``: whether the hardware has
-    what ``limit`` does not know: switches that add. ``rival``: what takes ``rings``.
+    what ``limit`` does not know: switches that add.
     """
 
     timed: Timed
@@ -293,7 +267,6 @@ class TimeVerdict:
     rings: float | str
     checked: bool = True
     switch_reduces: bool = False
-    rival: Rival | None = field(default=None, repr=False, compare=False)
 
     @property
     def percent_of_limit(self) -> float | None:
@@ -320,13 +293,12 @@ class TimeVerdict:
         """``program 1,425 us for 192 MB: 97 % of the proved limit (simulated), 1.26 x NCCL's rings``."""
         return verdict_line([self])
 
-    def warning(self, target: Target) -> str | None:
-        """What to say where the library is quicker than what is written for ``target``."""
+    @property
+    def warning(self) -> str | None:
+        """What to say where the library is quicker than what is written."""
         if not self.slower_than_library or isinstance(self.rings, str):
             return None
-        how = "" if self.rival is None else f", {held_by(self.rival, target)}"
-        size = size_text(self.size, EXACT)
-        return f"{self.library} is quicker: {_us(self.rings)} for {size}{how}"
+        return f"{self.library} is quicker: {_us(self.rings)} for {size_text(self.size, EXACT)}"
 
     def figures(self) -> dict[str, Any]:
         """What ``--json`` says."""
@@ -367,23 +339,14 @@ def time_verdict(
             f"{topology.ranks} ranks are more than the {MOST_RANKS_RINGS} for which a library is simulated"
         )
     rival = without_library or library_rival(topology, bounds.name, root, size, options, limit)
-    adds = switch_reduces(topology, bounds.name)
-    if isinstance(rival, Rival):
-        return TimeVerdict(
-            timed,
-            size,
-            seconds,
-            limit,
-            line_limit,
-            tree_limit,
-            rival.name,
-            rival.seconds,
-            rival.checked,
-            adds,
-            rival,
-        )
-    library = library_of(topology) or "the library"
-    return TimeVerdict(timed, size, seconds, limit, line_limit, tree_limit, library, rival, True, adds)
+    library, rings, checked = (
+        (rival.name, rival.seconds, rival.checked)
+        if isinstance(rival, Rival)
+        else (library_of(topology) or "the library", rival, True)
+    )
+    machine = machine_of_topology(topology)
+    adds = bounds.name == "allreduce" and machine is not None and any(node.nvls for node in machine.nodes)
+    return TimeVerdict(timed, size, seconds, limit, line_limit, tree_limit, library, rings, checked, adds)
 
 
 def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:

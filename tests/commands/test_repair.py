@@ -101,8 +101,6 @@ def test_what_still_holds_stays(topology: Path, tmp_path: Path) -> None:
     repaired = after(written(old, tmp_path), topology, "a.gpu0<->a.gpu1")
     difference = repaired.difference
     assert difference.same + difference.moved >= 0.8 * len(old.solution.schedule.transfers)
-    number = sum(map(len, difference.sends))
-    assert number == sum(map(len, difference.receives)) == difference.new
     total = difference.same + difference.moved + difference.new
     assert total == len(repaired.synthesis.solution.schedule.transfers)
 
@@ -111,8 +109,6 @@ def test_ranks_are_renumbered_by_name(topology: Path, tmp_path: Path) -> None:
     repaired = after(written(made(topology, "allgather"), tmp_path), topology, "a.gpu1")
     assert repaired.changes.ranks == (0, None, *range(1, 11))
     assert repaired.changes.lost_gpus == ("a.gpu1",)
-    rows = repaired.difference.plain(repaired.changes, repaired.synthesis.problem)
-    assert [row["old_rank"] for row in rows] == [0, *range(2, 12)]
 
 
 @given(
@@ -211,7 +207,7 @@ def named_transfers(collective_name: str, topology: Topology, per: int, schedule
 
 @pytest.mark.parametrize("chunks", [1, 2])
 @pytest.mark.parametrize("name", ["allgather", "allreduce", "alltoall"])
-def test_the_difference_has_every_new_send(name: str, chunks: int, topology: Path, tmp_path: Path) -> None:
+def test_the_difference_counts_every_transfer(name: str, chunks: int, topology: Path, tmp_path: Path) -> None:
     """Beside one that was written independently; with other chunks per rank all are new."""
     topology.write_text(SERVERS.replace("v100x8", "v100x4"))
     document = read_schedule_json(written(made(topology, name, strategy="greedy"), tmp_path).read_bytes())
@@ -234,13 +230,6 @@ def test_the_difference_has_every_new_send(name: str, chunks: int, topology: Pat
     assert figures == (same, kept - same, new.total() - kept, old.total() - kept)
     if chunks == 2:
         assert same == kept == 0
-    names = [v.name for v in after.vertices[: after.ranks]]
-    sends = Counter((names[r], names[e.peer]) for r, row in enumerate(difference.sends) for e in row)
-    receives = Counter((names[e.peer], names[r]) for r, row in enumerate(difference.receives) for e in row)
-    expected: Counter[Any] = Counter()
-    for key, number in (stepless[1] - stepless[0]).items():
-        expected[key[3], key[4]] += number
-    assert sends == receives == expected
 
 
 # -- programs

@@ -13,7 +13,6 @@ from hetesynth.engine.request import Request
 from hetesynth.engine.time_verdict import TimeVerdict, bounds_of
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
-from hetesynth.model.target import PORTABLE
 from hetesynth.topology.language import load_topology
 
 NCCL = "NCCL (ring, 24 channels, Simple)"
@@ -37,7 +36,7 @@ def test_only_the_limit_itself_is_100_percent(limit: float, percent: str) -> Non
 def test_a_quicker_library_shows(rings: float, factor: str, slower: bool) -> None:
     verdict = replace(USUAL, rings=rings)
     assert f", {factor} NCCL (ring," in verdict.line
-    assert verdict.slower_than_library is slower is (verdict.warning(PORTABLE) is not None)
+    assert verdict.slower_than_library is slower is (verdict.warning is not None)
     assert verdict.figures()["slower_than_library"] is slower
 
 

@@ -95,7 +95,7 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
         facts += (("Chosen", synthesis.choice.label),)
     program = first_predictor(synthesis.topology, synthesis.programs, options)
     notes = tuple(f"WARNING: {warned.message}; {warned.help}." for warned in synthesis.warnings)
-    notes += () if synthesis.advice is None else (f"{synthesis.advice.message}.",)
+    notes += () if synthesis.advice is None else (f"{synthesis.advice}.",)
     notes += () if program is not None else ("No program was made: thread blocks are not shown.",)
     certificate = solution.certificate
     said = [
