@@ -378,9 +378,8 @@ def _implied_time(solved: SolvedRequest, *, simulated: bool) -> TimeOptimality:
 
 def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
     """Every program by its suffix, lowered and judged; after a second Ctrl-C those that are judged by then."""
-    from hetesynth.engine.fused_receives import emitted
+    from hetesynth.engine.lowering import Lowering
     from hetesynth.engine.predictors import CostOptions
-    from hetesynth.engine.steady_programs import plan_emitted, steady_emitted
     from hetesynth.programs.msccl.lower import LoweringOptions
 
     timer, request = solved.compilation.timer, solved.compilation.request
@@ -405,11 +404,7 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                     policy=request.policy.lowering,
                 )
                 costs = CostOptions.of(request)
-                program = (
-                    steady_emitted(problem, solution.schedule, spec.steady, options)
-                    or plan_emitted(topology, problem, solution.schedule, size, spec.steady, options, costs)
-                    or emitted(topology, problem, solution.schedule, size, options, costs)
-                )
+                program = Lowering(topology, problem, solution.schedule, size, options, costs).emitted(spec.steady)
                 if not target.format.plan and comment:
                     program = replace(program, data=program.data + comment)
                 if problem.ranks > MANY_RANKS:

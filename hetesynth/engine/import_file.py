@@ -135,7 +135,7 @@ def import_file(request: ImportRequest) -> Imported:
     for target in request.targets:
         demand_collective(target, imported.problem.collective.name)
     demand_single_root(request.targets, imported.problem.collective.name, promised=request.single_root)
-    from hetesynth.engine.fused_receives import emitted
+    from hetesynth.engine.lowering import Lowering
     from hetesynth.engine.predictors import CostOptions
     from hetesynth.engine.time_verdict import implied_size
     from hetesynth.files.schedule_json import write_schedule_json
@@ -166,11 +166,12 @@ def import_file(request: ImportRequest) -> Imported:
             servers=servers,
             policy=request.policy.lowering,
         )
-        if chunking is None:
+        if chunking is None or target.format.plan:
             program = backend.emit(imported.problem, imported.schedule, options)
         else:
             size, costs = implied_size(imported.problem, chunking.chunk_bytes), CostOptions(policy=request.policy)
-            program = emitted(chunking.topology, imported.problem, imported.schedule, size, options, costs)
+            question = chunking.topology, imported.problem, imported.schedule, size, options, costs
+            program = Lowering(*question).emitted()
         findings = backend.judge(program.data, imported.name, imported.problem, target, servers)
         if findings:
             raise InternalError(f"the program {imported.name}{suffix} does not verify: {findings[0].message}")

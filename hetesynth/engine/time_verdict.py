@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
-from hetesynth.engine.fused_receives import EQUAL
+from hetesynth.engine.lowering import EQUAL
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.ring_baseline import (
     MOST_RANKS_RINGS,

@@ -14,10 +14,11 @@ from hetesynth.engine.choice import candidates, choice, steady
 from hetesynth.engine.choice.choice import Chosen, choose
 from hetesynth.engine.choice.pool import pool, seconds_at
 from hetesynth.engine.choice.program_ranking import Ranked
-from hetesynth.engine.predictors import CostOptions, PlanPredictor, first_predictor
+from hetesynth.engine.lowering import Lowering
+from hetesynth.engine.predictors import CostOptions, PlanPredictor
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import Baseline, ring_baseline
-from hetesynth.engine.steady_programs import SteadyPlan, plan_emitted, steady_predictor
+from hetesynth.engine.steady_programs import SteadyPlan
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.decisions import Decisions
@@ -134,11 +135,10 @@ def test_a_pool_of_plans_stands_by_plans() -> None:
     assert best.predictor is not None
     options = LoweringOptions("timed", target=TARGETS["mscclpp"], policy=request.policy.lowering)
     c, on = best.candidate, load_topology(request.topology)
-    plan = plan_emitted(
-        on, c.problem, c.solution.schedule, best.made_for, best.steady, options, CostOptions(policy=request.policy)
-    )  # fmt: skip
-    predictor = None if plan is None else first_predictor(on, {"": plan}, CostOptions(policy=request.policy))
-    assert predictor is not None
+    costs = CostOptions(policy=request.policy)
+    plan = Lowering(on, c.problem, c.solution.schedule, best.made_for, options, costs).plan(best.steady)
+    assert plan is not None
+    predictor = PlanPredictor(on, plan, costs)
     assert answer.seconds[answer.best(1)][1] == pytest.approx(predictor.timeline(64 * MIB).makespan)
 
 
@@ -174,9 +174,10 @@ def test_ctrl_c_in_steady_state_keeps_what_was_tried(number: int, monkeypatch: p
         calls += 1
         if calls == number:
             raise KeyboardInterrupt
-        return steady_predictor(*arguments)
+        return real(*arguments)
 
-    monkeypatch.setattr(steady, "steady_predictor", interrupted)
+    real = Lowering.predictor
+    monkeypatch.setattr(Lowering, "predictor", interrupted)
     monkeypatch.setattr(choice, "tune", no_other)
     answer = chosen(asked(strategy=steady.NAME))
     kept = answer.ranked[0]

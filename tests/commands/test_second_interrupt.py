@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from hetesynth.cli.synth_report import synthesis_report
-from hetesynth.engine import steady_programs
 from hetesynth.engine.artifacts import Synthesis
+from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
 from hetesynth.model.problem import Budget
@@ -36,7 +36,7 @@ def press() -> None:
 def pressing(monkeypatch: pytest.MonkeyPatch, times: int, after: int = 0) -> None:
     """Ctrl-C ``times`` times when the first program is about to be judged, or the one ``after`` so many."""
     left, before = [times], [after]
-    real = steady_programs.steady_emitted
+    real = Lowering.emitted
 
     def emitted(*arguments: Any) -> Any:
         if before[0]:
@@ -47,7 +47,7 @@ def pressing(monkeypatch: pytest.MonkeyPatch, times: int, after: int = 0) -> Non
             press()
         return real(*arguments)
 
-    monkeypatch.setattr(steady_programs, "steady_emitted", emitted)
+    monkeypatch.setattr(Lowering, "emitted", emitted)
 
 
 def made(request: Request) -> Synthesis:

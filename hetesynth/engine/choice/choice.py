@@ -35,16 +35,12 @@ from hetesynth.engine.choice.tuning import (
     efforts,
     tune,
 )
+from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, verified_solver
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import MOST_RANKS_RINGS, Baseline, ring_baseline, tree_baseline
-from hetesynth.engine.steady_programs import (
-    LibraryProgram,
-    Pipeline,
-    quickest_plan,
-    steady_predictor,
-)
+from hetesynth.engine.steady_programs import LibraryProgram, Pipeline
 from hetesynth.engine.time_verdict import Bounds, bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
@@ -199,13 +195,14 @@ def _ranked(
         return None
     steady: Pipeline | None = program
     pipelined: Pipelined | None = None
+    lowered = Lowering(topology, problem, solution.schedule, specs.size, lowering, options)
     if lowering.target.format.plan:
-        quick = quickest_plan(topology, problem, solution.schedule, specs.size, lowering, options)
+        quick = lowered.quickest_plan()
         if quick is None:
             return None
         seconds, steady = quick.seconds, quick.steady
     else:
-        predictor = steady_predictor(topology, problem, solution.schedule, program, lowering, options)
+        predictor = lowered.predictor(program)
         if predictor is None:
             return None
         seconds = predictor.timeline(specs.size).makespan

@@ -15,9 +15,10 @@ from functools import cache, cached_property, partial
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.program_ranking import Ranked, timed_lowering
 from hetesynth.engine.choice.tuning import LATE, UNTRIED, Candidate, Effort, Pipelined
+from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.engine.problem import ProblemFactory, verified_solver
-from hetesynth.engine.steady_programs import SteadyPlan, SteadyState, quick_plan, steady_plans, steady_predictor
+from hetesynth.engine.steady_programs import SteadyPlan, SteadyState, steady_plans
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import Costs
 from hetesynth.model.deadline import Deadline
@@ -412,11 +413,12 @@ class SteadyCandidates:
         self.verified = self.verified or Ranked(candidate, steady=plan.pipeline)
         self.effort.spend(self._work(plan))
         seconds: float | None = None
+        lowering = Lowering(topology, problem, plan.schedule, size, options, costs)
         if isinstance(pipeline, SteadyPlan):
-            quick = quick_plan(topology, problem, plan.schedule, pipeline, size, options, costs)
+            quick = lowering.quick_plan(pipeline)
             seconds = None if quick is None else quick.seconds
         else:
-            predictor = steady_predictor(topology, problem, plan.schedule, pipeline, options, costs)
+            predictor = lowering.predictor(pipeline)
             seconds = None if predictor is None else predictor.timeline(size).makespan
         if seconds is None:
             self.decisions.note(self._name(plan), "refused", "it does not fit the target")
@@ -431,7 +433,7 @@ class SteadyCandidates:
         best = min(self.ranked, key=lambda r: r.seconds or 0.0).steady  # only its program is kept in memory
         for steady in (pipeline, *(r.steady for r in self.ranked)):
             if isinstance(steady, SteadyState) and steady is not best:
-                steady.latest.forget()
+                steady.forget()
 
     def _name(self, plan: Plan) -> str:
         return f"{plan.label}: {plan.pipeline.label}"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from hetesynth.engine.artifacts import Choice, ProgramSpec, SolvedRequest
 from hetesynth.engine.choice.candidates import CandidateSpec, CandidateSpecs
 from hetesynth.engine.compilation import Compilation
+from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.engine.problem import (
     ProblemFactory,
@@ -30,6 +31,7 @@ from hetesynth.model.decisions import OVER_EFFORT, Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Topology
 from hetesynth.model.words import microseconds, whole_percent
+from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.effort import for_size
 from hetesynth.search.search import BEST, Ending, Progress, no_progress
@@ -122,6 +124,10 @@ class Candidate:
         predictor = SchedulePredictor(chunking.topology, problem, solution.schedule, costs)
         chunks, seconds = problem.collective.chunks_per_rank, predictor.timeline(size).makespan
         return cls(label, name, chunks, chunking, problem, solution, predictor, seconds)
+
+    def lowering(self, size: int, options: LoweringOptions, costs: CostOptions) -> Lowering:
+        """Its schedule, to be lowered for ``size`` bytes."""
+        return Lowering(self.chunking.topology, self.problem, self.solution.schedule, size, options, costs)
 
     def solved(
         self,
