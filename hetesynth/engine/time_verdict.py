@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from hetesynth.engine.lowering import EQUAL
-from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.engine.ring_baseline import (
     MOST_RANKS_RINGS,
     ring_baseline,
@@ -171,10 +171,8 @@ def time_optimality(
     collective = problem.collective
     if len(schedule.transfers) > most:
         return TimeOptimality(size, collective.name, collective.ranks, None, None)
-    from hetesynth.engine.predictors import predict
-
     bounds = bounds_of(topology, collective.name, collective.root, options)
-    return bounds.optimality(size, predict(topology, problem, schedule, size, options).seconds)
+    return bounds.optimality(size, SchedulePredictor(topology, problem, schedule, options).timeline(size).makespan)
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,8 +260,6 @@ def _report(subject: _Subject) -> Report:
         bounds = time_bounds(calibrated(topology, options.rates), goal.name, goal.root, options.policy)
         compared, missing = library_curve(topology, goal, sizes, options)
         notes += missing
-    elif isinstance(program, PlanPredictor):
-        goal = program.asked()
     shown: dict[Role, SchedulePredictor | ProgramPredictor | PlanPredictor] = {}
     run: ScheduleRun | None = None
     ran: ProgramRun | None = None
@@ -273,7 +271,7 @@ def _report(subject: _Subject) -> Report:
     if program is not None:
         shown["program"] = program
         if isinstance(program, PlanPredictor):
-            ran = plan_run(program, subject.size, goal)
+            ran = plan_run(program, subject.size)
         else:
             ran = program_run(program, subject.size)
         if ran.shown < ran.loops:

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from hetesynth.engine.predictors import PlanPredictor, ProgramPredictor, chunks_of_tasks
+from hetesynth.engine.predictors import PlanPredictor, ProgramPredictor
 from hetesynth.errors import HetesynthError
-from hetesynth.model.collective import Collective
 from hetesynth.model.plan import PlanOp
 from hetesynth.model.program import RECEIVES, SENDS, BufferSlice, Op, Program, ThreadBlock
 from hetesynth.model.target import PORTABLE
@@ -155,8 +154,8 @@ def _messages(program: Program, tasks: ProgramTasks, timeline: Timeline) -> Iter
 # -- MSCCL++
 
 
-def plan_run(predictor: PlanPredictor, size: int, collective: Collective | None) -> ProgramRun:
-    """The operations of a plan for a buffer of ``size`` bytes; ``collective``: its own, where known."""
+def plan_run(predictor: PlanPredictor, size: int) -> ProgramRun:
+    """The operations of a plan for a buffer of ``size`` bytes; their chunks are not followed."""
     plan, timeline = predictor.plan, predictor.timeline(size)
     number: dict[tuple[int, int], int] = {}
     rows: list[BlockRow] = []
@@ -168,17 +167,16 @@ def plan_run(predictor: PlanPredictor, size: int, collective: Collective | None)
             said = [f"{kind} {_ranges(peers)}" for kind, peers in (("memory", near), ("port", far)) if peers]
             rows.append(BlockRow(gpu.rank, block.id, ", ".join(said) or "local"))
     places = predictor.tasks.places
-    moved = chunks_of_tasks(predictor, collective) if collective is not None else ((),) * len(places)
     steps = []
-    for p, chunks in zip(places, moved, strict=True):
+    for p in places:
         op = plan.gpus[p.gpu].blocks[p.block].operations[p.step].op
-        whom, crossing = "", chunks[:0]
+        whom = ""
         if p.src is not None and p.dst is not None and p.src[0] != p.dst[0]:
-            whom, crossing = f"to GPU {p.dst[0]}" if p.src[0] == p.gpu else f"from GPU {p.src[0]}", chunks
+            whom = f"to GPU {p.dst[0]}" if p.src[0] == p.gpu else f"from GPU {p.src[0]}"
         if p.peers:  # that it signals or waits for
             whom = f"{'from' if op in ('wait', 'rlxwait') else 'to'} GPU {_ranges(p.peers)}"
         src, dst, words = _cell(p.src, p), _cell(p.dst, p), PLAN_OPERATIONS.get(op, op)
-        steps.append(StepRow(number[p.gpu, p.block], p.step, words, whom, src, dst, crossing))
+        steps.append(StepRow(number[p.gpu, p.block], p.step, words, whom, src, dst, ()))
     end = timeline.end
     since = np.asarray([max((end[i] for i in p.after), default=0.0) for p in places], dtype=np.float64)
     return ProgramRun(tuple(rows), tuple(steps), timeline, since, predictor.tasks.messages)
