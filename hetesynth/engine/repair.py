@@ -34,14 +34,16 @@ from hetesynth.engine.choice.program_ranking import (
 from hetesynth.engine.choice.steady import Plan, SteadyCandidates, along, copied, schedule_along
 from hetesynth.engine.choice.tuning import Candidate, efforts, tune
 from hetesynth.engine.compilation import Compilation, compilation
-from hetesynth.engine.formats import contents, suffixes
+from hetesynth.engine.formats import suffixes
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, no_schedule, verified_solver
 from hetesynth.engine.recipe import Recipe, recipe_in
 from hetesynth.engine.request import Request
+from hetesynth.engine.schedule_replay import read_schedule
 from hetesynth.engine.time_verdict import Bounds, TimeOptimality, bounds_of, implied_size
+from hetesynth.engine.verify import is_composition
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.files.schedule_json import MAX_BYTES, ScheduleDocument, read_schedule_json
+from hetesynth.files.schedule_json import ScheduleDocument
 from hetesynth.model.collective import transfers
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
@@ -350,9 +352,6 @@ def schedule_difference(
     return ScheduleDifference(same, kept - same, new.total() - kept, len(document.schedule.transfers) - kept)
 
 
-COMPOSITION = "hetesynth-composition"
-
-
 @dataclass(frozen=True)
 class RepairRequest:
     """What is asked for: the old schedule (None: it is at hand), the cluster it was made for, the changed one.
@@ -452,11 +451,10 @@ def suffixes_of(schedule: Path, targets: tuple[Target, ...], *, schedule_only: b
 
 def read_document(path: Path) -> ScheduleDocument:
     """The schedule in the file. Raises HetesynthError HS520, HS540 or, for a composition, HS653."""
-    data = contents(path, MAX_BYTES, "give a schedule JSON that `hetesynth synth` wrote")
-    if f'"{COMPOSITION}"'.encode() in data[:200]:
+    if is_composition(path):
         raise HetesynthError(
             f"{path} is a composition of pods: the inside of a pod was solved once for all of its type",
             code="HS653",
             help="synthesize the changed cluster anew, with --strategy composition or without",
         )
-    return read_schedule_json(data, str(path))
+    return read_schedule(path)
