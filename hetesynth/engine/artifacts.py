@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hetesynth import __version__
 from hetesynth.engine.compilation import Compilation, PhaseTimer
 from hetesynth.engine.formats import FORMATS, SCHEDULE_SUFFIX, Emitted, demand_collective, variants
+from hetesynth.engine.lowering import Lowering
+from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, first_predictor
 from hetesynth.engine.problem import MANY_RANKS, recheck_bound
 from hetesynth.engine.program_warnings import (
     Warned,
@@ -25,8 +26,14 @@ from hetesynth.engine.program_warnings import (
     runtime_advice,
     vendor_warnings,
 )
+from hetesynth.engine.recipe import recipe_of, topology_hash
 from hetesynth.engine.request import Request
+from hetesynth.engine.steady_programs import Pipeline
+from hetesynth.engine.time_verdict import TimeOptimality, TimeVerdict, implied_size, time_optimality
 from hetesynth.errors import InternalError
+from hetesynth.files.schedule_json import JsonValue, write_schedule_json
+from hetesynth.judge.bounds.judge import Recheck
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.cegis_trace import CegisEntry
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.decisions import Decision
@@ -36,16 +43,11 @@ from hetesynth.model.rank_places import places_comment, places_document
 from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Topology
 from hetesynth.model.verdict import Violation
+from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.chunking import Chunking
 from hetesynth.search.interrupts import abandoned, finishing
 from hetesynth.search.search import Ending
-
-if TYPE_CHECKING:
-    from hetesynth.engine.steady_programs import Pipeline
-    from hetesynth.engine.time_verdict import TimeOptimality, TimeVerdict
-    from hetesynth.files.schedule_json import JsonValue
-    from hetesynth.judge.bounds.judge import Recheck
-    from hetesynth.search.solve import Solution
+from hetesynth.search.solve import Solution
 
 
 def addressable(request: Request, size: int) -> bool:
@@ -269,10 +271,6 @@ def judged_files(solved: SolvedRequest) -> Synthesis:
 
 def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     """The files, judged. ``bare``: the schedule and no programs."""
-    from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, first_predictor
-    from hetesynth.engine.recipe import recipe_of, topology_hash
-    from hetesynth.files.schedule_json import write_schedule_json
-
     run, problem, solution, choice = solved.compilation, solved.problem, solved.solution, solved.choice
     timer, request = run.timer, run.request
     rechecked = _verified(solved)
@@ -349,8 +347,6 @@ def step_model(solved: SolvedRequest) -> StepModel:
 
 def _verified(solved: SolvedRequest) -> Recheck:
     """The schedule replayed and the bound rechecked. Raises InternalError where either is wrong."""
-    from hetesynth.judge.schedule.judge import schedule_violations
-
     run, problem, solution = solved.compilation, solved.problem, solved.solution
     timer, budget = run.timer, run.budget
     with timer.phase("verify"):
@@ -366,9 +362,6 @@ def _verified(solved: SolvedRequest) -> Recheck:
 def _implied_time(solved: SolvedRequest, *, simulated: bool) -> TimeOptimality:
     """The time for the size that the chunks make, where it is to be ``simulated`` and the schedule is not too
     large for that."""
-    from hetesynth.engine.predictors import CostOptions
-    from hetesynth.engine.time_verdict import implied_size, time_optimality
-
     request, problem = solved.compilation.request, solved.problem
     size = implied_size(problem, solved.chunking.chunk_bytes)
     options = CostOptions.of(request)
@@ -378,10 +371,6 @@ def _implied_time(solved: SolvedRequest, *, simulated: bool) -> TimeOptimality:
 
 def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
     """Every program by its suffix, lowered and judged; after a second Ctrl-C those that are judged by then."""
-    from hetesynth.engine.lowering import Lowering
-    from hetesynth.engine.predictors import CostOptions
-    from hetesynth.programs.msccl.lower import LoweringOptions
-
     timer, request = solved.compilation.timer, solved.compilation.request
     problem, solution = solved.problem, solved.solution
     spec, topology = solved.programs, solved.chunking.topology

@@ -240,13 +240,6 @@ def atlas(
                 break
         else:
             break
-    for _, extent, i in chosen:
-        span = "bytes and more" if extent.high is None else f"to {extent.high} bytes"
-        why = f"for {extent.low} {span}: near the best there, for the longest range"
-        record.note(_made_for(members, i), "chosen", why)
-    for i in sorted(set(range(len(members.members))) - {i for _, _, i in chosen}):
-        why = "where it is near the best, and no library is quicker, another one is for more sizes"
-        record.note(_made_for(members, i), "skipped", why)
     verdicts = []
     root, options = members.candidates[0].problem.collective.root, CostOptions.of(request)
     for place in sample_places(members.sizes):
@@ -263,13 +256,6 @@ def atlas(
         question = topology, root, members.bounds, size, finite, options, cast("Timed", timed)
         verdicts.append((entry.member, time_verdict(*question)))
     return Atlas(run, topology, members, tuple(ranges), tuple(unfit), tuple(verdicts))
-
-
-def _made_for(members: Pool, i: int) -> str:
-    """Members of one label differ in the size that they were made for."""
-    member, candidate = members.members[i], members.candidates[i]
-    steady = "" if member.steady is None else f", {member.steady.label}"
-    return f"{candidate.label}, chunks of {candidate.chunking.chunk_bytes:,} bytes{steady}"
 
 
 def selected_ranges(

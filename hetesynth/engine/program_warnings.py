@@ -30,22 +30,18 @@ def vendor_warnings(
 ) -> tuple[Warned, ...]:
     """A warning for each target that does not run on all of the GPUs."""
     shown = tuple(dict.fromkeys(models))
-    fitting = fitting_targets(shown, collective)
-    way_out = (
-        f"--target {','.join(fitting)} writes what loads there"
-        if fitting
-        else ("no runtime joins GPUs of both vendors: give each part of the cluster a topology of its own")
-    )
+    fitting = ",".join(fitting_targets(shown, collective))
+    way_out = f"--target {fitting} writes what loads there"
+    if not fitting:
+        way_out = "no runtime joins GPUs of both vendors: give each part of the cluster a topology of its own"
     warned = []
     for target in targets:
-        strange = [
-            (model, vendor)
-            for model in shown
-            if (vendor := gpu_vendor(model)) is not None and vendor not in target.vendors
-        ]
+        vendors = ((model, gpu_vendor(model)) for model in shown)
+        strange = [f"{model} ({v})" for model, v in vendors if v is not None and v not in target.vendors]
         if strange:
-            others = ", ".join(f"{model} ({vendor})" for model, vendor in strange)
-            message = f"{target.name} runs on {' and '.join(target.vendors)} GPUs only, not on {others}"
+            message = (
+                f"{target.name} runs on {' and '.join(target.vendors)} GPUs only, not on {', '.join(strange)}"
+            )
             warned.append(Warned((target.name,), message, way_out))
     return tuple(warned)
 
@@ -100,16 +96,15 @@ def demand_single_root(
     if not blind:
         return
     who = ", ".join(f"{t.name} ({t.runtime})" for t in blind)
-    looks = "does" if len(blind) == 1 else "do"
-    what = f"{who} {looks} not look at the root of a call"
-    other = "--target mscclpp is for runtimes whose selector sees the root"
-    if every:
-        message = f"{what}: of {collective} files for several roots the first would run for every root"
-        way_out = f"name one root, and {PROMISE} if all calls of the job have it; {other}"
-    else:
-        message = f"{what}: a {collective} file for one root would run for every root and deliver wrong data"
-        way_out = f"add {PROMISE} if every {collective} of the job has that root; {other}"
-    raise HetesynthError(message, code="HS514", help=way_out)
+    files = "files for several roots the first" if every else "file for one root"
+    way_out = "name one root, and" if every else "add"
+    raise HetesynthError(
+        f"of a {collective} {files} would run for every root, and deliver wrong data: {who} does not look at the "
+        "root of a call",
+        code="HS514",
+        help=f"{way_out} {PROMISE} if every {collective} of the job has that root; --target mscclpp is for "
+        "runtimes whose selector sees the root",
+    )
 
 
 def call_warnings(
@@ -128,14 +123,6 @@ def call_warnings(
                 "runtimes of MSCCL XML do not look at the root of a call: installed, "
                 f"this {collective} for {whose} runs for every root, and delivers wrong data for all others",
                 f"install it only where every {collective} of the job has {'that root' if every else whose}",
-            )
-        )
-    if PORTABLE.name in blind and collective in ("gather", "scatter"):
-        warned.append(
-            Warned(
-                (PORTABLE.name,),
-                f"of all runtimes only RCCL runs a file for a {collective}",
-                "the MSCCL executor has no such call, and the research runtime refuses the file",
             )
         )
     selecting = tuple(t.name for t in targets if t.tells_roots)

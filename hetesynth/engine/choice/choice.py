@@ -49,7 +49,7 @@ from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.model.words import microseconds, whole_percent
+from hetesynth.model.words import microseconds
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.baselines.table import DOUBLE_TREE, ring_strategy
 from hetesynth.search.search import BEST, Ending, Progress, no_progress
@@ -214,35 +214,6 @@ def _ranked(
     return Ranked(candidate, seconds, steady)
 
 
-@dataclass
-class Standing:
-    """``listener``: shows the lines. ``limit``: seconds that nothing is quicker than; ``rings``: those of NCCL's
-    rings; 0 where they are not known yet. ``best``: seconds of the quickest so far."""
-
-    listener: Progress
-    limit: float = 0.0
-    rings: float = 0.0
-    best: float = math.inf
-
-    def tried(self, label: str, seconds: float) -> None:
-        """The program of ``label`` takes ``seconds``."""
-        self.best = min(self.best, seconds)
-        self.progress(f"{label}: {microseconds(seconds)}", None)
-
-    def progress(self, what: str, steps: int | None) -> None:
-        """Tell ``what`` is being done, and how it stands: by programs where some were timed."""
-        self.listener(what.split(BEST)[0] + self.text if self.text else what, steps)
-
-    @property
-    def text(self) -> str:
-        """``; best 5,716 us, 84 % of the limit, 1.17 x NCCL's rings``, as far as it is known."""
-        if math.isinf(self.best):
-            return ""
-        limit = f", {whole_percent(100 * self.limit / self.best)} % of the limit" if self.limit else ""
-        rings = f", {self.rings / self.best:.2f} x NCCL's rings" if self.rings else ""
-        return f"{BEST}{microseconds(self.best)}{limit}{rings}"
-
-
 Keep = Callable[[Bounds, int, Ranked], None]
 WAY_OUT = "raise --time-budget"
 
@@ -254,7 +225,7 @@ class _Question:
     topology: Topology
     request: Request
     size: int
-    standing: Standing
+    progress: Progress
     keep: Keep
     trace: CegisTrace
 
@@ -290,7 +261,7 @@ def choose(
         topology,
         request,
         size,
-        Standing(progress),
+        progress,
         keep or (lambda *_: None),
         CegisTrace() if trace is None else trace,
     )
@@ -331,7 +302,7 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
             asked.topology,
             request,
             asked.size,
-            asked.standing.progress,
+            asked.progress,
             budget=left,
             decisions=record,
             trace=asked.trace,
@@ -415,12 +386,14 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     demand_paths(factory)
     bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
     specs = CandidateSpecs(topology, request, size, bounds.bounds)
-    asked.standing.limit = bounds.seconds(size)
     effort = efforts(budget, topology.ranks).steady
-    number = count(1)
+    number, best = count(1), math.inf
 
     def tried(ranked: Ranked) -> None:
-        asked.standing.tried(ranked.candidate.label, ranked.seconds or 0.0)
+        nonlocal best
+        seconds = ranked.seconds or 0.0
+        best = min(best, seconds)
+        asked.progress(f"{ranked.candidate.label}: {microseconds(seconds)}{BEST}{microseconds(best)}", None)
         asked.keep(bounds, next(number), ranked)
 
     candidates = SteadyCandidates(factory, specs, target, bounds.seconds(size), deadline, rule, effort, tried)
@@ -430,7 +403,6 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         if request.strategy != NAME:
             for library in library_candidates(factory, specs, target, deadline, rule):
                 rings = _merged([library], rings)
-                asked.standing.rings = rings[0].seconds or 0.0
                 tried(library)
         candidates.try_all()
     except KeyboardInterrupt:
@@ -442,8 +414,9 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     if not ranked:
         return None
     enough = NEAR_THE_LIMIT if budget.effort is None or budget.effort > 1 else ENOUGH
-    best = ranked[0].seconds or 0.0
-    near = candidates.limit >= enough * best and (not simulated or best <= _rings_seconds(asked, factory.root))
+    quickest = ranked[0].seconds or 0.0
+    near = candidates.limit >= enough * quickest
+    near = near and (not simulated or quickest <= _rings_seconds(asked, factory.root))
     settled = near or request.strategy == NAME
     return _Opening(size, bounds, ranked, settled, unspent=max(0.0, effort.allotted - effort.spent))
 
