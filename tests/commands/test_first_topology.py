@@ -34,15 +34,6 @@ def with_examples(written: str) -> str:
     return written.replace("100 Gbps", "7 Gbps")
 
 
-def test_a_rack_is_a_pod() -> None:
-    _, first = first_topology(Path("racks.dsl"), "gb200_nvl72", 1, "")
-    assert parse_topology(text(first)).ranks == 72
-    assert "join *.*.nic*" in text(first) and "disable a.t0.gpu3" in text(first)
-    with pytest.raises(HetesynthError) as refused:
-        first_topology(Path("racks.dsl"), "gb200_nvl72", None, "node[0-1]")
-    assert refused.value.code == "HS645"
-
-
 @pytest.mark.parametrize(
     ("hosts", "names"),
     [

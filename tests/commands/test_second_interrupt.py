@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +86,3 @@ def test_a_second_one_keeps_programs_that_were_judged(size: int | None, monkeypa
     assert kept.abandoned and kept.ending == "interrupt" and kept.cut_short
     assert "those that are missing" in kept.warnings[-1].message
     assert "time budget" not in "".join(synthesis_report(kept, []))
-
-
-def test_a_report_without_a_verdict_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bounds in seconds are not worked out after a second Ctrl-C: not because of the size."""
-    pressing(monkeypatch, 2)
-    kept = made(asked(None))
-    kept = replace(kept, verdict=None)
-    assert synthesis_report(kept, [])[0].endswith(": interrupted")
-    assert "too many transfers" in synthesis_report(replace(kept, ending="tried", abandoned=False), [])[0]
