@@ -80,8 +80,7 @@ def carried(synthesis: Synthesis) -> int | None:
     return min((p.carries for p in synthesis.programs.values() if p.carries is not None), default=None)
 
 
-ABANDONED = "ended by Ctrl-C before its programs were judged: the schedule is written, its programs are not"
-SOME_ABANDONED = "ended by Ctrl-C before all programs were judged: those that are missing are not written"
+ABANDONED = "ended by Ctrl-C before all programs were judged: those that are missing are not written"
 UNFIT = frozenset({"HS501", "HS502", "HS503", "HS504", "HS508", "HS509"})  # a program past a limit of its target
 
 
@@ -202,8 +201,7 @@ class Synthesis:
         library is quicker, and what an interrupt left out."""
         left: tuple[Warned, ...] = ()
         if self.abandoned:
-            message = SOME_ABANDONED if self.programs else ABANDONED
-            left = (Warned(tuple(t.name for t in self.targets), message, "the same command again makes them"),)
+            left = (Warned(tuple(t.name for t in self.targets), ABANDONED, "the same command again makes them"),)
         if self.abandoned and not self.programs:
             return left
         slower = () if self.verdict is None else library_warnings(self.verdict, self.targets)

@@ -203,7 +203,9 @@ class Repair:
         effort = efforts(self.run.budget, topology.ranks).steady
         ranking = ProgramRanking(topology, size, lowering, options, self.run.deadline, record, effort)
         with self.run.timer.phase("choice"):
-            return ranking.like(candidate, self.recipe.way)
+            if self.recipe.way == "trees":  # lowered as the old winner was
+                return ranking.in_steady_state(candidate)
+            return Ranked(candidate, ranking.seconds(candidate))
 
     def _steady(
         self, specs: CandidateSpecs, target: Target, record: Decisions, before: Ranked | None = None

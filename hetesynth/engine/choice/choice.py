@@ -48,7 +48,7 @@ from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import Target
-from hetesynth.model.topology import Rank, Topology
+from hetesynth.model.topology import Topology
 from hetesynth.model.words import microseconds
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.baselines.table import DOUBLE_TREE, ring_strategy
@@ -416,14 +416,9 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     enough = NEAR_THE_LIMIT if budget.effort is None or budget.effort > 1 else ENOUGH
     quickest = ranked[0].seconds or 0.0
     near = candidates.limit >= enough * quickest
-    near = near and (not simulated or quickest <= _rings_seconds(asked, factory.root))
+    if simulated:  # where they were not, what earlier runs of the process did must not decide
+        costs = CostOptions.of(request)
+        baseline = ring_baseline(topology, request.collective, factory.root, size, costs)
+        near = near and (isinstance(baseline, str) or quickest <= baseline.seconds)
     settled = near or request.strategy == NAME
     return _Opening(size, bounds, ranked, settled, unspent=max(0.0, effort.allotted - effort.spent))
-
-
-def _rings_seconds(asked: _Question, root: Rank | None) -> float:
-    """What NCCL's rings or sends take, whether or not the target holds them; infinite where there are none. To be
-    asked where this run has simulated them: what earlier runs of the process did must not decide."""
-    question = (asked.topology, asked.request.collective, root, asked.size, CostOptions.of(asked.request))
-    baseline = ring_baseline(*question)
-    return math.inf if isinstance(baseline, str) else baseline.seconds

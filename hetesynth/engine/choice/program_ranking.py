@@ -122,10 +122,6 @@ class ProgramRanking:
         self.decisions.note(label, "tried", f"{steady.label}: {microseconds(seconds)}")
         return Ranked(candidate, seconds, steady)
 
-    def like(self, candidate: Candidate, way: str) -> Ranked:
-        """``candidate`` lowered as another one was, along its trees in steady state or step by step, and timed."""
-        return self.in_steady_state(candidate) if way == "trees" else Ranked(candidate, self.seconds(candidate))
-
     def seconds(self, candidate: Candidate) -> float | None:
         """What the program takes, with fused receives or without, or the plan, in steady state or not; None where
         the target cannot hold it."""
