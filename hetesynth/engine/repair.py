@@ -23,7 +23,7 @@ from hetesynth.engine.artifacts import (
 )
 from hetesynth.engine.carry_over import CarryOver, demand_same_cluster
 from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.choice import library_candidates
+from hetesynth.engine.choice.choice import LibraryCandidates
 from hetesynth.engine.choice.program_ranking import (
     MOST_TRANSFERS,
     ProgramRanking,
@@ -213,7 +213,7 @@ class Repair:
         """Programs in steady state, with the effort of a fresh choice."""
         effort = efforts(self.run.budget, self.changes.after.ranks).steady
         limit = self.bounds.seconds(specs.size)
-        question = (self.factory, specs, target, limit, self.run.deadline, record, effort, lambda _: None)
+        question = (specs, target, limit, self.run.deadline, record, effort, lambda _: None)
         return _SteadyCandidates(*question, before=before)
 
     def _quickest(self, specs: CandidateSpecs, sized: Request, target: Target | None, ranked: Ranked) -> Ranked:
@@ -263,7 +263,7 @@ class Repair:
 
     def _library(self, specs: CandidateSpecs, target: Target, record: Decisions) -> Ranked | None:
         """The quickest program that the library runs, if there is one."""
-        programs = library_candidates(self.factory, specs, target, self.run.deadline, record)
+        programs = LibraryCandidates(specs, target, self.run.deadline, record).all()
         return min(programs, key=lambda r: r.seconds or 0.0, default=None)
 
     def _plans(self, specs: CandidateSpecs, target: Target, candidates: SteadyCandidates) -> Iterator[Plan]:

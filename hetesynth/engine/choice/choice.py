@@ -50,7 +50,6 @@ from hetesynth.model.problem import Budget
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
 from hetesynth.model.words import microseconds
-from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.baselines.table import DOUBLE_TREE, ring_strategy
 from hetesynth.search.search import BEST, Ending, Progress, no_progress
 from hetesynth.search.solve import Solution
@@ -68,77 +67,103 @@ def why_skipped(factory: ProblemFactory, deadline: Deadline) -> str | None:
     return LATE if deadline.expired(UNTRIED) else None
 
 
-def library_candidates(
-    factory: ProblemFactory, specs: CandidateSpecs, target: Target, deadline: Deadline, record: Decisions
-) -> Iterator[Ranked]:
-    """The library's own programs for ``specs.size`` bytes that ``target`` holds, which rings or sends are soonest;
-    none after ``deadline``."""
-    request, topology = factory.request, factory.topology
-    options = CostOptions.of(request)
-    reason = why_skipped(factory, deadline)
-    if reason is not None:
-        record.note(LABEL, "skipped", reason)
-        return
-    baseline = ring_baseline(topology, request.collective, factory.root, specs.size, options)
-    if isinstance(baseline, str):
-        record.note(LABEL, "refused", baseline)
-        return
-    yield from _timed(factory, specs, baseline, target, deadline, record)
-    if request.collective == "allreduce":
-        trees = tree_baseline(topology, specs.size, options)
-        if trees is not None and trees.seconds < baseline.seconds and not target.format.plan:
-            yield from _timed(factory, specs, trees, target, deadline, record)
+@dataclass(frozen=True)
+class LibraryCandidates:
+    """The library's own programs for ``specs.size`` bytes that ``target`` holds; none after ``deadline``."""
 
+    specs: CandidateSpecs
+    target: Target
+    deadline: Deadline
+    record: Decisions
 
-def _timed(
-    factory: ProblemFactory,
-    specs: CandidateSpecs,
-    baseline: Baseline,
-    target: Target,
-    deadline: Deadline,
-    record: Decisions,
-) -> Iterator[Ranked]:
-    """The programs of ``baseline``, or its plan where ``target`` takes plans."""
-    request, topology = factory.request, factory.topology
-    lowering = timed_lowering(request, target, topology)
-    plans = target.format.plan
-    fitting = _fitting(factory, specs, baseline, lowering)
-    if plans:
-        one = LibraryProgram(baseline.orders[: baseline.rings], channels=1)
-        fitting = iter([(one, request.fixed_chunks or max(1, baseline.rings))])
-    timed = False
-    for program, chunks in fitting:
-        if deadline.expired(UNTRIED):
-            record.note(baseline.name, "skipped", LATE)
+    def all(self) -> Iterator[Ranked]:
+        """Of rings or sends, whichever are soonest, then of trees where these are sooner."""
+        specs, request = self.specs, self.specs.request
+        factory, options = specs.factory, CostOptions.of(request)
+        reason = why_skipped(factory, self.deadline)
+        if reason is not None:
+            self.record.note(LABEL, "skipped", reason)
             return
-        label = f"{baseline.name}, c={chunks}"
-        ranked = _ranked(factory, specs, label, program, chunks, lowering)
-        if ranked is not None:
-            timed = True
-            record.note(f"{label}: {program.label}", "tried", microseconds(ranked.seconds or 0.0))
-            yield ranked
-    if not timed:
-        record.note(baseline.name, "refused", f"no program of them fits {target.name}")
+        baseline = ring_baseline(specs.topology, request.collective, factory.root, specs.size, options)
+        if isinstance(baseline, str):
+            self.record.note(LABEL, "refused", baseline)
+            return
+        yield from self._timed(baseline)
+        if request.collective == "allreduce":
+            trees = tree_baseline(specs.topology, specs.size, options)
+            if trees is not None and trees.seconds < baseline.seconds and not self.target.format.plan:
+                yield from self._timed(trees)
 
+    def _timed(self, baseline: Baseline) -> Iterator[Ranked]:
+        """The programs of ``baseline``, or its plan where the target takes plans."""
+        fitting = self._fitting(baseline)
+        if self.target.format.plan:
+            one = LibraryProgram(baseline.orders[: baseline.rings], channels=1)
+            fitting = iter([(one, self.specs.request.fixed_chunks or max(1, baseline.rings))])
+        timed = False
+        for program, chunks in fitting:
+            if self.deadline.expired(UNTRIED):
+                self.record.note(baseline.name, "skipped", LATE)
+                return
+            label = f"{baseline.name}, c={chunks}"
+            ranked = self._ranked(label, program, chunks)
+            if ranked is not None:
+                timed = True
+                self.record.note(f"{label}: {program.label}", "tried", microseconds(ranked.seconds or 0.0))
+                yield ranked
+        if not timed:
+            self.record.note(baseline.name, "refused", f"no program of them fits {self.target.name}")
 
-def _fitting(
-    factory: ProblemFactory, specs: CandidateSpecs, baseline: Baseline, lowering: LoweringOptions
-) -> Iterator[tuple[LibraryProgram, int]]:
-    """The program of ``baseline`` and its chunks; where the target holds only fewer channels or chunks of it, the
-    widest of each kind that it holds."""
-    ranks, least = baseline.ranks, 0 if specs.personalized else 1  # plain sends go to their receivers at once
-    for kind in _narrower(baseline, factory.request.fixed_chunks):
-        for place, (program, chunks) in enumerate(kind):
-            elements = (
-                1 + ranks + least * specs.transfers(chunks) // ranks
-            )  # an instruction takes one chunk at most
-            if elements > lowering.target.max_nodes:  # no need to make the program, which took 10 s on 64 GPUs
-                continue
-            if specs.chunk_bytes(chunks) >= 1 and program.fit(factory.collective(chunks), lowering):
-                yield program, chunks
-                if place == 0:  # all of it
-                    return
-                break
+    def _fitting(self, baseline: Baseline) -> Iterator[tuple[LibraryProgram, int]]:
+        """The program of ``baseline`` and its chunks; where the target holds only fewer channels or chunks of it,
+        the widest of each kind that it holds."""
+        specs, lowering = self.specs, timed_lowering(self.specs.request, self.target, self.specs.topology)
+        ranks, least = baseline.ranks, 0 if specs.personalized else 1  # plain sends go to their receivers at once
+        for kind in _narrower(baseline, specs.request.fixed_chunks):
+            for place, (program, chunks) in enumerate(kind):
+                # an instruction takes one chunk at most
+                elements = 1 + ranks + least * specs.transfers(chunks) // ranks
+                if elements > self.target.max_nodes:  # no need to make the program, which took 10 s on 64 GPUs
+                    continue
+                if specs.chunk_bytes(chunks) >= 1 and program.fit(specs.factory.collective(chunks), lowering):
+                    yield program, chunks
+                    if place == 0:  # all of it
+                        return
+                    break
+
+    def _ranked(self, label: str, program: LibraryProgram, chunks: int) -> Ranked | None:
+        """The verified schedule along the links of ``program`` with its time, or where the target takes plans that
+        of its plan; None where there is none."""
+        specs, request, topology = self.specs, self.specs.request, self.specs.topology
+        first, chunking, options = topology.links[0], specs.paper_chunking(chunks), CostOptions.of(request)
+        problem = specs.factory.problem(chunking, chunks)
+        strategy = DOUBLE_TREE if program.trees else ring_strategy(program.orders, (first.src, first.dst))
+        try:
+            solution = verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
+        except HetesynthError:  # a schedule may have fewer peers than a program
+            return None
+        if not isinstance(solution, Solution):
+            return None
+        steady: Pipeline | None = program
+        pipelined: Pipelined | None = None
+        target = timed_lowering(request, self.target, topology)
+        lowering = Lowering(topology, problem, solution.schedule, specs.size, target, options)
+        if self.target.format.plan:
+            quick = lowering.quickest_plan()
+            if quick is None:
+                return None
+            seconds, steady = quick.seconds, quick.steady
+        else:
+            predictor = lowering.predictor(program)
+            if predictor is None:
+                return None
+            seconds = predictor.timeline(specs.size).makespan
+            least = round(specs.size / specs.chunk_bytes(chunks))  # chunks of a byte
+            latency = predictor.timeline(least).makespan if least < specs.size else seconds
+            pipelined = Pipelined(latency, max(0.0, seconds - latency) / specs.size)
+        of_schedule = SchedulePredictor(topology, problem, solution.schedule, options)
+        candidate = Candidate(label, RING, chunks, chunking, problem, solution, of_schedule, seconds, pipelined)
+        return Ranked(candidate, seconds, steady)
 
 
 def _narrower(baseline: Baseline, stated: int | None) -> Iterator[Iterator[tuple[LibraryProgram, int]]]:
@@ -170,48 +195,6 @@ def _plain_rings(
         while chunks:
             yield LibraryProgram(baseline.orders[: min(channels, chunks)]), chunks
             chunks = 0 if stated or chunks // 2 < channels else chunks // 2
-
-
-def _ranked(
-    factory: ProblemFactory,
-    specs: CandidateSpecs,
-    label: str,
-    program: LibraryProgram,
-    chunks: int,
-    lowering: LoweringOptions,
-) -> Ranked | None:
-    """The verified schedule along the links of ``program`` with its time, or where the target takes plans that of
-    its plan; None where there is none."""
-    request, topology, options = factory.request, factory.topology, CostOptions.of(factory.request)
-    first, chunking = topology.links[0], specs.paper_chunking(chunks)
-    problem = factory.problem(chunking, chunks)
-    ends = first.src, first.dst
-    strategy = DOUBLE_TREE if program.trees else ring_strategy(program.orders, ends)
-    try:
-        solution = verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
-    except HetesynthError:  # a schedule may have fewer peers than a program
-        return None
-    if not isinstance(solution, Solution):
-        return None
-    steady: Pipeline | None = program
-    pipelined: Pipelined | None = None
-    lowered = Lowering(topology, problem, solution.schedule, specs.size, lowering, options)
-    if lowering.target.format.plan:
-        quick = lowered.quickest_plan()
-        if quick is None:
-            return None
-        seconds, steady = quick.seconds, quick.steady
-    else:
-        predictor = lowered.predictor(program)
-        if predictor is None:
-            return None
-        seconds = predictor.timeline(specs.size).makespan
-        least = round(specs.size / specs.chunk_bytes(chunks))  # chunks of a byte
-        latency = predictor.timeline(least).makespan if least < specs.size else seconds
-        pipelined = Pipelined(latency, max(0.0, seconds - latency) / specs.size)
-    of_schedule = SchedulePredictor(topology, problem, solution.schedule, options)
-    candidate = Candidate(label, RING, chunks, chunking, problem, solution, of_schedule, seconds, pipelined)
-    return Ranked(candidate, seconds, steady)
 
 
 Keep = Callable[[Bounds, int, Ranked], None]
@@ -396,12 +379,12 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         asked.progress(f"{ranked.candidate.label}: {microseconds(seconds)}{BEST}{microseconds(best)}", None)
         asked.keep(bounds, next(number), ranked)
 
-    candidates = SteadyCandidates(factory, specs, target, bounds.seconds(size), deadline, rule, effort, tried)
+    candidates = SteadyCandidates(specs, target, bounds.seconds(size), deadline, rule, effort, tried)
     rings: list[Ranked] = []
     simulated = request.strategy != NAME and why_skipped(factory, deadline) is None
     try:
         if request.strategy != NAME:
-            for library in library_candidates(factory, specs, target, deadline, rule):
+            for library in LibraryCandidates(specs, target, deadline, rule).all():
                 rings = _merged([library], rings)
                 tried(library)
         candidates.try_all()

@@ -190,12 +190,10 @@ def tune(
     clock_decisions = budget.clock_decisions.inside()
     deadline = replace(budget, clock_decisions=clock_decisions).deadline()
     factory = ProblemFactory(topology, request)
-    root = factory.root
     demand_paths(factory)
-    bounds = bounds_of(topology, request.collective, root, CostOptions.of(request))
+    bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
     specs = CandidateSpecs(topology, request, size, bounds.bounds)
     run = _TuningRun(
-        factory,
         specs,
         bounds,
         budget,
@@ -242,7 +240,6 @@ def demand_paths(factory: ProblemFactory) -> None:
 
 @dataclass
 class _TuningRun:
-    factory: ProblemFactory
     specs: CandidateSpecs
     bounds: Bounds
     budget: Budget
@@ -264,7 +261,7 @@ class _TuningRun:
         """Every number of chunks with every strategy, until the bound is met or time or effort is out."""
         from hetesynth.search.auto import FOR_A_SIZE, NO_SEARCH, Attempt
 
-        request, counts = self.factory.request, self.specs.counts()
+        request, counts = self.specs.factory.request, self.specs.counts()
         named = [Attempt(request.strategy, "it is stated")]
         attempts = FOR_A_SIZE if request.strategy == "auto" else named
         for chunks in counts:
@@ -339,10 +336,10 @@ class _TuningRun:
             clock_decisions=clock_decisions,
             strict_deadline=self.budget.strict_deadline or bool(self.candidates),
         )
-        problem = self.factory.problem(spec.chunking, spec.chunks)
-        policy = for_size(self.factory.request.policy, self.budget.effort)
+        problem = self.specs.factory.problem(spec.chunking, spec.chunks)
+        policy = for_size(self.specs.factory.request.policy, self.budget.effort)
         try:
-            first = first_candidate(self.factory.request, problem)
+            first = first_candidate(self.specs.factory.request, problem)
             solver = verified_solver(spec.strategy, budget, policy)
             outcome = replace(solver, first_candidate=first, trace=self.trace.inside(spec.label)).solve(problem)
         except HetesynthError as error:
@@ -353,7 +350,7 @@ class _TuningRun:
             record.note(spec.label, "tried", outcome.reason)
             return
         self.interrupted |= outcome.ending == "interrupt"
-        costs = CostOptions.of(self.factory.request)
+        costs = CostOptions.of(self.specs.factory.request)
         candidate = Candidate.of(spec.label, spec.name, spec.chunking, problem, outcome, self.specs.size, costs)
         record.note(spec.label, "tried", microseconds(candidate.seconds))
         self._keep(candidate, spec.kind)
