@@ -383,7 +383,7 @@ def test_what_a_report_lacks_is_not_shown(browser: Browser, tmp_path: Path) -> N
     page.close()
 
 
-def test_the_thread_blocks_of_a_plan_are_shown_and_filtered(browser: Browser, tmp_path: Path) -> None:
+def test_the_thread_blocks_of_a_plan_are_shown(browser: Browser, tmp_path: Path) -> None:
     found = report("fig10", targets=("mscclpp",)).program
     assert found is not None
     page = opened(browser, written(report("fig10", targets=("mscclpp",)), tmp_path))
@@ -395,10 +395,8 @@ def test_the_thread_blocks_of_a_plan_are_shown_and_filtered(browser: Browser, tm
     page.press(".")
     assert text(page, "gantt-detail").startswith("GPU 0 block 0 memory")
     assert f"Step 0: {found.steps[0].operation} {found.steps[0].peers}" in text(page, "gantt-detail")
-    moving = {x.block for x in found.steps if 3 in x.chunks}
-    choose(page, "chunk", "3")
-    assert 0 < len(moving) < len(found.blocks)
-    assert text(page, "gantt-said").startswith(f"{len(moving)} rows that chunk 3 ")
+    choose(page, "chunk", "3")  # whose way through a plan is not known
+    assert text(page, "gantt-said").startswith(f"{len(found.blocks)} rows")
     page.close()
 
 

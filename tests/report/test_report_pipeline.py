@@ -56,7 +56,7 @@ def test_every_collective_has_a_report(name: CollectiveName, monkeypatch: pytest
     wanted = replace(made("ring8").request, collective=name, root=1 if name in ROOTED else None, strategy="greedy")
     found = report_of_synthesis(synthesize(wanted))
     assert found.run is not None and found.program is not None
-    assert all(bool(x.chunks) == (x.operation not in ("copy", "reduce", "nop")) for x in found.program.steps)
+    assert all(bool(x.chunks) == (x.operation not in ("cpy", "re", "nop")) for x in found.program.steps)
 
 
 def test_a_program_is_reported_with_the_steps_it_implies(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_it_says_what_was_simulated(trace: dict[str, Any]) -> None:
 def test_an_arrow_for_each_message_and_none_goes_back_in_time(trace: dict[str, Any]) -> None:
     run = report("h20_4p8").program
     assert run is not None
-    sends = sum("send" in x.operation for x in run.steps)
+    sends = sum(x.operation in ("s", "rcs", "rrs", "rrcs") for x in run.steps)
     starts = {e["id"]: e["ts"] for e in events(trace, "s")}
     ends = {e["id"]: e["ts"] for e in events(trace, "f")}
     assert set(starts) == set(ends) and len(starts) == sends * run.shown

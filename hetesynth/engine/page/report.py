@@ -107,10 +107,10 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
     ]
     if solution.within is not None and not certificate.proven_optimal and solution.within == certificate.steps:
         said.append("It is optimal among schedules that put a reduce-scatter before an allgather.")
-    checked = "The bound was rechecked from its witness by code that shares nothing with what found it"
-    said.append(f"{checked}, but for {synthesis.recheck.open}." if synthesis.recheck.open else f"{checked}.")
-    programs = ", and every program read back and executed" if synthesis.programs else ""
-    said.append(f"The schedule was replayed transfer by transfer{programs}; nothing was found wrong.")
+    left = f", but for {synthesis.recheck.open}" if synthesis.recheck.open else ""
+    said.append(f"The bound was rechecked from its witness by code that shares nothing with what found it{left}.")
+    programs = ", every program read back and executed" if synthesis.programs else ""
+    said.append(f"The schedule was replayed transfer by transfer{programs}.")
     return _report(
         _Subject(
             title=f"{synthesis.topology.name}: {collective.name}",

@@ -10,8 +10,7 @@ import numpy as np
 
 from hetesynth.engine.predictors import PlanPredictor, ProgramPredictor
 from hetesynth.errors import HetesynthError
-from hetesynth.model.plan import PlanOp
-from hetesynth.model.program import RECEIVES, SENDS, BufferSlice, Op, Program, ThreadBlock
+from hetesynth.model.program import RECEIVES, SENDS, BufferSlice, Program, ThreadBlock
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.timeline import Timeline
 from hetesynth.model.topology import Rank
@@ -61,29 +60,6 @@ def chunks_moved(program: Program) -> dict[Place, tuple[int, ...]]:
 
 
 BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
-OPERATIONS: dict[Op, str] = {
-    "s": "send",
-    "r": "receive",
-    "cpy": "copy",
-    "re": "reduce",
-    "nop": "nop",
-    "rcs": "receive, copy, send",
-    "rrs": "receive, reduce, send",
-    "rrc": "receive, reduce, copy",
-    "rrcs": "receive, reduce, copy, send",
-}
-PLAN_OPERATIONS: dict[PlanOp, str] = {
-    "re": "reduce",
-    "res": "reduce, send",
-    "rre": "read, reduce",
-    "rres": "read, reduce, send",
-    "pws": "put with signal",
-    "pwsf": "put with signal and flush",
-    "rlxsignal": "relaxed signal",
-    "rlxwait": "relaxed wait",
-    "sem_acquire": "acquire",
-    "sem_release": "release",
-}
 
 
 def program_run(predictor: ProgramPredictor, size: int) -> ProgramRun:
@@ -104,7 +80,7 @@ def program_run(predictor: ProgramPredictor, size: int) -> ProgramRun:
         x = block.instructions[p.step]
         chunks = moved.get((p.gpu, p.block, p.step), ())
         src, dst = _slice(x.src), _slice(x.dst)
-        steps.append(StepRow(number[p.gpu, p.block], p.step, OPERATIONS[x.op], _peers(block), src, dst, chunks))
+        steps.append(StepRow(number[p.gpu, p.block], p.step, x.op, _peers(block), src, dst, chunks))
     since = np.zeros(timeline.graph.tasks)  # when the thread block of each task got to it
     ends: dict[int, float] = {}
     for task, end in enumerate(timeline.end.tolist()):
@@ -175,8 +151,8 @@ def plan_run(predictor: PlanPredictor, size: int) -> ProgramRun:
             whom = f"to GPU {p.dst[0]}" if p.src[0] == p.gpu else f"from GPU {p.src[0]}"
         if p.peers:  # that it signals or waits for
             whom = f"{'from' if op in ('wait', 'rlxwait') else 'to'} GPU {_ranges(p.peers)}"
-        src, dst, words = _cell(p.src, p), _cell(p.dst, p), PLAN_OPERATIONS.get(op, op)
-        steps.append(StepRow(number[p.gpu, p.block], p.step, words, whom, src, dst, ()))
+        src, dst = _cell(p.src, p), _cell(p.dst, p)
+        steps.append(StepRow(number[p.gpu, p.block], p.step, op, whom, src, dst, ()))
     end = timeline.end
     since = np.asarray([max((end[i] for i in p.after), default=0.0) for p in places], dtype=np.float64)
     return ProgramRun(tuple(rows), tuple(steps), timeline, since, predictor.tasks.messages)
