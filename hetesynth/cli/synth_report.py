@@ -162,10 +162,6 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
             "candidate": choice.label,
             "tried": choice.tried,
             "cut_short": choice.cut_short,
-            "unfit": [
-                {"candidate": label, "predicted_us": seconds * 1e6, "reason": why}
-                for label, seconds, why in choice.unfit
-            ],
         },
         "programs": {
             program.target.name + (".inplace" if program.in_place else "")
@@ -359,9 +355,6 @@ def written_lines(synthesis: Synthesis) -> Iterable[str]:
     if choice is not None:
         short = "; cut short, more time may find a quicker one" if choice.cut_short else ""
         yield f"chosen       {choice.label}: the quickest of {choice.tried} for {size}{short}"
-        for label, seconds, why in choice.unfit:
-            lost = f"{optimality.seconds / seconds - 1:.1%}" if optimality.seconds else "unknown"
-            yield f"             {label} would take {seconds * 1e6:,.2f} us ({lost} lost) but fits no file: {why}"
     if synthesis.step_model is not None:
         yield "             the programs and the schedule file are of it; what follows of steps is of the"
         yield "             schedule with the fewest, which --objective steps writes"

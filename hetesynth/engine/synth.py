@@ -362,7 +362,7 @@ def _chosen(
     def keep(bounds: Bounds, tried: int, ranked: Ranked) -> None:
         seconds = _seconds(ranked)
         if (shown.best is None or ranked.seconds is not None) and seconds < shown.seconds:
-            choice = Choice(ranked.candidate.label, tried, True, (), "interrupt")
+            choice = Choice(ranked.candidate.label, tried, True, "interrupt")
             shown.best, shown.seconds = _solved(run, bounds, size, ranked, choice), seconds
         if run.improved is None or seconds > 0.95 * shown.handed:
             return
@@ -372,7 +372,7 @@ def _chosen(
             )[0]
         if (ranked.seconds is None and not untimed) or _seconds(ranked) >= shown.handed:
             return
-        choice = Choice(ranked.candidate.label, tried, True, (), "time")
+        choice = Choice(ranked.candidate.label, tried, True, "time")
         apart = replace(run, timer=PhaseTimer())  # for the whole run this is a part of the search
         try:
             synthesis = _judged(apart, bounds, size, ranked, choice)
@@ -411,7 +411,6 @@ def _solved(run: Compilation, bounds: Bounds, size: int, entry: Ranked, choice: 
 def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synthesis:
     """The files of the first that fits every target."""
     tuning, interrupted = chosen.run, chosen.run.interrupted
-    unfit: list[tuple[str, float, str]] = []
     refusal: HetesynthError | None = None
     record = run.decisions.inside("files")
     queue, first = list(chosen.ranked), chosen.ranked[0]
@@ -425,7 +424,7 @@ def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synth
         ending = "interrupt" if interrupted else "time" if short and not tuning.cut_short else tuning.ending
         others = ((one.candidate.label, one.seconds) for one in queue if one.candidate.label != candidate.label)
         runner_up = next(((label, seconds) for label, seconds in others if seconds is not None), None)
-        choice = Choice(candidate.label, len(tuning.tried), short, tuple(unfit), ending, runner_up=runner_up)
+        choice = Choice(candidate.label, len(tuning.tried), short, ending, runner_up=runner_up)
         kind, took = ("schedule", candidate.seconds) if entry.seconds is None else ("program", entry.seconds)
         rank = "the quickest" if entry is first else "the quickest that fits the targets"
         record.note(candidate.label, "chosen", f"{rank}, its {kind} takes {microseconds(took)}")
@@ -435,6 +434,5 @@ def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synth
             if error.code not in UNFIT:
                 raise
             refusal = refusal or error
-            unfit.append((candidate.label, candidate.seconds, error.message))
             record.note(candidate.label, "refused", error.message)
     raise refusal or InternalError("a tuning run without candidates")

@@ -35,21 +35,6 @@ def with_examples(written: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("hosts", "names"),
-    [
-        ("node[08-10]", ["node08", "node09", "node10"]),
-        ("gw", ["gw"]),
-        ("n1, n2", ["n1", "n2"]),
-        ("a[1,4-5].x,b", ["a1.x", "a4.x", "a5.x", "b"]),
-    ],
-)
-def test_hosts(hosts: str, names: list[str]) -> None:
-    _, first = first_topology(Path("new.dsl"), "h20x4", None, hosts)
-    topology = parse_topology(text(first))
-    assert list(dict.fromkeys(v.host for v in topology.vertices[: topology.ranks])) == names
-
-
-@pytest.mark.parametrize(
     ("arguments", "code"),
     [
         ((Path("new.dsl"), "h20x9", None, ""), "HS643"),

@@ -27,12 +27,6 @@ def sends(counts: dict[int, int]) -> Schedule:
     return Schedule.of(Transfer(k, k + 1, 1000 * link + k, link) for link, n in counts.items() for k in range(n))
 
 
-@pytest.mark.parametrize(("rate", "channels"), [(5, {}), (10, {}), (11, {(0, 1): 2}), (45, {(0, 1): 5})])
-def test_a_link_alone_needs_what_its_rate_needs(rate: float, channels: dict[tuple[int, int], int]) -> None:
-    prices = costs(cluster(2, [(0, 1, rate, 0)]), runtime=SLOW)
-    assert channels_of_pairs(prices, sends({0: 4}), "Simple", 64) == channels
-
-
 @pytest.mark.parametrize("blocks", [1, 3, 4, 7, 100])
 def test_needs_stay_within_the_thread_blocks_of_a_gpu(blocks: int) -> None:
     """One sender to three peers that need 5, 2 and 1: the widest gives up first, none goes below one."""
