@@ -87,9 +87,9 @@ UNFIT = frozenset({"HS501", "HS502", "HS503", "HS504", "HS508", "HS509"})  # a p
 @dataclass(frozen=True, slots=True)
 class Choice:
     """How a schedule for a size was chosen: what won of how many. ``pipelined``: its seconds are of its trees in
-    steady state, what they need of the fullest resource and the latency of the longest, not of the schedule step by
-    step. ``trees``: how many these are, in all or of each root. ``runner_up``: the next best program's label and
-    seconds."""
+    steady state, what they need of the fullest resource and the latency of the longest, not of the schedule step
+    by step. ``trees``: how many these are, in all or of each root. ``runner_up``: the next best program's label
+    and seconds."""
 
     label: str
     tried: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -18,6 +18,7 @@ from hetesynth.engine.formats import (
     FORMATS,
     SCHEDULE_SUFFIX,
     Emitted,
+    FileKind,
     contents,
     demand_algorithm,
     demand_collective,
@@ -128,13 +129,10 @@ def import_file(request: ImportRequest) -> Imported:
         )
     chunking = None if request.topology is None else chunk(load_topology(request.topology), request.chunking)
     kind = kind_of(data, request.path)
-    if kind == "plan":
-        raise HetesynthError(
-            f"{request.path} is an MSCCL++ plan, which cannot be turned back into a schedule",
-            code="HS520",
-            help="`hetesynth verify`, `run` and `simulate` take plans; import takes MSCCL XML and schedule JSON",
-        )
-    imported = (_of_program if kind == "program" else _of_schedule)(request, data, chunking)
+    if kind in NOT_IMPORTED:
+        why, help_ = NOT_IMPORTED[kind]
+        raise HetesynthError(f"{request.path} is {why}", code="HS520", help=help_)
+    imported = IMPORTERS[kind](request, data, chunking)
     for target in request.targets:
         demand_collective(target, imported.problem.collective.name)
     demand_single_root(request.targets, imported.problem.collective.name, promised=request.single_root)
@@ -284,6 +282,19 @@ def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None)
         return replace(imported, problem=on, schedule=document.schedule)
     lifted = lift_schedule(problem, schedule, on)
     return replace(imported, problem=lifted.problem, schedule=lifted.schedule, lifted=lifted)
+
+
+IMPORTERS: dict[FileKind, Callable[[ImportRequest, bytes, Chunking | None], Imported]] = {
+    "program": _of_program,
+    "schedule": _of_schedule,
+}
+NOT_IMPORTED: dict[FileKind, tuple[str, str]] = {
+    "plan": (
+        "an MSCCL++ plan, which cannot be turned back into a schedule",
+        "`hetesynth verify`, `run` and `simulate` take plans; import takes MSCCL XML and schedule JSON",
+    )
+}
+"""What such a file is and why it ends here, and the way out."""
 
 
 def _title(text: str) -> str:

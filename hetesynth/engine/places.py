@@ -96,9 +96,9 @@ def check_places(
     for path in (page, trace, log):
         if path is None:
             continue
-        taken = path is log and os.path.realpath(path) in others
-        if taken or os.path.realpath(path) in ours or path.name.endswith(ends):
-            what = "another option names it too" if taken else "it is the name of a program or of the schedule"
+        clashing = path is log and os.path.realpath(path) in others
+        if clashing or os.path.realpath(path) in ours or path.name.endswith(ends):
+            what = "another option names it too" if clashing else "it is the name of a program or of the schedule"
             raise HetesynthError(f"{str(path)!r}: {what}", code="HS570", help="give it another name")
         demand_place(path)
 

@@ -115,7 +115,7 @@ def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
     from hetesynth.engine.formats import demand_algorithm, demand_one_run, format_of
 
     demand_one_run(request.path)
-    options, known = request.options, None
+    options, root_in_file = request.options, None
     if format_of(request.path).plan:
         from hetesynth.judge.mscclpp.judge import plan_violations
         from hetesynth.judge.mscclpp.reader import load_plan
@@ -132,8 +132,10 @@ def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
         judge = partial(program_violations, read)
         if read.program is None:
             raise _refusal(request.path, judge())
-        subject, known = read.program, read.program.root
-    if subject.collective in ROOTED and options.root is None and known is None:  # the one for which it is right
+        subject, root_in_file = read.program, read.program.root
+    if (
+        subject.collective in ROOTED and options.root is None and root_in_file is None
+    ):  # the one for which it is right
         guesses = range(min(subject.ranks, MAX_GUESSED_ROOTS))
         options = replace(options, root=next((root for root in guesses if not judge(root=root)), None))
     violations = () if request.unchecked else judge(root=options.root)
