@@ -73,7 +73,7 @@ def test_a_second_one_keeps_the_schedule_of_the_best(size: int | None, monkeypat
     assert kept.abandoned and not kept.programs and set(kept.files) == {".schedule.json"}
     assert kept.solution.schedule == best.solution.schedule
     assert kept.ending == "interrupt" and kept.cut_short
-    assert "programs are not" in kept.warnings[0].message
+    assert "missing are not written" in kept.warnings[0].message
 
 
 @pytest.mark.parametrize("size", [None, SIZE])
