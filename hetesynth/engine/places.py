@@ -66,7 +66,9 @@ def stem_of(output: Path, suffixes: Collection[str]) -> Path:
     others = (".xml", ".json", ".inplace", ".schedule")  # what a file that is none of these ends in
     extensions = {Path(suffix).suffix for suffix in suffixes if suffix != SCHEDULE_SUFFIX} or {".xml", ".json"}
     endings = sorted({*suffixes, *extensions}, key=len, reverse=True)
-    ending = next((end for end in endings if output.name.removesuffix(end) not in ("", output.name)), "")
+    ending = next(
+        (end for end in endings if output.name.removesuffix(end) not in ("", ".", "..", output.name)), ""
+    )
     stem = output.with_name(output.name.removesuffix(ending))
     if stem.suffix in others and stem.suffix != stem.name:
         while stem.suffix in others:
