@@ -58,8 +58,7 @@ def command(
     --without and --degrade say what changed. Transfers that still hold are kept, the rest is done another way; the
     schedule and its programs pass the same judges as those of synth. Programs are made like the old winner, which
     the schedule file says, and others are tried only where that is not near the limit, so this mostly takes a
-    part of the time of synth. The report says how far it is from the new bounds, how ranks were renumbered, and
-    what each rank sends and receives now that it did not before.
+    part of the time of synth. The report says how far it is from the new bounds and how ranks were renumbered.
     """
     from hetesynth.engine.repair import suffixes_of
     from hetesynth.topology.language.overridden import OverriddenFile
@@ -112,7 +111,6 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
             "new": difference.new,
             "gone": difference.gone,
         },
-        "by_rank": difference.plain(changes, synthesis.problem),
         "outputs": [str(path) for path in paths],
         "cut_short": synthesis.cut_short,
         "seed": synthesis.budget.seed,

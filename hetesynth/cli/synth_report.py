@@ -82,10 +82,6 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
             "candidate": choice.label,
             "tried": choice.tried,
             "cut_short": choice.cut_short,
-            "unfit": [
-                {"candidate": label, "predicted_us": seconds * 1e6, "reason": why}
-                for label, seconds, why in choice.unfit
-            ],
         },
         "programs": {
             program.target.name + (".inplace" if program.in_place else "")
@@ -95,7 +91,7 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
         },
         "cegis": totals(synthesis.cegis).plain() if synthesis.cegis else None,
         "warnings": [warned.plain() for warned in synthesis.warnings],
-        "runtime_advice": None if synthesis.advice is None else synthesis.advice.plain(),
+        "runtime_advice": synthesis.advice,
         **explained,
     }
 

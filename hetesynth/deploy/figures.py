@@ -10,7 +10,7 @@ from typing import Any
 
 from hetesynth.deploy.folder.cells import check_record
 from hetesynth.deploy.manifest.values import Cell
-from hetesynth.engine.fused_receives import EQUAL
+from hetesynth.engine.lowering import EQUAL
 from hetesynth.engine.time_verdict import ALIKE
 from hetesynth.engine.verify import Question, judge_file
 from hetesynth.model.words import size_text

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hetesynth import __version__
 from hetesynth.engine.compilation import Compilation, PhaseTimer
 from hetesynth.engine.formats import FORMATS, SCHEDULE_SUFFIX, Emitted, demand_collective, variants
+from hetesynth.engine.lowering import Lowering
+from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, first_predictor
 from hetesynth.engine.problem import MANY_RANKS, recheck_bound
 from hetesynth.engine.program_warnings import (
-    RuntimeAdvice,
     Warned,
     call_warnings,
     demand_single_root,
@@ -26,8 +26,14 @@ from hetesynth.engine.program_warnings import (
     runtime_advice,
     vendor_warnings,
 )
+from hetesynth.engine.recipe import recipe_of, topology_hash
 from hetesynth.engine.request import Request
+from hetesynth.engine.steady_programs import Pipeline
+from hetesynth.engine.time_verdict import TimeOptimality, TimeVerdict, implied_size, time_optimality
 from hetesynth.errors import InternalError
+from hetesynth.files.schedule_json import JsonValue, write_schedule_json
+from hetesynth.judge.bounds.judge import Recheck
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.cegis_trace import CegisEntry
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.decisions import Decision
@@ -37,16 +43,11 @@ from hetesynth.model.rank_places import places_comment, places_document
 from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Topology
 from hetesynth.model.verdict import Violation
+from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.chunking import Chunking
 from hetesynth.search.interrupts import abandoned, finishing
 from hetesynth.search.search import Ending
-
-if TYPE_CHECKING:
-    from hetesynth.engine.steady_programs import Pipeline
-    from hetesynth.engine.time_verdict import TimeOptimality, TimeVerdict
-    from hetesynth.files.schedule_json import JsonValue
-    from hetesynth.judge.bounds.judge import Recheck
-    from hetesynth.search.solve import Solution
+from hetesynth.search.solve import Solution
 
 
 def addressable(request: Request, size: int) -> bool:
@@ -79,22 +80,20 @@ def carried(synthesis: Synthesis) -> int | None:
     return min((p.carries for p in synthesis.programs.values() if p.carries is not None), default=None)
 
 
-ABANDONED = "ended by Ctrl-C before its programs were judged: the schedule is written, its programs are not"
-SOME_ABANDONED = "ended by Ctrl-C before all programs were judged: those that are missing are not written"
+ABANDONED = "ended by Ctrl-C before all programs were judged: those that are missing are not written"
 UNFIT = frozenset({"HS501", "HS502", "HS503", "HS504", "HS508", "HS509"})  # a program past a limit of its target
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How a schedule for a size was chosen: what won of how many, and what would have been quicker but fits no
-    target: its label, its seconds, and why. ``pipelined``: its seconds are of its trees in steady state, what they
-    need of the fullest resource and the latency of the longest, not of the schedule step by step. ``trees``: how
-    many these are, in all or of each root. ``runner_up``: the next best program's label and seconds."""
+    """How a schedule for a size was chosen: what won of how many. ``pipelined``: its seconds are of its trees in
+    steady state, what they need of the fullest resource and the latency of the longest, not of the schedule step
+    by step. ``trees``: how many these are, in all or of each root. ``runner_up``: the next best program's label
+    and seconds."""
 
     label: str
     tried: int
     cut_short: bool
-    unfit: tuple[tuple[str, float, str], ...] = ()
     ending: Ending = "tried"
     pipelined: bool = False
     trees: int | None = None
@@ -201,8 +200,7 @@ class Synthesis:
         library is quicker, and what an interrupt left out."""
         left: tuple[Warned, ...] = ()
         if self.abandoned:
-            message = SOME_ABANDONED if self.programs else ABANDONED
-            left = (Warned(tuple(t.name for t in self.targets), message, "the same command again makes them"),)
+            left = (Warned(tuple(t.name for t in self.targets), ABANDONED, "the same command again makes them"),)
         if self.abandoned and not self.programs:
             return left
         slower = () if self.verdict is None else library_warnings(self.verdict, self.targets)
@@ -224,7 +222,7 @@ class Synthesis:
         return list(paths)
 
     @property
-    def advice(self) -> RuntimeAdvice | None:
+    def advice(self) -> str | None:
         """Which runtime to write for, where the programs are for none."""
         models = self.topology.models
         return runtime_advice(self.targets, models, self.request.collective) if self.programs else None
@@ -232,7 +230,7 @@ class Synthesis:
 
 def library_warnings(verdict: TimeVerdict, targets: Sequence[Target]) -> tuple[Warned, ...]:
     """What to say where a library is quicker than what is written."""
-    message = verdict.warning(targets[0])
+    message = verdict.warning
     if message is None:
         return ()
     way_out = "leave the call to the library, or raise --effort, or try another --strategy or --target"
@@ -270,10 +268,6 @@ def judged_files(solved: SolvedRequest) -> Synthesis:
 
 def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     """The files, judged. ``bare``: the schedule and no programs."""
-    from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, first_predictor
-    from hetesynth.engine.recipe import recipe_of, topology_hash
-    from hetesynth.files.schedule_json import write_schedule_json
-
     run, problem, solution, choice = solved.compilation, solved.problem, solved.solution, solved.choice
     timer, request = run.timer, run.request
     rechecked = _verified(solved)
@@ -350,8 +344,6 @@ def step_model(solved: SolvedRequest) -> StepModel:
 
 def _verified(solved: SolvedRequest) -> Recheck:
     """The schedule replayed and the bound rechecked. Raises InternalError where either is wrong."""
-    from hetesynth.judge.schedule.judge import schedule_violations
-
     run, problem, solution = solved.compilation, solved.problem, solved.solution
     timer, budget = run.timer, run.budget
     with timer.phase("verify"):
@@ -367,9 +359,6 @@ def _verified(solved: SolvedRequest) -> Recheck:
 def _implied_time(solved: SolvedRequest, *, simulated: bool) -> TimeOptimality:
     """The time for the size that the chunks make, where it is to be ``simulated`` and the schedule is not too
     large for that."""
-    from hetesynth.engine.predictors import CostOptions
-    from hetesynth.engine.time_verdict import implied_size, time_optimality
-
     request, problem = solved.compilation.request, solved.problem
     size = implied_size(problem, solved.chunking.chunk_bytes)
     options = CostOptions.of(request)
@@ -379,11 +368,6 @@ def _implied_time(solved: SolvedRequest, *, simulated: bool) -> TimeOptimality:
 
 def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
     """Every program by its suffix, lowered and judged; after a second Ctrl-C those that are judged by then."""
-    from hetesynth.engine.fused_receives import emitted
-    from hetesynth.engine.predictors import CostOptions
-    from hetesynth.engine.steady_programs import plan_emitted, steady_emitted
-    from hetesynth.programs.msccl.lower import LoweringOptions
-
     timer, request = solved.compilation.timer, solved.compilation.request
     problem, solution = solved.problem, solved.solution
     spec, topology = solved.programs, solved.chunking.topology
@@ -405,11 +389,7 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                     policy=request.policy.lowering,
                 )
                 costs = CostOptions.of(request)
-                program = (
-                    steady_emitted(problem, solution.schedule, spec.steady, options)
-                    or plan_emitted(topology, problem, solution.schedule, size, spec.steady, options, costs)
-                    or emitted(topology, problem, solution.schedule, size, options, costs)
-                )
+                program = Lowering(topology, problem, solution.schedule, size, options, costs).emitted(spec.steady)
                 if not target.format.plan and comment:
                     program = replace(program, data=program.data + comment)
                 if problem.ranks > MANY_RANKS:

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property, partial
-from itertools import combinations, islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,62 +32,13 @@ from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, first_predictor
 from hetesynth.engine.recipe import topology_hash
 from hetesynth.engine.request import Request
-from hetesynth.engine.time_verdict import ALIKE, Bounds, Timed, TimeVerdict, time_verdict, verdict_line
+from hetesynth.engine.time_verdict import ALIKE, Timed, TimeVerdict, time_verdict, verdict_line
 from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import PLOT, with_digests, write_folder
 from hetesynth.model.size_range import SizeRange, spelled_range
-from hetesynth.model.topology import Rank, Topology
-from hetesynth.policy import Policy
+from hetesynth.model.topology import Topology
 from hetesynth.search.search import Progress, no_progress
 from hetesynth.topology.language import load_topology
-
-
-def features(topology: Topology, bounds: Bounds, policy: Policy) -> dict[str, Any]:
-    """The features as JSON values; the bisection is null where wires do not limit it or no link crosses it."""
-    from hetesynth.search.bounds.throughput import WireGraph, narrowest
-
-    graph, most = WireGraph.of(topology), 64
-    widths = [narrowest(topology, part, graph)[0] for part in halves(topology, most)]
-    narrow = min((w for w in widths if w is not None), default=None)
-    per_byte = max(b.seconds_per_byte for b in bounds.bounds)
-    return {
-        "gpus": topology.ranks,
-        "links": len(topology.links),
-        "diameter_hops": diameter(topology),
-        "diameter_us": float(max(b.latency for b in bounds.bounds)) * 1e6,
-        "inverse_bisection_us_per_MB": float(Fraction(10**12) / narrow) if narrow else None,
-        "least_us_per_MB": float(per_byte) * 1e12,
-    }
-
-
-def diameter(topology: Topology) -> int:
-    """Links on the shortest path between the two ranks that are farthest apart."""
-    import networkx as nx
-
-    lengths = nx.all_pairs_shortest_path_length(nx.DiGraph((link.src, link.dst) for link in topology.links))
-    return max((max(hops.values()) for _, hops in lengths), default=0)
-
-
-def halves(topology: Topology, most: int) -> Iterator[tuple[Rank, ...]]:
-    """Two halves, as near as servers allow, along servers; inside one server along its numbering. At most ``most``
-    splits of each kind."""
-    n = topology.ranks
-    members: dict[str, list[Rank]] = defaultdict(list)
-    for rank in range(n):
-        members[topology.vertices[rank].server].append(rank)
-    servers = list(members.values())
-    if len(servers) == 1:
-        for start in range(min(n, most)):
-            yield tuple(sorted((start + k) % n for k in range(n // 2)))
-        return
-    splits = [
-        tuple(r for server in side for r in server)
-        for k in range(1, len(servers))
-        for side in islice(combinations(servers, k), most)
-    ]
-    nearest = min(abs(n - 2 * len(part)) for part in splits)
-    yield from islice((part for part in splits if abs(n - 2 * len(part)) == nearest), most)
-
 
 ALL = (SizeRange(0, None, ""),)
 LEFT = "the library is quicker at all sizes"
@@ -188,9 +136,8 @@ class Atlas:
 
     @cached_property
     def index(self) -> dict[str, Any]:
-        """The JSON index: ranges with their files and times, the frontier, the topology's features."""
+        """The JSON index: ranges with their files and times."""
         request, members, first = self.request, self.pool, self.ranges[:1]
-        advice = first[0].synthesis.advice if first else None
         slower = [w for _, verdict in self.verdicts for w in library_warnings(verdict, request.targets)]
         warnings = [*slower, *(warned for entry in first for warned in entry.synthesis.warnings)]
         ranges = []
@@ -240,11 +187,9 @@ class Atlas:
             "decided_by_clock": list(self.compilation.budget.clock_decisions.told()),
             "targets": [t.name for t in request.targets],
             "warnings": [warned.plain() for warned in warnings],
-            "runtime_advice": None if advice is None else advice.plain(),
-            "topology": features(self.topology, members.bounds, request.policy),
+            "runtime_advice": first[0].synthesis.advice if first else None,
             "ranges": ranges,
             "left_to_library": left,
-            "frontier": frontier(self),
             "unfit": [{"candidate": label, "reason": why} for label, why in self.unfit],
         }
 
@@ -295,13 +240,6 @@ def atlas(
                 break
         else:
             break
-    for _, extent, i in chosen:
-        span = "bytes and more" if extent.high is None else f"to {extent.high} bytes"
-        why = f"for {extent.low} {span}: near the best there, for the longest range"
-        record.note(_made_for(members, i), "chosen", why)
-    for i in sorted(set(range(len(members.members))) - {i for _, _, i in chosen}):
-        why = "where it is near the best, and no library is quicker, another one is for more sizes"
-        record.note(_made_for(members, i), "skipped", why)
     verdicts = []
     root, options = members.candidates[0].problem.collective.root, CostOptions.of(request)
     for place in sample_places(members.sizes):
@@ -318,13 +256,6 @@ def atlas(
         question = topology, root, members.bounds, size, finite, options, cast("Timed", timed)
         verdicts.append((entry.member, time_verdict(*question)))
     return Atlas(run, topology, members, tuple(ranges), tuple(unfit), tuple(verdicts))
-
-
-def _made_for(members: Pool, i: int) -> str:
-    """Members of one label differ in the size that they were made for."""
-    member, candidate = members.members[i], members.candidates[i]
-    steady = "" if member.steady is None else f", {member.steady.label}"
-    return f"{candidate.label}, chunks of {candidate.chunking.chunk_bytes:,} bytes{steady}"
 
 
 def selected_ranges(
@@ -449,33 +380,3 @@ def member_files(run: Compilation, members: Pool, member: int, least: int, most:
         if error.code != "HS509" or not others:
             raise
         return finished(candidate.solved(run, replace(spec, targets=others), time_optimality))
-
-
-def frontier(result: Atlas) -> list[dict[str, Any]]:
-    """The members of the pool that no other beats in both latency and bandwidth, the quickest to start first.
-
-    ``latency_us``: simulated for no bytes at all. ``us_per_MB``: what one more megabyte costs at the largest size.
-    """
-    largest = result.pool.sizes[-1]
-    rows = []
-    for i, candidate in enumerate(result.pool.candidates):
-        latency = candidate.predictor.timeline(0).makespan
-        slope = (
-            candidate.predictor.timeline(2 * largest).makespan - candidate.predictor.timeline(largest).makespan
-        ) / largest
-        rows.append((latency, slope, i))
-    kept: list[tuple[float, float, int]] = []
-    for latency, slope, i in sorted(rows):
-        if not kept or slope < kept[-1][1] * (1 - 1e-9):
-            kept.append((latency, slope, i))
-    return [
-        {
-            "candidate": result.pool.candidates[i].label,
-            "chunks": result.pool.candidates[i].chunks,
-            "steps": result.pool.candidates[i].solution.schedule.makespan,
-            "latency_us": latency * 1e6,
-            "us_per_MB": slope * 1e12,
-            "in_atlas": any(entry.member == i for entry in result.ranges),
-        }
-        for latency, slope, i in kept
-    ]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hetesynth.engine.recipe import topology_hash
+from hetesynth.engine.schedule_replay import foreign_link
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import ScheduleDocument
 from hetesynth.model.collective import Collective
@@ -116,18 +117,11 @@ def _path(topology: Topology, link: Link) -> tuple[str, ...]:
 
 def demand_same_cluster(document: ScheduleDocument, topology: Topology, name: str) -> None:
     """HetesynthError HS651 where the links of the document, or the hash in it, are not those of ``topology``."""
-    reason, stated = None, document.header.get("topology_sha256")
+    other, stated = foreign_link(document, topology.links), document.header.get("topology_sha256")
+    reason = None if other is None else other[1]
     if document.ranks != topology.ranks:
         reason = f"it has {document.ranks} ranks, the cluster {topology.ranks}"
-    for index, src, dst in document.links:
-        if reason is not None:
-            break
-        if index >= len(topology.links):
-            reason = f"it uses link {index}, the cluster has {len(topology.links)} links"
-        elif (topology.links[index].src, topology.links[index].dst) != (src, dst):
-            link = topology.links[index]
-            reason = f"its link {index} joins ranks {src} and {dst}, in the cluster {link.src} and {link.dst}"
-    if reason is None and isinstance(stated, str) and stated != topology_hash(topology):
+    elif reason is None and isinstance(stated, str) and stated != topology_hash(topology):
         reason = "GPUs, wires or rates differ (topology_sha256)"
     if reason is not None:
         raise HetesynthError(

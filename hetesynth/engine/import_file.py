@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from hetesynth import __version__
 from hetesynth.engine.formats import (
@@ -26,6 +26,8 @@ from hetesynth.engine.formats import (
     kind_of,
     variants,
 )
+from hetesynth.engine.lowering import Lowering
+from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import recheck_bound
 from hetesynth.engine.program_warnings import (
     Warned,
@@ -34,27 +36,26 @@ from hetesynth.engine.program_warnings import (
     network_warnings,
     vendor_warnings,
 )
-from hetesynth.engine.schedule_replay import asked_collective
+from hetesynth.engine.schedule_replay import asked_collective, foreign_link
+from hetesynth.engine.time_verdict import implied_size
 from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.files.schedule_json import JsonValue, ScheduleDocument, read_schedule_json, write_schedule_json
 from hetesynth.model.bound import Certificate
 from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED, Collective
 from hetesynth.model.problem import Arc, Problem
+from hetesynth.model.rank_places import places_document
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
 from hetesynth.policy import DEFAULT, Policy
+from hetesynth.programs.lifting.lift import Lifted, lift, lift_schedule
+from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
 from hetesynth.search.collectives import collective
 from hetesynth.topology.language import TopologySource, load_topology
 
-if TYPE_CHECKING:
-    from hetesynth.files.schedule_json import JsonValue
-    from hetesynth.programs.lifting.lift import Lifted
-
 MAX_FILE_BYTES = 256 * 1024 * 1024
-
-Header = Mapping[str, "JsonValue"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +136,7 @@ def import_file(request: ImportRequest) -> Imported:
     for target in request.targets:
         demand_collective(target, imported.problem.collective.name)
     demand_single_root(request.targets, imported.problem.collective.name, promised=request.single_root)
-    from hetesynth.engine.fused_receives import emitted
-    from hetesynth.engine.predictors import CostOptions
-    from hetesynth.engine.time_verdict import implied_size
-    from hetesynth.files.schedule_json import write_schedule_json
     from hetesynth.judge.schedule.judge import schedule_violations
-    from hetesynth.model.rank_places import places_document
-    from hetesynth.programs.msccl.lower import LoweringOptions
 
     refused = schedule_violations(imported.problem, imported.schedule)
     if refused:
@@ -165,11 +160,12 @@ def import_file(request: ImportRequest) -> Imported:
             servers=servers,
             policy=request.policy.lowering,
         )
-        if chunking is None:
+        if chunking is None or target.format.plan:
             program = backend.emit(imported.problem, imported.schedule, options)
         else:
             size, costs = implied_size(imported.problem, chunking.chunk_bytes), CostOptions(policy=request.policy)
-            program = emitted(chunking.topology, imported.problem, imported.schedule, size, options, costs)
+            question = chunking.topology, imported.problem, imported.schedule, size, options, costs
+            program = Lowering(*question).emitted()
         findings = backend.judge(program.data, imported.name, imported.problem, target, servers)
         if findings:
             raise InternalError(f"the program {imported.name}{suffix} does not verify: {findings[0].message}")
@@ -195,31 +191,13 @@ def import_file(request: ImportRequest) -> Imported:
     return replace(imported, programs=programs, files=files)
 
 
-def read_schedule(
-    data: bytes, on: Problem | None = None, filename: str = "<schedule>"
-) -> tuple[Problem, Schedule, Header]:
-    """A schedule JSON, its problem and its header.
+def read_schedule(data: bytes, filename: str = "<schedule>") -> tuple[ScheduleDocument, Problem, Schedule]:
+    """A schedule JSON as written, and on the links it uses, numbered from 0, each as wide as its busiest step.
 
-    The links are those of ``on``, which must have the ones the file names, under the same numbers. Without ``on``
-    they are the links the file uses, numbered from 0, each as wide as its busiest step. Does not judge. Raises
-    HetesynthError HS520 for what is no such file, HS706 where ``on`` does not fit.
+    Does not judge. Raises HetesynthError HS520 for what is no such file.
     """
-    from hetesynth.files.schedule_json import read_schedule_json
-
     document = read_schedule_json(data, filename)
     goal = asked_collective(document, filename)
-    if on is not None:
-        fits = document.ranks == on.ranks and all(
-            index < len(on.arcs) and (on.arcs[index].src, on.arcs[index].dst) == (src, dst)
-            for index, src, dst in document.links
-        )
-        if not fits:
-            raise HetesynthError(
-                f"{filename}: the links of the schedule are not those of the topology",
-                code="HS706",
-                help="`hetesynth import` with --topo lays it on the links of another cluster",
-            )
-        return replace(on, collective=goal), document.schedule, document.header
     number = {index: i for i, (index, _, _) in enumerate(document.links)}
     schedule = Schedule.of(
         (replace(t, link=number[t.link]) for t in document.schedule.transfers), document.schedule.makespan
@@ -230,7 +208,7 @@ def read_schedule(
         under_way[link] += change
         busiest[link] = max(busiest[link], under_way[link])
     arcs = tuple(Arc(src, dst, busiest[i]) for i, (_, src, dst) in enumerate(document.links))
-    return Problem(document.ranks, document.ranks, (), arcs, (), goal), schedule, document.header
+    return document, Problem(document.ranks, document.ranks, (), arcs, (), goal), schedule
 
 
 def _graph(request: ImportRequest, chunking: Chunking | None, goal: Collective) -> Problem | None:
@@ -251,7 +229,6 @@ def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) 
     from hetesynth.judge.msccl.judge import program_violations
     from hetesynth.judge.msccl.reader import read_program
     from hetesynth.programs.lifting.buffers import shape
-    from hetesynth.programs.lifting.lift import lift
 
     read = read_program(data, str(request.path))
     demand_algorithm(read, request.path)
@@ -289,24 +266,19 @@ def _refused(request: ImportRequest, violations: list[Violation]) -> HetesynthEr
 def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None) -> Imported:
     """As it is where its links are those of the topology, else mapped to the links of the topology."""
     from hetesynth.judge.schedule.judge import schedule_violations
-    from hetesynth.programs.lifting.lift import lift_schedule
 
-    problem, schedule, header = read_schedule(data, filename=str(request.path))
+    document, problem, schedule = read_schedule(data, str(request.path))
     violations = schedule_violations(problem, schedule)
     if violations:
         raise _refused(request, violations)
     stem = request.path.name.removesuffix(".json").removesuffix(".schedule")
-    title = _title(str(header.get("name") or stem))
+    title = _title(str(document.header.get("name") or stem))
     imported = Imported(request, "schedule", title, problem, schedule, None, chunking, None, programs={}, files={})
     on = _graph(request, chunking, problem.collective)
     if on is None:
         return imported
-    try:
-        _, as_written, _ = read_schedule(data, on, str(request.path))
-        if not schedule_violations(on, as_written):
-            return replace(imported, problem=on, schedule=as_written)
-    except HetesynthError:
-        pass
+    if foreign_link(document, on.arcs) is None and not schedule_violations(on, document.schedule):
+        return replace(imported, problem=on, schedule=document.schedule)
     lifted = lift_schedule(problem, schedule, on)
     return replace(imported, problem=lifted.problem, schedule=lifted.schedule, lifted=lifted)
 

@@ -38,25 +38,25 @@ Wiring = list[list[tuple[int, Hashable]]]
 
 def isomorphism(one: Topology, other: Topology) -> tuple[int, ...] | None:
     """The vertex of ``other`` for each vertex of ``one``."""
-    sizes = ((len(t.vertices), t.ranks, len(t.wires), len(t.links), t.chunk_bytes) for t in (one, other))
-    if len(set(sizes)) > 1 or one.groups or other.groups:
+    pair = (one, other)
+    sizes = {(len(t.vertices), t.ranks, len(t.wires), len(t.links), t.chunk_bytes) for t in pair}
+    if len(sizes) > 1 or one.groups or other.groups:
         return None
-    wirings = [_wiring(one), _wiring(other)]
-    both = _refined(wirings, [_first_colours(one), _first_colours(other)])
+    wirings = [_wiring(topology) for topology in pair]
+    both = _refined(wirings, _numbered([_looks(t) for t in pair]))
     while both is not None:
         cells: list[dict[int, list[int]]] = [defaultdict(list), defaultdict(list)]
         for members, colours in zip(cells, both, strict=True):
             for v, colour in enumerate(colours):
                 members[colour].append(v)
-        several = [colour for colour, members in sorted(cells[0].items()) if len(members) > 1]
-        if not several:
+        several = min((colour for colour, members in cells[0].items() if len(members) > 1), default=None)
+        if several is None:
             mapping = tuple(cells[1][colour][0] for colour in both[0])
             same = tuple(range(len(other.vertices)))
             return mapping if _described(one, mapping) == _described(other, same) else None
-        fresh = len(one.vertices) + 1
         for colours, members in zip(both, cells, strict=True):
-            colours[members[several[0]][0]] = fresh
-        both = _refined(wirings, [list(colours) for colours in both])
+            colours[members[several][0]] = len(one.vertices) + 1  # a fresh one
+        both = _refined(wirings, both)
     return None
 
 
@@ -79,26 +79,18 @@ def _wiring(topology: Topology) -> Wiring:
     return at
 
 
-def _first_colours(topology: Topology) -> list[Hashable]:
-    rates = topology.throughputs
-    colours: list[Hashable] = [
-        (vertex.kind, vertex.model, rates[v] if v < topology.ranks else None)
-        for v, vertex in enumerate(topology.vertices)
-    ]
-    return colours
+def _looks(topology: Topology) -> list[Hashable]:
+    rates = (*topology.throughputs[: topology.ranks], *[None] * (len(topology.vertices) - topology.ranks))
+    return [(v.kind, v.model, rate) for v, rate in zip(topology.vertices, rates, strict=True)]
 
 
-def _refined(wirings: list[Wiring], first: list[list[Hashable]] | list[Colours]) -> list[Colours] | None:
+def _refined(wirings: list[Wiring], both: list[Colours]) -> list[Colours] | None:
     """Colours that tell vertices apart by their wires, the same for both; None where the clusters differ."""
-    both = _numbered([list(colours) for colours in first])
     while True:
-        seen: list[list[Hashable]] = [
-            [
-                (colours[v], frozenset(Counter((colours[end], what) for end, what in wires).items()))
-                for v, wires in enumerate(wiring)
-            ]
-            for wiring, colours in zip(wirings, both, strict=True)
-        ]
+        seen: list[list[Hashable]] = []
+        for wiring, colours in zip(wirings, both, strict=True):
+            ends = (Counter((colours[end], what) for end, what in wires) for wires in wiring)
+            seen.append([(colour, frozenset(end.items())) for colour, end in zip(colours, ends, strict=True)])
         finer = _numbered(seen)
         if Counter(finer[0]) != Counter(finer[1]):
             return None

@@ -63,17 +63,18 @@ def stem_of(output: Path, suffixes: Collection[str]) -> Path:
 
     ``suffixes``: what may follow it. HetesynthError HS512: a name that looks like a file but would be none.
     """
+    others = (".xml", ".json", ".inplace", ".schedule")  # what a file that is none of these ends in
     extensions = {Path(suffix).suffix for suffix in suffixes if suffix != SCHEDULE_SUFFIX} or {".xml", ".json"}
     endings = sorted({*suffixes, *extensions}, key=len, reverse=True)
-    nothing = ("", ".", "..", output.name)  # would be left of the name
-    ending = next((end for end in endings if output.name.removesuffix(end) not in nothing), "")
-    stem = output.with_name(output.name[: -len(ending)]) if ending else output
-    if stem.suffix in (".xml", ".json", ".inplace", ".schedule") and stem.suffix != stem.name:
-        while stem.suffix in (".xml", ".json", ".inplace", ".schedule"):
+    ending = next(
+        (end for end in endings if output.name.removesuffix(end) not in ("", ".", "..", output.name)), ""
+    )
+    stem = output.with_name(output.name.removesuffix(ending))
+    if stem.suffix in others and stem.suffix != stem.name:
+        while stem.suffix in others:
             stem = stem.with_suffix("")
-        names = ", ".join(stem.name + suffix for suffix in suffixes)
         raise HetesynthError(
-            f"{output.name!r} is not a file that this makes: it would be {names}",
+            f"{output.name!r} is not a file that this makes: those end in {', '.join(suffixes)}",
             code="HS512",
             help=f"use -o {stem} for all of them",
         )
@@ -97,13 +98,11 @@ def check_places(
     for path in (page, trace, log):
         if path is None:
             continue
-        message = f"{str(path)!r} is the name of a program or of the schedule"
-        if path is log and os.path.realpath(path) in others:
-            message = f"--log and another option name {str(log)!r}"
-        elif os.path.realpath(path) not in ours and not path.name.endswith(ends):
-            demand_place(path)
-            continue
-        raise HetesynthError(message, code="HS570", help="give it another name")
+        clashing = path is log and os.path.realpath(path) in others
+        if clashing or os.path.realpath(path) in ours or path.name.endswith(ends):
+            what = "another option names it too" if clashing else "it is the name of a program or of the schedule"
+            raise HetesynthError(f"{str(path)!r}: {what}", code="HS570", help="give it another name")
+        demand_place(path)
 
 
 def demand_place(path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hetesynth.engine.compilation import PhaseTimer
-from hetesynth.engine.formats import contents
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.model.bound import LowerBound
@@ -60,28 +59,22 @@ def first_candidate(request: Request, problem: Problem) -> Candidate:
     stated = request.first_candidate
     if not isinstance(stated, Path):
         return stated or "greedy"
-    from hetesynth.files.schedule_json import MAX_BYTES, read_schedule_json
+    from hetesynth.engine.schedule_replay import foreign_link, read_schedule
 
-    data = contents(stated, MAX_BYTES, "--from takes greedy, flood, nothing, or a schedule JSON")
-    document = read_schedule_json(data, str(stated))
-    asked, difference = problem.collective, None
+    document = read_schedule(stated, "--from takes greedy, flood, nothing, or a schedule JSON")
+    asked, other = problem.collective, foreign_link(document, problem.arcs)
+    differences = [other[1]] if other is not None else []
     for what, theirs, ours in (
-        ("collective", document.collective, asked.name),
-        ("ranks", document.ranks, asked.ranks),
-        ("chunks per rank", document.chunks_per_rank, asked.chunks_per_rank),
         ("root", document.root, asked.root),
+        ("chunks per rank", document.chunks_per_rank, asked.chunks_per_rank),
+        ("ranks", document.ranks, asked.ranks),
+        ("collective", document.collective, asked.name),
     ):
-        if theirs != ours and difference is None:
-            difference = f"{what} {theirs}, here {ours}"
-    for index, src, dst in document.links:  # which go by their index
-        arc = problem.arcs[index] if index < len(problem.arcs) else None
-        if difference is None and arc is None:
-            difference = f"link {index}, where the cluster has {len(problem.arcs)} links"
-        elif difference is None and arc is not None and (src, dst) != (arc.src, arc.dst):
-            difference = f"link {index} joins ranks {src} and {dst}, here {arc.src} and {arc.dst}"
-    if difference is not None:
+        if theirs != ours:
+            differences.append(f"{what} {theirs}, here {ours}")
+    if differences:
         raise HetesynthError(
-            f"{stated} is a schedule of another problem: {difference}",
+            f"{stated} is a schedule of another problem: {differences[-1]}",
             code="HS625",
             help="give a schedule JSON of the same collective, ranks, chunks per rank and links; "
             "it need not keep any law",

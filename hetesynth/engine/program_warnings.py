@@ -12,30 +12,15 @@ from dataclasses import dataclass
 from hetesynth.engine.formats import Emitted
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import ROOTED, CollectiveName
-from hetesynth.model.target import PORTABLE, TARGETS, USUAL_TARGETS, Target, Vendor
+from hetesynth.model.target import PORTABLE, TARGETS, USUAL_TARGETS, Target
 from hetesynth.model.topology import Rank
 from hetesynth.topology.importers.gpu_models import gpu_vendor
-
-
-@dataclass(frozen=True, slots=True)
-class RuntimeAdvice:
-    """``targets``: what to write for instead of ``portable``, none where nothing fits; ``message``: in words."""
-
-    targets: tuple[str, ...]
-    message: str
-
-    def plain(self) -> dict[str, str | list[str]]:
-        """For JSON."""
-        return {"targets": list(self.targets), "message": self.message}
 
 
 def fitting_targets(models: Iterable[str], collective: CollectiveName | None = None) -> tuple[str, ...]:
     """The usual runtimes of such GPUs that run ``collective``; none for GPUs of several vendors or of another."""
     vendors = {gpu_vendor(model) for model in models}
-    return _usual(vendors.pop(), collective) if len(vendors) == 1 else ()
-
-
-def _usual(vendor: Vendor | None, collective: CollectiveName | None) -> tuple[str, ...]:
+    vendor = vendors.pop() if len(vendors) == 1 else None
     names = () if vendor is None else USUAL_TARGETS[vendor]
     return tuple(name for name in names if collective is None or collective in TARGETS[name].collectives)
 
@@ -45,43 +30,30 @@ def vendor_warnings(
 ) -> tuple[Warned, ...]:
     """A warning for each target that does not run on all of the GPUs."""
     shown = tuple(dict.fromkeys(models))
-    fitting = fitting_targets(shown, collective)
-    way_out = (
-        f"--target {','.join(fitting)} writes what loads there"
-        if fitting
-        else ("no runtime joins GPUs of both vendors: give each part of the cluster a topology of its own")
-    )
+    fitting = ",".join(fitting_targets(shown, collective))
+    way_out = f"--target {fitting} writes what loads there"
+    if not fitting:
+        way_out = "no runtime joins GPUs of both vendors: give each part of the cluster a topology of its own"
     warned = []
     for target in targets:
-        strange = [
-            (model, vendor)
-            for model in shown
-            if (vendor := gpu_vendor(model)) is not None and vendor not in target.vendors
-        ]
+        vendors = ((model, gpu_vendor(model)) for model in shown)
+        strange = [f"{model} ({v})" for model, v in vendors if v is not None and v not in target.vendors]
         if strange:
-            others = ", ".join(f"{model} ({vendor})" for model, vendor in strange)
-            message = f"{target.name} runs on {' and '.join(target.vendors)} GPUs only, not on {others}"
+            message = (
+                f"{target.name} runs on {' and '.join(target.vendors)} GPUs only, not on {', '.join(strange)}"
+            )
             warned.append(Warned((target.name,), message, way_out))
     return tuple(warned)
 
 
-def runtime_advice(
-    targets: Sequence[Target], models: Iterable[str], collective: CollectiveName
-) -> RuntimeAdvice | None:
+def runtime_advice(targets: Sequence[Target], models: Iterable[str], collective: CollectiveName) -> str | None:
     """What to write for where ``targets`` name no runtime; None where they do."""
     if any(target.name != PORTABLE.name for target in targets):
         return None
-    shown = tuple(dict.fromkeys(models))
-    fitting = fitting_targets(shown, collective)
-    named = ", ".join(model or "unknown" for model in shown)
-    each = "; ".join(f"{', '.join(_usual(vendor, collective))} for {vendor}" for vendor in USUAL_TARGETS)
-    if fitting:
-        then = f"for these GPUs ({named}) name its own: --target {' or '.join(fitting)}"
-    elif {gpu_vendor(model) for model in shown} == {"NVIDIA", "AMD"}:
-        then = f"and none joins GPUs of two vendors ({named}): --target takes {each}"
-    else:
-        then = f"name one by the GPUs, here {named}: --target {each}"
-    return RuntimeAdvice(fitting, f"{PORTABLE.name} is no runtime's own format; {then}")
+    fitting = fitting_targets(models, collective)
+    others = (t.name for t in TARGETS.values() if t is not PORTABLE and collective in t.collectives)
+    named = " or ".join(fitting) if fitting else f"one of {', '.join(others)}"
+    return f"{PORTABLE.name} is no runtime's own format; for these GPUs name its own: --target {named}"
 
 
 def network_warnings(programs: Iterable[Emitted]) -> tuple[Warned, ...]:
@@ -124,16 +96,15 @@ def demand_single_root(
     if not blind:
         return
     who = ", ".join(f"{t.name} ({t.runtime})" for t in blind)
-    looks = "does" if len(blind) == 1 else "do"
-    what = f"{who} {looks} not look at the root of a call"
-    other = "--target mscclpp is for runtimes whose selector sees the root"
-    if every:
-        message = f"{what}: of {collective} files for several roots the first would run for every root"
-        way_out = f"name one root, and {PROMISE} if all calls of the job have it; {other}"
-    else:
-        message = f"{what}: a {collective} file for one root would run for every root and deliver wrong data"
-        way_out = f"add {PROMISE} if every {collective} of the job has that root; {other}"
-    raise HetesynthError(message, code="HS514", help=way_out)
+    files = "files for several roots the first" if every else "file for one root"
+    way_out = "name one root, and" if every else "add"
+    raise HetesynthError(
+        f"of a {collective} {files} would run for every root, and deliver wrong data: {who} does not look at the "
+        "root of a call",
+        code="HS514",
+        help=f"{way_out} {PROMISE} if every {collective} of the job has that root; --target mscclpp is for "
+        "runtimes whose selector sees the root",
+    )
 
 
 def call_warnings(
@@ -152,14 +123,6 @@ def call_warnings(
                 "runtimes of MSCCL XML do not look at the root of a call: installed, "
                 f"this {collective} for {whose} runs for every root, and delivers wrong data for all others",
                 f"install it only where every {collective} of the job has {'that root' if every else whose}",
-            )
-        )
-    if PORTABLE.name in blind and collective in ("gather", "scatter"):
-        warned.append(
-            Warned(
-                (PORTABLE.name,),
-                f"of all runtimes only RCCL runs a file for a {collective}",
-                "the MSCCL executor has no such call, and the research runtime refuses the file",
             )
         )
     selecting = tuple(t.name for t in targets if t.tells_roots)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from hetesynth.engine.request import Exclusion, Request
 from hetesynth.engine.steady_programs import LibraryProgram, Pipeline, SteadyPlan, SteadyState
 from hetesynth.errors import HetesynthError
+from hetesynth.files.schedule_json import JsonValue, ScheduleDocument
 from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Topology
 from hetesynth.search.chunking import ROUNDINGS, ChunkingOptions, Rounding
-
-if TYPE_CHECKING:
-    from hetesynth.files.schedule_json import JsonValue, ScheduleDocument
 
 Way = Literal["steps", "trees", "rings"]
 MOST = 2**53
@@ -60,21 +58,14 @@ class Recipe:
 
 def recipe_of(request: Request, steady: Pipeline | None, *, by_time: bool, trees: int | None) -> Recipe:
     """Of a schedule for ``request`` whose program is lowered in this way."""
-    way: Way = "steps"
-    if isinstance(steady, LibraryProgram):
-        way = "rings"
-    elif steady is not None:
-        way = "trees"
-    arrangement = steady.arrangement if isinstance(steady, SteadyState | SteadyPlan) else None
-    divided = steady.arrangement if isinstance(steady, SteadyState) else None
-    chunking = request.chunking
-    return Recipe(
+    way: Way = "steps" if steady is None else "rings" if isinstance(steady, LibraryProgram) else "trees"
+    recipe = Recipe(
         by_time=by_time,
         size=request.size,
         chunks=request.chunks,
-        chunk_bytes=chunking.chunk_bytes,
-        tau_ref=str(chunking.reference),
-        rounding=chunking.rounding,
+        chunk_bytes=request.chunking.chunk_bytes,
+        tau_ref=str(request.chunking.reference),
+        rounding=request.chunking.rounding,
         exclusion=request.exclusion,
         max_peers=request.max_peers,
         targets=tuple(t.name for t in request.targets),
@@ -82,10 +73,13 @@ def recipe_of(request: Request, steady: Pipeline | None, *, by_time: bool, trees
         programs=not request.schedule_only,
         way=way,
         trees=trees,
-        division=None if divided is None else divided.division,
-        turn=None if divided is None else divided.turn,
-        pieces=None if arrangement is None else arrangement.pieces,
     )
+    if isinstance(steady, SteadyPlan):
+        return replace(recipe, pieces=steady.arrangement.pieces)
+    if isinstance(steady, SteadyState):
+        a = steady.arrangement
+        return replace(recipe, division=a.division, turn=a.turn, pieces=a.pieces)
+    return recipe
 
 
 def recipe_in(document: ScheduleDocument, name: str) -> Recipe:
@@ -93,105 +87,78 @@ def recipe_in(document: ScheduleDocument, name: str) -> Recipe:
 
     Raises HetesynthError HS520 for one that cannot be.
     """
-    stated = document.header.get("recipe")
-    if stated is None:
-        return _without_recipe(document, name)
-    if not isinstance(stated, dict):
-        raise _wrong(name, "it is not an object")
+    header = document.header
+    stated: Any = header.get("recipe")
+    if stated is None:  # of a schedule of the fewest steps, or of whatever a document says no more of
+        size, rounding = header.get("chunk_bytes"), header.get("rounding", "ceil")
+        stated = FEWEST_STEPS | {"chunks": document.chunks_per_rank, "chunk_bytes": size, "rounding": rounding}
     try:
-        return _read(stated)
-    except (KeyError, ValueError, OverflowError, ZeroDivisionError) as error:
-        raise _wrong(name, str(error)) from None
+        values: dict[str, Any] = {key: stated[key] for key in Recipe.__dataclass_fields__}
+        wrong = next((key for key, holds in HOLDS.items() if not holds(values[key])), None)
+        if wrong is not None:
+            raise ValueError(f"{wrong} is {str(values[wrong])[:40]}")
+        values["turn"] = None if values["turn"] is None else float(values["turn"])
+        values["targets"] = tuple(dict.fromkeys(values["targets"]))
+        return Recipe(**values)
+    except (KeyError, TypeError, ValueError, OverflowError, ZeroDivisionError) as error:
+        raise HetesynthError(
+            f"{name}: the recipe in its header cannot be: {error}"[:300],
+            code="HS520",
+            help="give a schedule JSON that `hetesynth synth` wrote",
+        ) from None
 
 
-def _without_recipe(document: ScheduleDocument, name: str) -> Recipe:
-    """Of a schedule of the fewest steps, or of whatever a document says no more of."""
-    size, rounding = document.header.get("chunk_bytes"), document.header.get("rounding", "ceil")
-    if size is not None and (not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= MOST):
-        raise _wrong(name, "chunk_bytes is no size")
-    if rounding not in ROUNDINGS:
-        raise _wrong(name, "there is no such rounding")
-    return Recipe(
-        by_time=False,
-        size=None,
-        chunks=document.chunks_per_rank,
-        chunk_bytes=size,
-        tau_ref="slowest",
-        rounding=rounding,
-        exclusion="auto",
-        max_peers=None,
-        targets=("portable",),
-        runtime_costs=True,
-        programs=True,
-        way="steps",
-    )
+FEWEST_STEPS: dict[str, Any] = {
+    "by_time": False,
+    "size": None,
+    "tau_ref": "slowest",
+    "exclusion": "auto",
+    "max_peers": None,
+    "targets": ["portable"],
+    "runtime_costs": True,
+    "programs": True,
+    "way": "steps",
+    **dict.fromkeys(("trees", "division", "turn", "pieces")),
+}
 
 
-def _wrong(name: str, reason: str) -> HetesynthError:
-    return HetesynthError(
-        f"{name}: the recipe in its header cannot be: {reason}"[:300],
-        code="HS520",
-        help="give a schedule JSON that `hetesynth synth` wrote",
-    )
+def _flag(value: object) -> bool:
+    return isinstance(value, bool)
 
 
-def _read(values: Mapping[str, Any]) -> Recipe:
-    """The recipe that ``values`` say; KeyError or ValueError where it is none."""
+def _positive(value: object) -> bool:
+    return value is None or (type(value) is int and 1 <= value <= MOST)
 
-    def checked(key: str, holds: Callable[[Any], bool], wrong: str) -> Any:
-        if not holds(values[key]):
-            raise ValueError(wrong)
-        return values[key]
 
-    def flag(key: str) -> Any:
-        return checked(key, lambda v: isinstance(v, bool), f"{key} is neither true nor false")
+def _word(value: object) -> bool:
+    return value is None or (isinstance(value, str) and len(value) <= 40)
 
-    def integer(key: str) -> Any:
-        def holds(value: Any) -> bool:
-            return value is None or (type(value) is int and 1 <= value <= MOST)
 
-        return checked(key, holds, f"{key} is no positive integer")
+def _reference(value: object) -> bool:
+    if not isinstance(value, str) or not _word(value):
+        return False
+    return not value[:1].isdigit() or (re.fullmatch(r"[0-9]+([./][0-9]+)?", value) and Fraction(value) > 0) is True
 
-    def text(key: str) -> Any:
-        return checked(key, lambda v: v is None or (isinstance(v, str) and len(v) <= 40), f"{key} is no word")
 
-    def one_of(key: str, words: tuple[Any, ...]) -> Any:
-        return checked(key, lambda v: v in words, f"there is no such {key}")
-
-    def reference() -> str:
-        stated = text("tau_ref") or "slowest"
-        if stated[:1].isdigit() and (
-            re.fullmatch(r"[0-9]+([./][0-9]+)?", stated) is None or Fraction(stated) <= 0
-        ):
-            raise ValueError("tau_ref is no time")
-        return str(stated)
-
-    def are_targets(named: Any) -> bool:
-        if not isinstance(named, list) or not named:
-            return False
-        return all(isinstance(name, str) and name in TARGETS for name in named)
-
-    def is_number(value: Any) -> bool:
-        return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
-
-    return Recipe(
-        by_time=flag("by_time"),
-        size=integer("size"),
-        chunks=integer("chunks") or 1,
-        chunk_bytes=integer("chunk_bytes"),
-        tau_ref=reference(),
-        rounding=one_of("rounding", ROUNDINGS),
-        exclusion=one_of("exclusion", get_args(Exclusion)),
-        max_peers=integer("max_peers"),
-        targets=tuple(dict.fromkeys(checked("targets", are_targets, "there is no such target"))),
-        runtime_costs=flag("runtime_costs"),
-        programs=flag("programs"),
-        way="steps" if values["way"] == "throttled" else one_of("way", get_args(Way)),
-        trees=integer("trees"),
-        division=text("division"),
-        turn=None if checked("turn", is_number, "turn is no number") is None else float(values["turn"]),
-        pieces=integer("pieces"),
-    )
+HOLDS: dict[str, Callable[[Any], bool]] = {
+    "by_time": _flag,
+    "size": _positive,
+    "chunks": lambda value: value is not None and _positive(value),
+    "chunk_bytes": _positive,
+    "tau_ref": _reference,
+    "rounding": lambda value: value in ROUNDINGS,
+    "exclusion": lambda value: value in get_args(Exclusion),
+    "max_peers": _positive,
+    "targets": lambda value: isinstance(value, list) and value != [] and {*value} <= {*TARGETS},
+    "runtime_costs": _flag,
+    "programs": _flag,
+    "way": lambda value: value in get_args(Way),
+    "trees": _positive,
+    "division": _word,
+    "turn": lambda value: value is None or type(value) in (int, float),
+    "pieces": _positive,
+}
+"""What each value of a recipe in a document has to be."""
 
 
 def topology_hash(topology: Topology) -> str:

@@ -5,11 +5,11 @@ The program is lowered as the one before; where that is not near the limit, some
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
 
 from hetesynth.engine.artifacts import (
     Choice,
@@ -23,7 +23,7 @@ from hetesynth.engine.artifacts import (
 )
 from hetesynth.engine.carry_over import CarryOver, demand_same_cluster
 from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.choice import library_candidates
+from hetesynth.engine.choice.choice import LibraryCandidates
 from hetesynth.engine.choice.program_ranking import (
     MOST_TRANSFERS,
     ProgramRanking,
@@ -34,21 +34,22 @@ from hetesynth.engine.choice.program_ranking import (
 from hetesynth.engine.choice.steady import Plan, SteadyCandidates, along, copied, schedule_along
 from hetesynth.engine.choice.tuning import Candidate, efforts, tune
 from hetesynth.engine.compilation import Compilation, compilation
-from hetesynth.engine.formats import contents, suffixes
+from hetesynth.engine.formats import suffixes
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, no_schedule, verified_solver
 from hetesynth.engine.recipe import Recipe, recipe_in
 from hetesynth.engine.request import Request
+from hetesynth.engine.schedule_replay import read_schedule
 from hetesynth.engine.time_verdict import Bounds, TimeOptimality, bounds_of, implied_size
+from hetesynth.engine.verify import is_composition
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.files.schedule_json import MAX_BYTES, ScheduleDocument, read_schedule_json
+from hetesynth.files.schedule_json import ScheduleDocument
 from hetesynth.model.collective import transfers
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.runtime_costs import NCCL_TABLES
-from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target, target
-from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.programs.steady_state.lower import Arrangement, arrangements
@@ -202,7 +203,9 @@ class Repair:
         effort = efforts(self.run.budget, topology.ranks).steady
         ranking = ProgramRanking(topology, size, lowering, options, self.run.deadline, record, effort)
         with self.run.timer.phase("choice"):
-            return ranking.like(candidate, self.recipe.way)
+            if self.recipe.way == "trees":  # lowered as the old winner was
+                return ranking.in_steady_state(candidate)
+            return Ranked(candidate, ranking.seconds(candidate))
 
     def _steady(
         self, specs: CandidateSpecs, target: Target, record: Decisions, before: Ranked | None = None
@@ -210,7 +213,7 @@ class Repair:
         """Programs in steady state, with the effort of a fresh choice."""
         effort = efforts(self.run.budget, self.changes.after.ranks).steady
         limit = self.bounds.seconds(specs.size)
-        question = (self.factory, specs, target, limit, self.run.deadline, record, effort, lambda _: None)
+        question = (specs, target, limit, self.run.deadline, record, effort, lambda _: None)
         return _SteadyCandidates(*question, before=before)
 
     def _quickest(self, specs: CandidateSpecs, sized: Request, target: Target | None, ranked: Ranked) -> Ranked:
@@ -260,7 +263,7 @@ class Repair:
 
     def _library(self, specs: CandidateSpecs, target: Target, record: Decisions) -> Ranked | None:
         """The quickest program that the library runs, if there is one."""
-        programs = library_candidates(self.factory, specs, target, self.run.deadline, record)
+        programs = LibraryCandidates(specs, target, self.run.deadline, record).all()
         return min(programs, key=lambda r: r.seconds or 0.0, default=None)
 
     def _plans(self, specs: CandidateSpecs, target: Target, candidates: SteadyCandidates) -> Iterator[Plan]:
@@ -326,55 +329,15 @@ class _SteadyCandidates(SteadyCandidates):
         self.ranked.append(before)
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """In ``step``, chunk ``chunk`` to or from rank ``peer``; ``reduce``: it is added there."""
-
-    step: int
-    chunk: int
-    peer: Rank
-    reduce: bool
-
-
 @dataclass(frozen=True)
 class ScheduleDifference:
-    """``sends[r]`` and ``receives[r]``: what rank r does now and did not before. ``same``: transfers that are in
-    their step still, ``moved``: in another; ``new``; ``gone``: those of the old schedule that are not."""
+    """``same``: transfers that are in their step still, ``moved``: in another; ``new``; ``gone``: those of the old
+    schedule that are not."""
 
-    sends: tuple[tuple[Changed, ...], ...]
-    receives: tuple[tuple[Changed, ...], ...]
     same: int
     moved: int
     new: int
     gone: int
-
-    def plain(self, changes: CarryOver, problem: Problem) -> list[dict[str, Any]]:
-        """For JSON: every rank with its name, its old number, and what it does now."""
-        old = {new: before for before, new in enumerate(changes.ranks) if new is not None}
-        chunks = problem.collective.chunks
-
-        def rows(entries: tuple[Changed, ...]) -> list[dict[str, Any]]:
-            return [
-                {
-                    "step": e.step,
-                    "chunk": e.chunk,
-                    "block": list(chunks[e.chunk].block),
-                    "peer": e.peer,
-                    "adds": e.reduce,
-                }
-                for e in entries
-            ]
-
-        return [
-            {
-                "rank": rank,
-                "gpu": changes.after.vertices[rank].name,
-                "old_rank": old.get(rank),
-                "sends": rows(self.sends[rank]),
-                "receives": rows(self.receives[rank]),
-            }
-            for rank in range(problem.ranks)
-        ]
 
 
 def schedule_difference(
@@ -382,36 +345,13 @@ def schedule_difference(
 ) -> ScheduleDifference:
     """From the schedule of ``document`` to ``schedule``, a solution of ``problem``."""
     before = collective(document.collective, document.ranks, document.chunks_per_rank, document.root)
-    carried = changes.transfers(document.schedule, before, problem.collective)
-    starts: dict[tuple[int, int, bool], list[int]] = {}
-    for t in carried.transfers:
-        starts.setdefault((t.chunk, t.link, t.reduce), []).append(t.start)
-    others: list[Transfer] = []
-    for t in schedule.transfers:
-        old = starts.get((t.chunk, t.link, t.reduce))
-        if old and t.start in old:
-            old.remove(t.start)
-        else:
-            others.append(t)
-    fresh: list[Transfer] = []
-    for t in others:
-        old = starts.get((t.chunk, t.link, t.reduce))
-        if old:  # the old schedule has it in another step, which is taken up by it
-            old.pop(0)
-        else:
-            fresh.append(t)
-    sends: list[list[Changed]] = [[] for _ in range(problem.ranks)]
-    receives: list[list[Changed]] = [[] for _ in range(problem.ranks)]
-    for t in fresh:
-        arc = problem.arcs[t.link]
-        sends[arc.src].append(Changed(t.start, t.chunk, arc.dst, t.reduce))
-        receives[arc.dst].append(Changed(t.start, t.chunk, arc.src, t.reduce))
-    same, moved, new = len(schedule.transfers) - len(others), len(others) - len(fresh), len(fresh)
-    gone = len(document.schedule.transfers) - same - moved
-    return ScheduleDifference(tuple(map(tuple, sends)), tuple(map(tuple, receives)), same, moved, new, gone)
-
-
-COMPOSITION = "hetesynth-composition"
+    carried = changes.transfers(document.schedule, before, problem.collective).transfers
+    old, new = (Counter((t.chunk, t.link, t.reduce) for t in these) for these in (carried, schedule.transfers))
+    in_step, in_step_now = (
+        Counter((t.start, t.chunk, t.link, t.reduce) for t in these) for these in (carried, schedule.transfers)
+    )
+    same, kept = (in_step & in_step_now).total(), (old & new).total()
+    return ScheduleDifference(same, kept - same, new.total() - kept, len(document.schedule.transfers) - kept)
 
 
 @dataclass(frozen=True)
@@ -513,11 +453,10 @@ def suffixes_of(schedule: Path, targets: tuple[Target, ...], *, schedule_only: b
 
 def read_document(path: Path) -> ScheduleDocument:
     """The schedule in the file. Raises HetesynthError HS520, HS540 or, for a composition, HS653."""
-    data = contents(path, MAX_BYTES, "give a schedule JSON that `hetesynth synth` wrote")
-    if f'"{COMPOSITION}"'.encode() in data[:200]:
+    if is_composition(path):
         raise HetesynthError(
             f"{path} is a composition of pods: the inside of a pod was solved once for all of its type",
             code="HS653",
             help="synthesize the changed cluster anew, with --strategy composition or without",
         )
-    return read_schedule_json(data, str(path))
+    return read_schedule(path)

@@ -246,7 +246,7 @@ def seconds_of(topology: Topology, baseline: Baseline, size: int, options: CostO
         alike=1,
         orders=baseline.orders[: len(baseline.orders) // of],
     )
-    return _predictor(topology, one, options).predict(size, of).seconds
+    return _predictor(topology, one, options).run(size, of)[0].makespan
 
 
 @lru_cache(maxsize=8)

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +20,8 @@ from hetesynth.execute.job import Job, Part, RunOptions, own_part, plan_job, pro
 from hetesynth.execute.launch import RESULT_DIRECTORY, RESULT_FILE, STARTED_FILE, launch, launched
 from hetesynth.execute.outcome import Run, WrongBytes
 from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED
+from hetesynth.model.plan import Plan
+from hetesynth.model.program import Program
 from hetesynth.model.verdict import Violation
 
 MAX_LOCAL_RANKS = 512
@@ -112,47 +115,42 @@ def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
     from hetesynth.engine.formats import demand_algorithm, demand_one_run, format_of
 
     demand_one_run(request.path)
-    options = request.options
+    options, root_in_file = request.options, None
     if format_of(request.path).plan:
         from hetesynth.judge.mscclpp.judge import plan_violations
         from hetesynth.judge.mscclpp.reader import load_plan
 
         plan = load_plan(request.path)
-        if plan.collective in ROOTED and options.root is None:
-            options = _with_root(options, plan.ranks, lambda root: plan_violations(plan, root=root))
-        if not request.unchecked:
-            _refuse(request, plan_violations(plan, root=options.root))
-        return plan_job(plan, options), list(plan.gpus)
-    from hetesynth.judge.msccl.judge import program_violations
-    from hetesynth.judge.msccl.reader import load_program
+        subject: Program | Plan = plan
+        judge: Callable[..., Sequence[Violation]] = partial(plan_violations, plan)
+    else:
+        from hetesynth.judge.msccl.judge import program_violations
+        from hetesynth.judge.msccl.reader import load_program
 
-    read = load_program(request.path)
-    demand_algorithm(read, request.path)
-    program = read.program
-    if program is None:
-        _refuse(request, program_violations(read))
-        raise HetesynthError(f"{request.path} cannot be read as a program", code="HS809", exit_code=1)
-    if program.collective in ROOTED and program.root is None and options.root is None:
-        options = _with_root(options, program.ranks, lambda root: program_violations(read, root=root))
-    if not request.unchecked:
-        _refuse(request, program_violations(read, root=options.root))
-    return program_job(program, options), [own_part(program, rank) for rank in range(program.ranks)]
-
-
-def _refuse(request: RunRequest, violations: Sequence[Violation]) -> None:
+        read = load_program(request.path)
+        demand_algorithm(read, request.path)
+        judge = partial(program_violations, read)
+        if read.program is None:
+            raise _refusal(request.path, judge())
+        subject, root_in_file = read.program, read.program.root
+    if (
+        subject.collective in ROOTED and options.root is None and root_in_file is None
+    ):  # the one for which it is right
+        guesses = range(min(subject.ranks, MAX_GUESSED_ROOTS))
+        options = replace(options, root=next((root for root in guesses if not judge(root=root)), None))
+    violations = () if request.unchecked else judge(root=options.root)
     if violations:
-        more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
-        message = f"{request.path} is refused: {violations[0].kind}: {violations[0].message}{more}"
-        help_text = f"hetesynth verify {request.path} says more; --unchecked runs it all the same"
-        raise HetesynthError(message, code="HS809", exit_code=1, help=help_text)
+        raise _refusal(request.path, violations)
+    if isinstance(subject, Plan):
+        return plan_job(subject, options), list(subject.gpus)
+    return program_job(subject, options), [own_part(subject, rank) for rank in range(subject.ranks)]
 
 
-def _with_root(options: RunOptions, ranks: int, judge: Callable[[int], Sequence[Violation]]) -> RunOptions:
-    """The root for which the program is right, where the file does not say; else none."""
-    for root in range(min(ranks, MAX_GUESSED_ROOTS)):
-        if not judge(root):
-            return replace(options, root=root)
-    return options
+def _refusal(path: Path, violations: Sequence[Violation]) -> HetesynthError:
+    why = f"{violations[0].kind}: {violations[0].message}" if violations else "there is no program in it"
+    more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+    help_text = f"hetesynth verify {path} says more; --unchecked runs it all the same"
+    return HetesynthError(f"{path} is refused: {why}{more}", code="HS809", exit_code=1, help=help_text)
 
 
 def _memory_fits(job: Job, parts: Sequence[Part]) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
+from hetesynth.engine.formats import contents
 from hetesynth.errors import HetesynthError
-from hetesynth.files.regular_files import open_regular
 from hetesynth.files.schedule_json import MAX_BYTES, ScheduleDocument, read_schedule_json
 from hetesynth.model.collective import Collective
-from hetesynth.model.topology import Topology
+from hetesynth.model.problem import Arc
+from hetesynth.model.topology import Link, Topology
 from hetesynth.model.verdict import Violation
 from hetesynth.search.chunking import ROUNDINGS, ChunkingOptions, Rounding, chunk
 from hetesynth.search.collectives import collective
@@ -47,30 +49,29 @@ def asked_collective(document: ScheduleDocument, filename: str) -> Collective:
     return collective(document.collective, ranks, parts, document.root)
 
 
-def read_schedule(path: Path) -> ScheduleDocument:
-    """The document at ``path``, whose transfers may at least deliver what it asks for.
+def read_schedule(
+    path: Path, way_out: str = "give a schedule JSON that `hetesynth synth` wrote"
+) -> ScheduleDocument:
+    """The document at ``path``. HetesynthError HS540, HS520: it cannot be read, or is none."""
+    return read_schedule_json(contents(path, MAX_BYTES, way_out), str(path))
 
-    HetesynthError: it cannot be read, or is none.
-    """
-    try:
-        with open_regular(path) as file:
-            document = read_schedule_json(file.read(MAX_BYTES + 1), str(path))
-    except OSError as error:
-        raise HetesynthError(f"{path} cannot be read: {error.strerror}", code="HS540") from error
-    asked_collective(document, str(path))
-    return document
+
+def foreign_link(document: ScheduleDocument, links: Sequence[Link | Arc]) -> tuple[int, str] | None:
+    """The first link of ``document`` that is not one of ``links`` under its number, and that in words."""
+    for index, src, dst in document.links:
+        if index >= len(links) or (links[index].src, links[index].dst) != (src, dst):
+            there = "there is none" if index >= len(links) else f"here {links[index].src} and {links[index].dst}"
+            return index, f"link {index} joins ranks {src} and {dst}, {there}"
+    return None
 
 
 def replayed(path: Path, document: ScheduleDocument, topology: Topology) -> list[Violation]:
     """What is wrong with the schedule of ``path`` on ``topology``."""
     from hetesynth.judge.schedule.judge import schedule_violations
 
-    ends = [(link.src, link.dst) for link in topology.links]
-    others = [link for link in document.links if link[0] >= len(ends) or ends[link[0]] != link[1:]]
-    if others:
-        index, source, destination = others[0]
-        message = f"link {index} goes from rank {source} to rank {destination}, and not on {topology.name}"
-        return [Violation("no-such-link", message, link=index)]
+    other = foreign_link(document, topology.links)
+    if other is not None:
+        return [Violation("no-such-link", f"{other[1]}, on {topology.name}", link=other[0])]
     goal = asked_collective(document, str(path))
     problem = chunk(topology, chunking_of(document, topology)).problem(goal)
     return schedule_violations(problem, document.schedule)

@@ -80,13 +80,12 @@ def file_predictor(
 
 def schedule_predictor(path: Path, topology: Topology, options: CostOptions) -> SchedulePredictor:
     """The predictor of a schedule JSON. Raises HetesynthError where it is none for ``topology``."""
-    from hetesynth.engine.schedule_replay import asked_collective
-    from hetesynth.files.schedule_json import MAX_BYTES, read_schedule_json
+    from hetesynth.engine.schedule_replay import asked_collective, foreign_link, read_schedule
     from hetesynth.judge.schedule.judge import schedule_violations
 
-    document = read_schedule_json(contents(path, MAX_BYTES, WAY_OUT), str(path))
-    ends = {i: (link.src, link.dst) for i, link in enumerate(topology.links)}
-    if document.ranks != topology.ranks or any(ends.get(i) != (src, dst) for i, src, dst in document.links):
+    document = read_schedule(path, WAY_OUT)
+    other = foreign_link(document, topology.links)
+    if document.ranks != topology.ranks or other is not None:
         raise HetesynthError(
             f"{path} is not a schedule for {topology.name}: their ranks or links differ",
             code="HS561",

@@ -1,7 +1,4 @@
-"""Programs and plans in steady state, or as a library runs them, from the choice to the file.
-
-Where a target or a form of the collective cannot hold one, the schedule is lowered step by step.
-"""
+"""How the trees of a schedule become a program or a plan that keeps all of them busy, and what libraries run."""
 
 from __future__ import annotations
 
@@ -9,23 +6,17 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from hetesynth.engine.formats import Emitted, plan_of, servers_of, xml_of
-from hetesynth.engine.predictors import (
-    MAX_PROGRAM_TRANSFERS,
-    CostOptions,
-    PlanPredictor,
-    ProgramPredictor,
-)
-from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.engine.formats import servers_of
+from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import Collective
-from hetesynth.model.cost import Costs, chunk_bytes, runtime_bytes
+from hetesynth.model.cost import Costs, chunk_bytes
 from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, hops
-from hetesynth.model.topology import Rank, Topology
+from hetesynth.model.topology import Rank
 from hetesynth.programs.msccl.library_programs import (
     demand_fit,
     direct_program,
@@ -54,32 +45,12 @@ class SteadyPlan:
         a = self.arrangement
         return f"plan in steady state, about {a.pieces} pieces, {a.width} x {a.shifts} thread blocks for each tree"
 
-    def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
-        """It is no program, and is chosen only where none is made."""
-        raise InternalError("a plan in steady state is lowered to a program")
-
     def plan(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Plan:
         """As ``finest_steady_plan``."""
         from hetesynth.programs.steady_state.plan import finest_steady_plan
 
-        return finest_steady_plan(
-            problem,
-            schedule,
-            self.costs,
-            self.arrangement,
-            self.most,
-            options,
-            servers_of(problem, options),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class QuickPlan:
-    """A plan and what it takes. ``steady``: how it runs in steady state, None where it is lowered step by step."""
-
-    plan: Plan
-    seconds: float
-    steady: SteadyPlan | None
+        servers = servers_of(problem, options)
+        return finest_steady_plan(problem, schedule, self.costs, self.arrangement, self.most, options, servers)
 
 
 def steady_plans(
@@ -99,133 +70,21 @@ def steady_plans(
     return [SteadyPlan(arrangement, most, costs) for arrangement in listed]
 
 
-def quick_plan(
-    topology: Topology,
-    problem: Problem,
-    schedule: Schedule,
-    steady: SteadyPlan,
-    size: int,
-    options: LoweringOptions,
-    costs: CostOptions,
-) -> QuickPlan | None:
-    """The plan of ``steady``; None where the runtime cannot hold it, or not for ``size`` bytes."""
-    try:
-        with no_collections():
-            return _timed(topology, steady.plan(problem, schedule, options), steady, size, costs)
-    except HetesynthError:
-        return None
-
-
-def quickest_plan(
-    topology: Topology,
-    problem: Problem,
-    schedule: Schedule,
-    size: int,
-    options: LoweringOptions,
-    costs: CostOptions,
-) -> QuickPlan | None:
-    """The quickest for ``size`` bytes; None where the runtime can hold none."""
-    from hetesynth.programs.mscclpp.lower import lower_plan
-
-    def plans() -> Iterator[QuickPlan | None]:
-        for steady in steady_plans(problem, schedule, options, costs.costs(topology), size):
-            yield quick_plan(topology, problem, schedule, steady, size, options, costs)
-        try:
-            plan = lower_plan(problem, schedule, options, servers_of(problem, options))
-            yield _timed(topology, plan, None, size, costs)
-        except HetesynthError:
-            return
-
-    return min((p for p in plans() if p is not None), key=lambda p: p.seconds, default=None)
-
-
-def plan_emitted(
-    topology: Topology,
-    problem: Problem,
-    schedule: Schedule,
-    size: int,
-    steady: Pipeline | None,
-    options: LoweringOptions,
-    costs: CostOptions,
-) -> Emitted | None:
-    """The file of the plan; None where the target takes none, none fits, or the schedule is so large that plans
-    are not simulated to choose."""
-    if not options.target.format.plan:
-        return None
-    if isinstance(steady, SteadyPlan):
-        try:
-            with no_collections():
-                return plan_of(steady.plan(problem, schedule, options), options)
-        except HetesynthError:  # in place the collective may have none
-            pass
-    if len(schedule.transfers) > MAX_PROGRAM_TRANSFERS:
-        return None
-    quick = quickest_plan(topology, problem, schedule, size, options, costs)
-    return None if quick is None else plan_of(quick.plan, options)
-
-
-def _timed(
-    topology: Topology, plan: Plan, steady: SteadyPlan | None, size: int, costs: CostOptions
-) -> QuickPlan | None:
-    from hetesynth.programs.mscclpp.lower import largest_call
-
-    predictor = PlanPredictor(topology, plan, costs)
-    if largest_call(plan.collective, plan.gpus) < runtime_bytes(predictor.collective, plan.ranks, size):
-        return None
-    return QuickPlan(plan, predictor.timeline(size).makespan, steady)
-
-
-class Pipeline(Protocol):
-    """How the trees of a schedule become a program that keeps all of them busy at once."""
-
-    @property
-    def label(self) -> str:
-        """What tells it from others of the same schedule."""
-
-    def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
-        """The program. HetesynthError where the target cannot hold it, or the collective has no such form."""
+def _named(program: Program, options: LoweringOptions) -> Program:
+    """``program`` under the name and for the sizes of ``options``."""
+    return replace(program, name=options.name, min_bytes=options.min_bytes, max_bytes=options.stated_max_bytes)
 
 
 @dataclass(slots=True)
-class LatestProgram:
-    """The program that was lowered last, and of what, so that the file of a program that was timed needs no second
-    lowering."""
-
-    question: tuple[Problem, Schedule, LoweringOptions] | None = None
-    lowered: Lowered | None = None
-
-    def of(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered | None:
-        """The program of ``schedule``, under the name and for the sizes of ``options``, if it is that one."""
-        if self.question is None or self.lowered is None:
-            return None
-        last_problem, last_schedule, last_options = self.question
-        if last_problem is not problem or last_schedule != schedule or last_options != options.unnamed:
-            return None
-        program = replace(
-            self.lowered.program,
-            name=options.name,
-            min_bytes=options.min_bytes,
-            max_bytes=options.stated_max_bytes,
-        )
-        return replace(self.lowered, program=program)
-
-    def keep(self, problem: Problem, schedule: Schedule, options: LoweringOptions, lowered: Lowered) -> None:
-        """Remember ``lowered``."""
-        self.question, self.lowered = (problem, schedule, options.unnamed), lowered
-
-    def forget(self) -> None:
-        """It is needed no more."""
-        self.question = self.lowered = None
-
-
-@dataclass(frozen=True, slots=True)
 class SteadyState:
-    """``arrangement`` of the trees of a schedule, on links of ``costs``. ``latest``: its program, once there is
-    one."""
+    """``arrangement`` of the trees of a schedule, on links of ``costs``. ``latest``: its program, so that
+    the file of one that was timed needs no second lowering, and what it was made of."""
 
     arrangement: Arrangement
     costs: Costs
-    latest: LatestProgram = field(default_factory=LatestProgram, compare=False, repr=False)
+    latest: tuple[Problem, Schedule, LoweringOptions, Lowered] | None = field(
+        default=None, compare=False, repr=False
+    )
 
     @property
     def label(self) -> str:
@@ -236,11 +95,17 @@ class SteadyState:
     def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
         """As ``lower_steady_state``."""
         options.check(problem.collective.name)
-        lowered = self.latest.of(problem, schedule, options)
-        if lowered is None:
-            lowered = lower_steady_state(problem, schedule, self.costs, self.arrangement, options)
-            self.latest.keep(problem, schedule, options, lowered)
+        if self.latest is not None:
+            of, along, under, lowered = self.latest
+            if of is problem and along == schedule and under == options.unnamed:
+                return replace(lowered, program=_named(lowered.program, options))
+        lowered = lower_steady_state(problem, schedule, self.costs, self.arrangement, options)
+        self.latest = problem, schedule, options.unnamed, lowered
         return lowered
+
+    def forget(self) -> None:
+        """The latest program is needed no more."""
+        self.latest = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,36 +143,15 @@ class LibraryProgram:
         options.check(problem.collective.name)
         program = self.program(problem.collective, options)
         demand_fit(program, options.target)
-        sizes = replace(program, min_bytes=options.min_bytes, max_bytes=options.stated_max_bytes)
-        return Lowered(sizes, ())
+        return Lowered(_named(program, options), ())
 
     def fit(self, collective: Collective, options: LoweringOptions) -> bool:
         """Whether the target holds it."""
         return fits(self.program(collective, options), options.target)
 
 
-def steady_emitted(
-    problem: Problem, schedule: Schedule, steady: Pipeline | None, options: LoweringOptions
-) -> Emitted | None:
-    """The file of the program; None where ``steady`` is, or where the target cannot hold it."""
-    if steady is None or options.target.format.plan:
-        return None
-    lowered = _lowered(problem, schedule, steady, options)
-    return None if lowered is None else xml_of(lowered, options)
-
-
-def steady_predictor(
-    topology: Topology,
-    problem: Problem,
-    schedule: Schedule,
-    steady: Pipeline,
-    options: LoweringOptions,
-    costs: CostOptions,
-) -> ProgramPredictor | None:
-    """The predictor of the program, for any size; None where the target cannot hold it."""
-    with no_collections():
-        lowered = _lowered(problem, schedule, steady, options)
-        return None if lowered is None else ProgramPredictor(topology, lowered.program, costs, options.target)
+Pipeline = SteadyState | LibraryProgram | SteadyPlan
+"""How a program or a plan is made of a schedule other than step by step."""
 
 
 @contextmanager
@@ -320,10 +164,3 @@ def no_collections() -> Iterator[None]:
     finally:
         if running:
             gc.enable()
-
-
-def _lowered(problem: Problem, schedule: Schedule, steady: Pipeline, options: LoweringOptions) -> Lowered | None:
-    try:
-        return steady.lowered(problem, schedule, options)
-    except HetesynthError:
-        return None

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from hetesynth.engine.artifacts import (
     UNFIT,
@@ -47,13 +47,13 @@ from hetesynth.engine.steady_programs import LibraryProgram, SteadyState
 from hetesynth.engine.time_verdict import Bounds, Timed, TimeVerdict, bounds_of, implied_size, time_verdict
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.cegis_trace import CegisTrace
-from hetesynth.model.deadline import no_deadline, now
+from hetesynth.model.deadline import no_deadline
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Topology
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.model.words import microseconds
-from hetesynth.processes import Ended, Tell, last_result
+from hetesynth.processes import Tell, last_result
 from hetesynth.search.chunking import Chunking
 from hetesynth.search.effort import for_steps
 from hetesynth.search.interrupts import abandoned
@@ -61,7 +61,6 @@ from hetesynth.search.registry import demand_strategy
 from hetesynth.search.search import Progress, no_progress
 from hetesynth.topology.language import load_topology
 
-T = TypeVar("T")
 GRACE = 1.5
 """Seconds after the budget for the first result where there is none: a budget is kept within 2 s."""
 STEP_SHARE = 0.75
@@ -78,6 +77,7 @@ def synthesize(
     trace: CegisTrace | None = None,
     *,
     began: float | None = None,
+    every_root: bool = False,
 ) -> Synthesis:
     """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3).
 
@@ -91,7 +91,7 @@ def synthesize(
     record = Decisions() if decisions is None else decisions
     steps = CegisTrace() if trace is None else trace
     if spent.seconds is None:
-        return synthesized(compilation(request, progress, spent, record, steps))
+        return synthesized(compilation(request, progress, spent, record, steps, every_root=every_root))
     before, began = len(steps.entries), time.monotonic() if began is None else began
 
     def work(tell: Tell) -> Synthesis:
@@ -99,20 +99,27 @@ def synthesize(
             tell("result", with_warnings(synthesis))
 
         try:
-            told = partial(_tell_progress, tell)
-            run = compilation(request, told, spent, record, steps, improved=improved)
+            told = partial(tell_progress, tell)
+            run = compilation(request, told, spent, record, steps, every_root=every_root, improved=improved)
             return with_warnings(synthesized(run))
         finally:
             tell("records", (record.entries, steps.entries[before:]))
 
-    def keep(records: Any) -> None:
-        record.entries[:], steps.entries[before:] = records
+    def heard(kind: str, value: Any) -> None:
+        if kind == "progress":
+            progress(*value)
+        else:
+            record.entries[:], steps.entries[before:] = value
 
-    lacking = f"nothing was found, judged and timed in {spent.seconds:g} s"
-    synthesis, ending = _last_in_time(work, began + spent.seconds, progress, keep, lacking)
+    synthesis, ending = last_result(work, began + spent.seconds, GRACE, heard)
+    if synthesis is None:
+        if ending == "interrupt":
+            raise KeyboardInterrupt
+        message = f"nothing was found, judged and timed in {spent.seconds:g} s"
+        raise HetesynthError(message, code="HS602", exit_code=3, help="raise --time-budget, or leave it out")
     if ending == "done":
         return synthesis
-    keep((synthesis.decisions, synthesis.cegis))
+    heard("records", (synthesis.decisions, synthesis.cegis))
     timer, choice = synthesis.timer, synthesis.choice
     missing = max(0.0, time.monotonic() - began - timer.total)
     timer.phases["search"] = timer.phases.get("search", 0.0) + missing
@@ -138,45 +145,26 @@ def for_every_root(
 ) -> list[Synthesis]:
     """One synthesis a root, in order. ``trace``: what CEGIS did. ``began``: as ``synthesize`` takes it.
 
-    With a time budget the work is done in a process that makes the first program of every root, then searches for
-    better ones root by root, and is killed when the budget is over: the last files of all roots are the result.
-    After an interrupt without one the roots that are left get what a first schedule takes. HetesynthError: as
-    ``synthesize``; HS303 where the collective has no root, HS514 where a target would take the first file for
-    every root; HS602 (exit 3) where the budget was over before every root had a program.
+    Of a time budget every root gets its share of what is left. After an interrupt without one the roots that are
+    left get what a first schedule takes. HetesynthError: as ``synthesize``; HS303 where the collective has no
+    root, HS514 where a target would take the first file for every root.
     """
     if not request.schedule_only:
         demand_single_root(request.targets, request.collective, promised=False, every=True)
     ranks, seconds, steps = load_topology(request.topology).ranks, request.budget.seconds, trace or CegisTrace()
-
-    def of_root(root: int, least: float | None, told: Progress) -> Synthesis:
-        budget = replace(request.budget, seconds=least)
-        part = steps.inside(f"root {root}")
-        run = compilation(replace(request, root=root), told, budget, trace=part, every_root=True)
-        return synthesized(run)
-
-    if seconds is None:
-        syntheses: list[Synthesis] = []
-        for root in range(ranks):
-            stopped = any(synthesis.ending == "interrupt" for synthesis in syntheses)
-            syntheses.append(of_root(root, FIRST_ONLY if stopped else None, progress))
-        return syntheses
-    until, before = (time.monotonic() if began is None else began) + seconds, len(steps.entries)
-
-    def work(tell: Tell) -> list[Synthesis]:
-        told = partial(_tell_progress, tell)
-        best = [with_warnings(of_root(root, FIRST_ONLY, told)) for root in range(ranks)]
-        for root in range(ranks):
-            tell("result", best)
-            share = (until - time.monotonic()) / (ranks - root)
-            best[root] = with_warnings(of_root(root, max(FIRST_ONLY, share), told))
-            tell("records", steps.entries[before:])
-        return best
-
-    def keep(records: Any) -> None:
-        steps.entries[before:] = records
-
-    lacking = f"not every root had a program after {seconds:g} s"
-    return _last_in_time(work, until, progress, keep, lacking)[0]
+    until = (time.monotonic() if began is None else began) + (seconds or 0.0)
+    syntheses: list[Synthesis] = []
+    for root in range(ranks):
+        asked, part = replace(request, root=root), steps.inside(f"root {root}")
+        stopped = any(synthesis.ending == "interrupt" for synthesis in syntheses)
+        if seconds is None:
+            budget = replace(request.budget, seconds=FIRST_ONLY if stopped else None)
+            syntheses.append(synthesized(compilation(asked, progress, budget, trace=part, every_root=True)))
+        else:
+            share = FIRST_ONLY if stopped else max(FIRST_ONLY, (until - time.monotonic()) / (ranks - root))
+            budget = replace(request.budget, seconds=share)
+            syntheses.append(synthesize(asked, progress, budget, trace=part, every_root=True))
+    return syntheses
 
 
 def write_every_root(syntheses: Sequence[Synthesis], stem: Path) -> list[Path]:
@@ -192,34 +180,8 @@ def write_every_root(syntheses: Sequence[Synthesis], stem: Path) -> list[Path]:
     return list(paths)
 
 
-def _last_in_time(
-    work: Callable[[Tell], T],
-    until: float,
-    progress: Progress,
-    keep: Callable[[Any], None],
-    lacking: str,
-) -> tuple[T, Ended]:
-    """The last result of ``work``, in a process that is killed at ``until``, and what ended it.
-
-    ``keep``: is handed the records that it tells. Raises HetesynthError HS602 with the message ``lacking`` where
-    there is no result.
-    """
-
-    def heard(kind: str, value: Any) -> None:
-        if kind == "progress":
-            progress(*value)
-        else:
-            keep(value)
-
-    result, ended = last_result(work, until, GRACE, heard)
-    if result is None:
-        if ended == "interrupt":
-            raise KeyboardInterrupt
-        raise HetesynthError(lacking, code="HS602", exit_code=3, help="raise --time-budget, or leave it out")
-    return result, ended
-
-
-def _tell_progress(tell: Tell, what: str, best: int | None) -> None:
+def tell_progress(tell: Tell, what: str, best: int | None) -> None:
+    """Tell the process that waits ``what`` is being done."""
     tell("progress", (what, best))
 
 
@@ -257,16 +219,12 @@ def synthesized(run: Compilation) -> Synthesis:
 
 @dataclass
 class Shown:
-    """``best``: what was shown as the best so far, which no Ctrl-C loses, and its ``seconds``. ``waiting``: a
-    quicker candidate than the one of ``handed`` seconds whose files were made last, which took ``took`` until
-    ``since``."""
+    """``best``: what was shown as the best so far, which no Ctrl-C loses, and its ``seconds``. ``handed``: those
+    of the candidate whose files were handed over last."""
 
     best: SolvedRequest | None = None
     seconds: float = math.inf
-    waiting: tuple[Bounds, int, Ranked] | None = None
     handed: float = math.inf
-    took: float = 0.0
-    since: float = -math.inf
 
 
 def verdict_of(synthesis: Synthesis, *, hurried: bool = False) -> TimeVerdict | None:
@@ -394,8 +352,7 @@ def _chosen(
     """The candidates for the size of ``sized``, the quickest program first.
 
     The best of the tuning run so far is kept as what was shown; its files are handed over to whoever ends the run
-    in time, if it is much quicker than the last of which files were made, or these took no longer than what has
-    passed since: files take at most half of the time then.
+    in time, if it is much quicker than the last of which files were made.
     """
     from hetesynth.engine.choice.choice import choose
     from hetesynth.engine.choice.program_ranking import ranked_programs, timed_target
@@ -405,37 +362,26 @@ def _chosen(
     def keep(bounds: Bounds, tried: int, ranked: Ranked) -> None:
         seconds = _seconds(ranked)
         if (shown.best is None or ranked.seconds is not None) and seconds < shown.seconds:
-            choice = Choice(ranked.candidate.label, tried, True, (), "interrupt")
+            choice = Choice(ranked.candidate.label, tried, True, "interrupt")
             shown.best, shown.seconds = _solved(run, bounds, size, ranked, choice), seconds
-        if run.improved is None:
+        if run.improved is None or seconds > 0.95 * shown.handed:
             return
-        before = None if shown.waiting is None else shown.waiting[2]
-        schedule_alone = before is not None and before.seconds is not None and ranked.seconds is None
-        if not schedule_alone and seconds < (shown.handed if before is None else _seconds(before)):
-            shown.waiting = bounds, tried, ranked
-        if shown.waiting is None:
-            return
-        began, (bounds, tried, ranked) = now(), shown.waiting
-        if _seconds(ranked) > shown.handed * (1.0 - 0.05) and began < shown.since + shown.took:
-            return
-        shown.waiting = None
         if ranked.seconds is None and not untimed:
             ranked = ranked_programs(
                 topology, run.request, [ranked.candidate], size, no_deadline(), Decisions(), Effort(math.inf)
             )[0]
-        if (ranked.seconds is not None or untimed) and _seconds(ranked) < shown.handed:
-            choice = Choice(ranked.candidate.label, tried, True, (), "time")
-            apart = replace(run, timer=PhaseTimer())  # for the whole run this is a part of the search
-            try:
-                synthesis = _judged(apart, bounds, size, ranked, choice)
-            except HetesynthError as error:
-                if error.code not in UNFIT:
-                    raise
-            else:
-                run.improved(replace(synthesis, verdict=verdict_of(synthesis, hurried=True)))
-                shown.handed = _seconds(ranked)
-        shown.since = now()
-        shown.took = shown.since - began
+        if (ranked.seconds is None and not untimed) or _seconds(ranked) >= shown.handed:
+            return
+        choice = Choice(ranked.candidate.label, tried, True, "time")
+        apart = replace(run, timer=PhaseTimer())  # for the whole run this is a part of the search
+        try:
+            synthesis = _judged(apart, bounds, size, ranked, choice)
+        except HetesynthError as error:
+            if error.code not in UNFIT:
+                raise
+        else:
+            run.improved(replace(synthesis, verdict=verdict_of(synthesis, hurried=True)))
+            shown.handed = _seconds(ranked)
 
     return choose(topology, sized, size, run.progress, budget, record, keep, run.trace)
 
@@ -465,7 +411,6 @@ def _solved(run: Compilation, bounds: Bounds, size: int, entry: Ranked, choice: 
 def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synthesis:
     """The files of the first that fits every target."""
     tuning, interrupted = chosen.run, chosen.run.interrupted
-    unfit: list[tuple[str, float, str]] = []
     refusal: HetesynthError | None = None
     record = run.decisions.inside("files")
     queue, first = list(chosen.ranked), chosen.ranked[0]
@@ -479,7 +424,7 @@ def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synth
         ending = "interrupt" if interrupted else "time" if short and not tuning.cut_short else tuning.ending
         others = ((one.candidate.label, one.seconds) for one in queue if one.candidate.label != candidate.label)
         runner_up = next(((label, seconds) for label, seconds in others if seconds is not None), None)
-        choice = Choice(candidate.label, len(tuning.tried), short, tuple(unfit), ending, runner_up=runner_up)
+        choice = Choice(candidate.label, len(tuning.tried), short, ending, runner_up=runner_up)
         kind, took = ("schedule", candidate.seconds) if entry.seconds is None else ("program", entry.seconds)
         rank = "the quickest" if entry is first else "the quickest that fits the targets"
         record.note(candidate.label, "chosen", f"{rank}, its {kind} takes {microseconds(took)}")
@@ -489,6 +434,5 @@ def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synth
             if error.code not in UNFIT:
                 raise
             refusal = refusal or error
-            unfit.append((candidate.label, candidate.seconds, error.message))
             record.note(candidate.label, "refused", error.message)
     raise refusal or InternalError("a tuning run without candidates")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
-from hetesynth.engine.fused_receives import EQUAL
-from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.lowering import EQUAL
+from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.engine.ring_baseline import (
     MOST_RANKS_RINGS,
-    Baseline,
     ring_baseline,
     ring_limit,
     seconds_of,
@@ -25,12 +24,10 @@ from hetesynth.model.collective import PERSONALIZED, CollectiveName
 from hetesynth.model.cost import bandwidths, chunk_bytes
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
-from hetesynth.model.target import Target
 from hetesynth.model.time_bound import TimeBound, of_scope, tightest
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.words import AT_RATES, of_limit, size_text, whole_percent
 from hetesynth.policy import Policy
-from hetesynth.programs.msccl.library_programs import fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +36,7 @@ class Bounds:
 
     ``bounds`` hold for every algorithm; ``tree_based``: those that say more of algorithms that follow trees.
     ``launch``: seconds that every program takes before anything moves. ``start``: the same for programs with the
-    protocol of ours, as predictions of schedules and programs count it. ``stated``: those of every algorithm at
-    the rates that the topology states, where ``bounds`` are at others.
+    protocol of ours, as predictions of schedules and programs count it.
     """
 
     name: CollectiveName
@@ -49,7 +45,6 @@ class Bounds:
     tree_based: tuple[TimeBound, ...] = ()
     launch: float = 0.0
     start: float = 0.0
-    stated: tuple[TimeBound, ...] = ()
 
     def at(self, size: int) -> TimeBound:
         """The one that says most for ``size`` bytes."""
@@ -58,10 +53,6 @@ class Bounds:
     def seconds(self, size: int) -> float:
         """No schedule is quicker for ``size`` bytes, whatever runs it."""
         return self.launch + float(self.at(size).seconds(size))
-
-    def stated_seconds(self, size: int) -> float:
-        """The same on hardware that carries what the topology states."""
-        return self.launch + float(tightest(self.stated or self.bounds, size).seconds(size))
 
     def least_predicted(self, size: int) -> float:
         """No prediction for ``size`` bytes is less: our programs start no sooner than ``start``."""
@@ -150,8 +141,7 @@ def bounds_of(topology: Topology, name: CollectiveName, root: Rank | None, optio
     """Every time bound of the collective at the rates of ``options``, and what these say that programs take to
     start."""
     bounds = rechecked_bounds(calibrated(topology, options.rates), name, root, options.policy)
-    stated = rechecked_bounds(topology, name, root, options.policy).bounds
-    return replace(bounds, launch=options.launch(topology), start=options.start(topology), stated=stated)
+    return replace(bounds, launch=options.launch(topology), start=options.start(topology))
 
 
 def implied_size(problem: Problem, bytes_of_chunk: int) -> int:
@@ -174,23 +164,19 @@ def time_optimality(
     collective = problem.collective
     if len(schedule.transfers) > most:
         return TimeOptimality(size, collective.name, collective.ranks, None, None)
-    from hetesynth.engine.predictors import predict
-
     bounds = bounds_of(topology, collective.name, collective.root, options)
-    return bounds.optimality(size, predict(topology, problem, schedule, size, options).seconds)
+    return bounds.optimality(size, SchedulePredictor(topology, problem, schedule, options).timeline(size).makespan)
 
 
 @dataclass(frozen=True, slots=True)
 class Rival:
     """``library``: NCCL or RCCL, where there is one for these GPUs. ``how``: the algorithm, its channels and its
-    protocol. ``checked``: whether its formulas were compared with published runs of such machines. ``program``:
-    what was simulated; None where the time is that of a formula."""
+    protocol. ``checked``: whether its formulas were compared with published runs of such machines."""
 
     library: str
     how: str
     seconds: float
     checked: bool
-    program: Baseline | None = None
 
     @property
     def name(self) -> str:
@@ -222,7 +208,7 @@ def library_rival(
         simulated = trees
     what = "sends" if name in PERSONALIZED else "tree" if simulated.trees else "ring"
     count = f"{simulated.channels} channel{'' if simulated.channels == 1 else 's'}"
-    rival = Rival(library, f"{what}, {count}, Simple", simulated.seconds, checked, simulated)
+    rival = Rival(library, f"{what}, {count}, Simple", simulated.seconds, checked)
     if formula is None:
         return rival
     gain = 1.0
@@ -236,34 +222,13 @@ def library_rival(
         seconds = max(seconds, ring_limit(topology, name, size, options))
     if simulated.seconds <= seconds:
         return rival
-    return replace(rival, how=formula.label, seconds=seconds, program=None)
-
-
-def held_by(rival: Rival, target: Target) -> str:
-    """Whether ``target`` can run the same, in words for after its name."""
-    if rival.program is None:
-        return "by its own formulas"
-    program = rival.program.program
-    if target.format.plan:
-        return f"as a program of thread blocks, which {target.name} does not run"
-    if fits(program, target):
-        return "as a program"
-    blocks = [gpu.thread_blocks for gpu in program.gpus]
-    steps = max(len(block.instructions) for of in blocks for block in of)
-    needs = f"{program.channels} channels, {max(map(len, blocks))} thread blocks a GPU, {steps} steps a block"
-    return f"as a program that {target.name} cannot hold: {needs}"
+    return replace(rival, how=formula.label, seconds=seconds)
 
 
 @lru_cache(maxsize=8)
 def machine_of_topology(topology: Topology) -> Machine | None:
     """``machine_of``, remembered: sizes and collectives of a topology follow each other."""
     return machine_of(topology)
-
-
-def switch_reduces(topology: Topology, name: CollectiveName) -> bool:
-    """Whether switches of ``topology`` can add what an AllReduce sums, which no time bound counts with."""
-    machine = machine_of_topology(topology)
-    return name == "allreduce" and machine is not None and any(node.nvls for node in machine.nodes)
 
 
 Timed = Literal["program", "plan", "schedule"]
@@ -276,24 +241,23 @@ _THOUSAND = 1_000.0  # microseconds, from which on tenths are not printed
 class TimeVerdict:
     """What takes ``seconds`` for ``size`` bytes (None: it was not simulated), and what to hold it against.
 
-    ``limit``: seconds that no algorithm undercuts at the rates by which times are predicted, ``line_limit``: at
-    those that the topology states. ``tree_limit``: those that algorithms along trees do not
-    undercut, where that is known to be more. ``rings``: seconds of ``library``, or why there are none.
+    ``limit``: seconds that no algorithm undercuts at the rates by which times are predicted (``measured``: not
+    those that are stated). ``tree_limit``: those that algorithms along trees do not undercut, where that is known
+    to be more. ``rings``: seconds of ``library``, or why there are none.
     ``checked``: whether these were compared with published runs. ``switch_reduces``: whether the hardware has
-    what ``limit`` does not know: switches that add. ``rival``: what takes ``rings``.
+    what ``limit`` does not know: switches that add.
     """
 
     timed: Timed
     size: int
     seconds: float | None
     limit: float
-    line_limit: float
     tree_limit: float | None
     library: str
     rings: float | str
     checked: bool = True
     switch_reduces: bool = False
-    rival: Rival | None = field(default=None, repr=False, compare=False)
+    measured: bool = False
 
     @property
     def percent_of_limit(self) -> float | None:
@@ -320,13 +284,12 @@ class TimeVerdict:
         """``program 1,425 us for 192 MB: 97 % of the proved limit (simulated), 1.26 x NCCL's rings``."""
         return verdict_line([self])
 
-    def warning(self, target: Target) -> str | None:
-        """What to say where the library is quicker than what is written for ``target``."""
+    @property
+    def warning(self) -> str | None:
+        """What to say where the library is quicker than what is written."""
         if not self.slower_than_library or isinstance(self.rings, str):
             return None
-        how = "" if self.rival is None else f", {held_by(self.rival, target)}"
-        size = size_text(self.size, EXACT)
-        return f"{self.library} is quicker: {_us(self.rings)} for {size}{how}"
+        return f"{self.library} is quicker: {_us(self.rings)} for {size_text(self.size, EXACT)}"
 
     def figures(self) -> dict[str, Any]:
         """What ``--json`` says."""
@@ -334,7 +297,6 @@ class TimeVerdict:
             "verdict": self.line,
             "program_us": None if self.seconds is None or self.timed == "schedule" else self.seconds * 1e6,
             "limit_us": self.limit * 1e6,
-            "limit_at_line_rate_us": self.line_limit * 1e6,
             "percent_of_limit": self.percent_of_limit,
             "percent_of_tree_limit": self.percent_of_tree_limit,
             "limit_without_switch_reduction": self.switch_reduces,
@@ -361,29 +323,22 @@ def time_verdict(
     """The verdict on ``seconds`` for ``size`` bytes, which ``bounds`` and a library are held against.
     ``without_library``: why the library's program is not simulated, None: it is."""
     tree_limit = bounds.optimality(size, seconds).tree_bound_seconds
-    limit, line_limit = bounds.seconds(size), bounds.stated_seconds(size)
+    limit = bounds.seconds(size)
     if without_library is None and topology.ranks > MOST_RANKS_RINGS:
         without_library = (
             f"{topology.ranks} ranks are more than the {MOST_RANKS_RINGS} for which a library is simulated"
         )
     rival = without_library or library_rival(topology, bounds.name, root, size, options, limit)
-    adds = switch_reduces(topology, bounds.name)
-    if isinstance(rival, Rival):
-        return TimeVerdict(
-            timed,
-            size,
-            seconds,
-            limit,
-            line_limit,
-            tree_limit,
-            rival.name,
-            rival.seconds,
-            rival.checked,
-            adds,
-            rival,
-        )
-    library = library_of(topology) or "the library"
-    return TimeVerdict(timed, size, seconds, limit, line_limit, tree_limit, library, rival, True, adds)
+    library, rings, checked = (
+        (rival.name, rival.seconds, rival.checked)
+        if isinstance(rival, Rival)
+        else (library_of(topology) or "the library", rival, True)
+    )
+    machine = machine_of_topology(topology)
+    adds = bounds.name == "allreduce" and machine is not None and any(node.nvls for node in machine.nodes)
+    return TimeVerdict(
+        timed, size, seconds, limit, tree_limit, library, rings, checked, adds, options.rates != "spec"
+    )
 
 
 def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
@@ -395,11 +350,8 @@ def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
     else:
         what = f"{first.timed}s for {size_text(first.size)} to {size_text(last.size)}"
     shares = [v.percent_of_limit for v in verdicts if v.percent_of_limit is not None]
-    at_line = [100.0 * v.line_limit / v.seconds for v in verdicts if v.seconds]
     what_limit = "limit without switch reduction" if first.switch_reduces else "limit"
-    rates = ""
-    if any(v.line_limit != v.limit for v in verdicts):
-        rates = AT_RATES + (f", {_span(at_line, whole_percent)} % at line rate" if shares else "")
+    rates = AT_RATES if first.measured else ""
     near = of_limit(_span(shares, whole_percent), what_limit, rates) if shares else ""
     parts = [near or f"{what_limit} {_us(first.limit)} (proved{rates})"]
     trees = [v.percent_of_tree_limit for v in verdicts if v.percent_of_tree_limit is not None]

@@ -101,9 +101,10 @@ def judge_file(path: Path, question: Question) -> Judged:
     if is_composition(path):
         return _judge_composition(path, question)
     if is_schedule(path) and (question.documents or question.given is not None or question.topology is not None):
-        from hetesynth.engine.schedule_replay import read_schedule, replayed
+        from hetesynth.engine.schedule_replay import asked_collective, read_schedule, replayed
 
         schedule = read_schedule(path)
+        asked_collective(schedule, str(path))
         cluster = question.cluster(path, schedule.ranks)
         if cluster is None:  # only what the file says of itself
             message = "only its document was checked: --topo replays it"

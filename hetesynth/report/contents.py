@@ -14,16 +14,6 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.timeline import Floats, Timeline
 from hetesynth.model.topology import Rank, Topology
 
-
-@dataclass(frozen=True, slots=True)
-class CegisRun:
-    """How CEGIS got to a schedule. ``said``: sentences. ``rows``: a row of the table for each iteration."""
-
-    said: tuple[str, ...]
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
 MAX_TASKS = 80_000  # of a program that are shown, in whole loops
 
 Role = Literal["schedule", "program", "baseline", "bound"]
@@ -107,8 +97,7 @@ class Report:
     """Everything a report says. ``size``: of the buffer whose timelines are shown. ``certificate``: sentences.
 
     ``facts``: pairs of a label and a value. ``verdict``: on the program, a line. ``run`` is None where a program
-    moves what no schedule can say, ``program`` where there is none that is simulated, ``cegis`` where it did not
-    run.
+    moves what no schedule can say, ``program`` where there is none that is simulated.
     """
 
     title: str
@@ -123,4 +112,3 @@ class Report:
     sizes: tuple[int, ...]
     curves: tuple[Curve, ...]
     verdict: str = ""
-    cegis: CegisRun | None = None

@@ -12,12 +12,13 @@ import pytest
 
 from hetesynth.engine.choice import candidates, choice, steady
 from hetesynth.engine.choice.choice import Chosen, choose
-from hetesynth.engine.choice.pool import pool, seconds_at
+from hetesynth.engine.choice.pool import seconds_at
 from hetesynth.engine.choice.program_ranking import Ranked
-from hetesynth.engine.predictors import CostOptions, PlanPredictor, first_predictor
+from hetesynth.engine.lowering import Lowering
+from hetesynth.engine.predictors import CostOptions, PlanPredictor
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import Baseline, ring_baseline
-from hetesynth.engine.steady_programs import SteadyPlan, plan_emitted, steady_predictor
+from hetesynth.engine.steady_programs import SteadyPlan
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.decisions import Decisions
@@ -85,34 +86,9 @@ def test_a_program_that_is_not_near_does_not() -> None:
     assert seconds == sorted(seconds) and answer.ranked[0].seconds == seconds[0]
 
 
-def test_the_choice_is_near_the_limit_where_it_can_be() -> None:
-    """By the thresholds that users have: 1 GB over a server of 4 GPUs and one of 8."""
-    request = Request(EXAMPLES / "h20_4p8" / "topo.dsl", "allgather", budget=Budget())
-    answer = chosen(request, 10**9)
-    assert names(answer) <= {"steady-state", "ring"} and answer.ranked[0].seconds is not None
-    assert answer.ranked[0].candidate.name == "steady-state"
-    assert answer.run.bounds.seconds(10**9) >= 0.98 * answer.ranked[0].seconds
-
-
-def test_a_stated_strategy_is_kept() -> None:
-    record = Decisions()
-    answer = chosen(asked(strategy="ring", near=NEAR), decisions=record)
-    assert names(answer) == {"ring"} and all(r.steady is None for r in answer.ranked)
-    told = {d.what: (d.verdict, d.why) for d in record.entries if d.stage == "opening"}
-    assert told["steady state"] == ("skipped", "strategy ring is stated")
-
-
 def test_steady_state_alone_where_it_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "tune", no_other)
     assert names(chosen(asked(strategy="steady-state"))) == {"steady-state"}
-
-
-def test_it_is_skipped_where_no_program_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steady, "whole_packing", no_other)
-    record = Decisions()
-    assert "steady-state" not in names(chosen(replace(asked(near=NEAR), schedule_only=True), MIB, record))
-    skipped = [d.why for d in record.entries if (d.what, d.verdict) == ("steady state", "skipped")]
-    assert skipped == ["no program is made"]
 
 
 def test_plans_run_in_steady_state_too() -> None:
@@ -125,21 +101,6 @@ def test_plans_run_in_steady_state_too() -> None:
     plan = best.steady.plan(c.problem, c.solution.schedule, options)
     timeline = PlanPredictor(load_topology(request.topology), plan, CostOptions()).timeline(64 * MIB)
     assert timeline.makespan == best.seconds
-
-
-def test_a_pool_of_plans_stands_by_plans() -> None:
-    request = replace(asked(near=NEAR), targets=(TARGETS["mscclpp"],))
-    answer = pool(load_topology(request.topology), request, (MIB, 64 * MIB))
-    best = answer.members[answer.best(1)]
-    assert best.predictor is not None
-    options = LoweringOptions("timed", target=TARGETS["mscclpp"], policy=request.policy.lowering)
-    c, on = best.candidate, load_topology(request.topology)
-    plan = plan_emitted(
-        on, c.problem, c.solution.schedule, best.made_for, best.steady, options, CostOptions(policy=request.policy)
-    )  # fmt: skip
-    predictor = None if plan is None else first_predictor(on, {"": plan}, CostOptions(policy=request.policy))
-    assert predictor is not None
-    assert answer.seconds[answer.best(1)][1] == pytest.approx(predictor.timeline(64 * MIB).makespan)
 
 
 @pytest.mark.parametrize("strategy", ["auto", steady.NAME])
@@ -174,9 +135,10 @@ def test_ctrl_c_in_steady_state_keeps_what_was_tried(number: int, monkeypatch: p
         calls += 1
         if calls == number:
             raise KeyboardInterrupt
-        return steady_predictor(*arguments)
+        return real(*arguments)
 
-    monkeypatch.setattr(steady, "steady_predictor", interrupted)
+    real = Lowering.predictor
+    monkeypatch.setattr(Lowering, "predictor", interrupted)
     monkeypatch.setattr(choice, "tune", no_other)
     answer = chosen(asked(strategy=steady.NAME))
     kept = answer.ranked[0]
@@ -200,17 +162,6 @@ def test_what_the_library_runs_is_tried_first_and_kept(monkeypatch: pytest.Monke
     assert not isinstance(library, str) and told[0].seconds == pytest.approx(library.seconds, rel=0.02)
 
 
-def test_ctrl_c_among_programs_keeps_the_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(choice, "ranked_programs", interrupted)
-    answer = chosen(asked(strategy="greedy"), MIB)
-    assert answer.run.interrupted and answer.run.cut_short and answer.run.ending == "interrupt"
-    assert [r.candidate for r in answer.ranked] == list(answer.run.candidates)
-    assert all(r.seconds is None for r in answer.ranked)
-
-
 def test_a_schedule_in_steady_state_starts_as_programs_do() -> None:
     """Else, at small sizes, nothing else would seem near it, and be timed."""
     request = replace(asked(near=NEAR), runtime=NCCL_TABLES)
@@ -221,14 +172,6 @@ def test_a_schedule_in_steady_state_starts_as_programs_do() -> None:
         assert seconds_at(ranked.candidate, 64 * MIB) >= answer.run.bounds.least_predicted(64 * MIB) * 0.999
         assert seconds_at(ranked.candidate, MIB) > start > 0
         assert math.isinf(seconds_at(ranked.candidate, 8)) == (ranked.candidate.chunks > 1)
-
-
-def test_a_pool_has_programs_in_steady_state_for_large_sizes_and_others_for_small_ones() -> None:
-    request = replace(asked(cluster="dgx1"), runtime=NCCL_TABLES)
-    members = pool(load_topology(request.topology), request, (256, 64 * MIB))
-    small, large = (members.members[members.best(j)] for j in range(2))
-    assert small is not large and large.steady is not None
-    assert small.predictor is not None and small.made_for == 256
 
 
 def test_the_same_choice_again() -> None:

@@ -14,7 +14,6 @@ from hetesynth.engine.choice import pool as pools
 from hetesynth.engine.choice.pool import Pool, _timed, pool, sample_places, seconds_at
 from hetesynth.engine.predictors import ProgramPredictor
 from hetesynth.engine.request import Request
-from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
 from hetesynth.programs.msccl.lower import LoweringOptions, lower
 from hetesynth.topology.language import load_topology
@@ -49,27 +48,6 @@ def test_members_stand_by_their_programs(server_rings: Pool) -> None:
                 assert row == member.seconds(size)
                 assert row in [pytest.approx(p.timeline(size).makespan, rel=1e-9) for p in predictors]
             assert server_rings.time_optimality(i, j).seconds == seconds_at(c, size)
-
-
-def test_programs_that_are_not_timed_are_taken_to_lose(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("pool", "program_ranking"):
-        monkeypatch.setattr(f"hetesynth.engine.choice.{module}.MOST_TRANSFERS", 0)
-    request = Request(TOPOLOGY, "allgather", strategy="server-rings", targets=(TARGET,))
-    members = pool(load_topology(TOPOLOGY), request, SIZES)
-    schedule = members.time_optimality(0, 0).seconds
-    assert schedule is not None and members.members[0].predictor is None
-    assert members.seconds[0][0] == pytest.approx(1.5 * schedule)
-    plain = pool(load_topology(TOPOLOGY), replace(request, schedule_only=True), SIZES)
-    assert plain.seconds[0][0] == plain.time_optimality(0, 0).seconds
-
-
-def test_the_budget_does_not_leave_a_member_untimed() -> None:
-    request = Request(
-        TOPOLOGY, "allgather", chunks=2, chunks_stated=True, strategy="server-rings", targets=(TARGET,)
-    )
-    members = pool(load_topology(TOPOLOGY), replace(request, budget=Budget(0.01)), SIZES)
-    assert members.members[0].predictor is not None
-    assert all(math.isfinite(s) for s in members.seconds[0])
 
 
 def test_tuning_runs_span_the_sizes() -> None:

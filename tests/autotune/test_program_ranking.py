@@ -82,23 +82,3 @@ def test_what_is_too_large_or_too_late_is_not_timed_and_comes_last(monkeypatch: 
     monkeypatch.setattr("hetesynth.engine.choice.program_ranking.MOST_TRANSFERS", few)
     ranked = ranking(candidates[0], size).of(candidates)
     assert [(r.candidate, r.seconds is None) for r in ranked] == [(candidates[1], False), (candidates[0], True)]
-
-
-def test_programs_keep_the_time_of_schedules_with_many_peers_in_steady_state_alone() -> None:
-    """24 GPUs, 1 GiB, 4 chunks a rank: server rings nearly keep it in any case."""
-    size = 1 << 30
-    rings, greedy = [candidate("h20_4x2p8x2", 4, name, size) for name in ("server-rings", "greedy")]
-    plain = [(ranking(c, size).seconds(c) or math.inf) / c.seconds for c in (rings, greedy)]
-    assert plain[0] < 1.08 < 1.15 < plain[1]
-    (best,) = ranking(greedy, size).of([greedy])
-    assert best.steady is not None and (best.seconds or math.inf) < 1.03 * greedy.seconds
-
-
-def test_programs_that_need_more_effort_are_not_made_in_steady_state() -> None:
-    c, size = candidate("h20_4p8", 4, "greedy", 64 << 20), 64 << 20
-    transfers = len(c.solution.schedule.transfers)
-    asked = ranking(c, size, effort=1.5 * transfers)
-    (best,) = asked.of([c])
-    assert best.steady is None
-    noted = {d.what: d.verdict for d in asked.decisions.entries}
-    assert noted[f"{c.label}, in steady state"] == "skipped"

@@ -17,7 +17,6 @@ from hetesynth.errors import HetesynthError
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget
-from hetesynth.search.auto import FOR_A_SIZE, NO_SEARCH
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.registry import ROWS, StrategyRow, names, strategy, timed_strategies
 from hetesynth.search.search import Strategy
@@ -64,14 +63,6 @@ def with_row(folder: Path, fields: str, then: str, *arguments: str) -> str:
 
 
 @NEW_ROWS
-def test_a_new_row_is_listed(tmp_path: Path, fields: str) -> None:
-    assert re.search("^novel .*new in a test", with_row(tmp_path, fields, RUN, "strategies"), re.MULTILINE)
-    listed = json.loads(with_row(tmp_path, fields, RUN, "strategies", "--json"))
-    assert [row["needs_size"] for row in listed if row["name"] == "novel"] == [fields == TIME]
-    assert "novel" in with_row(tmp_path, fields, RUN, "synth", "--help")
-
-
-@NEW_ROWS
 def test_a_new_row_can_be_asked_for(tmp_path: Path, fields: str) -> None:
     size = ["--size", "1MB", "--chunks", "1"] if fields == TIME else []
     asked = ["synth", str(FIG10), "--coll", "allgather", "--strategy", "novel", *size, "-o", "out", "--json"]
@@ -88,12 +79,6 @@ def test_names_are_unique_and_the_code_has_them() -> None:
     for row in ROWS:
         if row.objective == "time":
             assert {made.name for _, made in timed_strategies(row, rates)} == {row.name}
-
-
-def test_what_auto_tries_is_there() -> None:
-    assert {attempt.strategy for attempt in FOR_A_SIZE} | set(NO_SEARCH) <= {row.name for row in ROWS}
-    accepts = {row.name: row.accepts for row in ROWS}
-    assert all(set(attempt.only) <= set(accepts[attempt.strategy]) for attempt in FOR_A_SIZE)
 
 
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hetesynth.engine.artifacts import Synthesis
-from hetesynth.engine.choice.tuning import Effort, Efforts
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
 from hetesynth.model.collective import CollectiveName
@@ -34,20 +32,3 @@ def test_programs_keep_the_time_of_their_schedules(cluster: str, name: Collectiv
     assert list(noted(synthesis).values()) == ["tried"] and synthesis.program_seconds is not None
     assert synthesis.time_optimality.seconds is not None
     assert synthesis.program_seconds <= synthesis.time_optimality.seconds * 1.02
-
-
-def test_the_plain_program_is_written_without_effort(monkeypatch: pytest.MonkeyPatch) -> None:
-    request = asked("h20_4p8", "allreduce")
-    chosen = synthesize(request)
-    none = Efforts(Effort(0), Effort(0), Effort(0))
-    monkeypatch.setattr("hetesynth.engine.choice.program_ranking.efforts", lambda *_: none)
-    plain = synthesize(request)
-    assert list(noted(plain).values()) == ["skipped"]
-    assert plain.solution.schedule == chosen.solution.schedule
-    assert plain.program_seconds is not None and chosen.program_seconds is not None
-    assert plain.program_seconds > 1.2 * chosen.program_seconds
-
-
-def test_schedules_alone_have_no_program() -> None:
-    synthesis = synthesize(replace(asked("h20_4p8", "allreduce"), schedule_only=True))
-    assert noted(synthesis) == {} and not synthesis.programs

@@ -74,10 +74,3 @@ def test_what_is_no_dump_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(HetesynthError) as refused:
         read_rings(path)
     assert refused.value.code == "HS622"
-
-
-def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    for path in (tmp_path / "nothing.xml", tmp_path):
-        with pytest.raises(HetesynthError) as refused:
-            read_rings(path)
-        assert refused.value.code == "HS621"

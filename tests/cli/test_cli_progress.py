@@ -1,12 +1,9 @@
 """The words of the progress line, and what a build says of its cells."""
 
-import math
-
 import pytest
 
 from hetesynth.cli.build import SILENT, _Lines
 from hetesynth.cli.progress import ProgressLine
-from hetesynth.engine.choice.choice import Standing
 from hetesynth.model import deadline
 from tests.support.build_report_sample import cell, with_status
 
@@ -15,25 +12,6 @@ def test_it_shows_seconds_gone_and_the_budget(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(deadline, "source", lambda: 13.4)
     assert ProgressLine(10.0, 20.0).text("bound", None) == "3 of 20 s: bound"
     assert ProgressLine(10.0, None).text("bound", None) == "3 s: bound"
-
-
-def test_the_standing_is_of_programs_beside_limit_and_rings() -> None:
-    said: list[str] = []
-    standing = Standing(lambda what, steps: said.append(what))
-    standing.progress("a", None)
-    standing.progress("b; best schedule 1 us", None)
-    assert math.isinf(standing.best) and said == ["a", "b; best schedule 1 us"]
-    standing.tried("x, c=2", 100e-6)
-    assert said[-1] == "x, c=2: 100 us; best 100 us"
-    standing.limit = 80e-6
-    standing.tried("y", 120e-6)
-    assert said[-1] == "y: 120 us; best 100 us, 80 % of the limit"
-    standing.limit = 79.6e-6
-    standing.tried("y", 120e-6)
-    assert said[-1].endswith("79 % of the limit")  # rounded down, as the verdict says it
-    standing.limit, standing.rings = 80e-6, 125e-6
-    standing.progress("c; best schedule 90 us", None)
-    assert said[-1] == "c; best 100 us, 80 % of the limit, 1.25 x NCCL's rings"
 
 
 def test_a_build_in_a_pipe_shows_that_it_lives(

@@ -63,8 +63,6 @@ def test_a_portable_file_for_one_root_is_written_with_a_warning(capsys: pytest.C
     assert "WARNING: runtimes of MSCCL XML do not look at the root" in Path("page.html").read_text()
     warned = told(capsys, *asked)["warnings"][0]
     assert warned["targets"] == ["portable"] and "root 4" in warned["help"]
-    gather = of_calls(told(capsys, *SYNTH, "--coll", "gather"))
-    assert any("only RCCL" in w["message"] for w in gather) and len(gather) == 2
 
 
 def test_an_atlas_and_an_import_ask_for_the_promise_too(capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,14 +88,6 @@ def frozen_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadline, "source", lambda: 0.0)
 
 
-def test_a_deadline_is_noted_only_when_it_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deadline, "source", lambda: 5.0)
-    budget = Budget(2.0)
-    assert not budget.deadline(started=4.0).expired("x") and not budget.clock_decisions
-    assert budget.deadline(started=3.0).expired("y") and budget.clock_decisions.told() == ("y",)
-    assert not Budget().deadline().expired("z")
-
-
 def test_a_candidate_that_was_cut_short_cuts_the_tuning_run_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """The list is tried to its end; the search of one candidate was ended by its share of the budget."""
     ticks = itertools.count()

@@ -64,9 +64,3 @@ def test_an_interrupt_while_a_strategy_is_predicted_keeps_those_before(monkeypat
     monkeypatch.setattr(comparison, "pool", second)
     found = compare(ASKED, SIZES, NAMES)
     assert {e.strategy for e in found.entries if e.time_optimality is not None} == {"sph"} and found.cut_short
-
-
-def test_nothing_known_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    interrupted_in(1, monkeypatch, at_once=True)
-    with pytest.raises(KeyboardInterrupt):
-        compare(ASKED, SIZES, NAMES)

@@ -11,7 +11,6 @@ from hetesynth.cli.main import run
 from hetesynth.engine.choice import candidates
 from hetesynth.engine.choice.tuning import tune
 from hetesynth.engine.request import Request
-from hetesynth.engine.synth import synthesize
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.decisions import Decision, Decisions
 from hetesynth.model.problem import Budget
@@ -57,19 +56,6 @@ def test_a_tuning_run_tells_all_it_tried(cluster: str, name: CollectiveName) -> 
     assert entries == records[1].entries
 
 
-@CLUSTERS
-def test_a_search_by_steps_tells_every_rule(cluster: str, name: CollectiveName) -> None:
-    made = synthesize(asked(cluster, name))
-    first, second = made.decisions, synthesize(asked(cluster, name)).decisions
-    told = {d.what for d in first}
-    assert {rule.name for rule in auto.RULES} <= told
-    assert ("greedy", "applied") in verdicts(first) or ("direct", "applied") in verdicts(first)
-    assert all(d.why for d in first) and first == second
-    last = [d for d in first if d.stage == "steps"][-1]
-    assert last.verdict == "chosen" and str(made.solution.schedule.makespan) in last.why
-    assert first[-1].stage == "files" and first[-1].verdict == "chosen"
-
-
 def test_the_command_prints_it_on_demand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,4 +72,4 @@ def test_the_command_prints_it_on_demand(
     atlas = ["atlas", str(EXAMPLES / "ring8" / "topo.dsl"), "--coll", "allgather", "--sizes", "1KB,1MB"]
     assert run([*atlas, "--strategy", "ring", "-o", "atlas", "--json", "--explain"]) == 0
     stages = {d["stage"] for d in json.loads(capsys.readouterr().out)["decisions"]}
-    assert "ranges" in stages and any(stage.startswith("1000000 bytes, chunks ") for stage in stages)
+    assert any(stage.startswith("1000000 bytes, chunks ") for stage in stages)

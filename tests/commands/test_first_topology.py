@@ -34,30 +34,6 @@ def with_examples(written: str) -> str:
     return written.replace("100 Gbps", "7 Gbps")
 
 
-def test_a_rack_is_a_pod() -> None:
-    _, first = first_topology(Path("racks.dsl"), "gb200_nvl72", 1, "")
-    assert parse_topology(text(first)).ranks == 72
-    assert "join *.*.nic*" in text(first) and "disable a.t0.gpu3" in text(first)
-    with pytest.raises(HetesynthError) as refused:
-        first_topology(Path("racks.dsl"), "gb200_nvl72", None, "node[0-1]")
-    assert refused.value.code == "HS645"
-
-
-@pytest.mark.parametrize(
-    ("hosts", "names"),
-    [
-        ("node[08-10]", ["node08", "node09", "node10"]),
-        ("gw", ["gw"]),
-        ("n1, n2", ["n1", "n2"]),
-        ("a[1,4-5].x,b", ["a1.x", "a4.x", "a5.x", "b"]),
-    ],
-)
-def test_hosts(hosts: str, names: list[str]) -> None:
-    _, first = first_topology(Path("new.dsl"), "h20x4", None, hosts)
-    topology = parse_topology(text(first))
-    assert list(dict.fromkeys(v.host for v in topology.vertices[: topology.ranks])) == names
-
-
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

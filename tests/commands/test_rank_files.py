@@ -14,7 +14,6 @@ from hetesynth.deploy.rank_files import (
     rankfile,
     table,
     visible_devices,
-    write_rank_files,
 )
 from hetesynth.errors import HetesynthError
 from hetesynth.model.rank_places import RankPlace, places_comment, places_document, rank_places
@@ -55,20 +54,6 @@ def test_each_file_by_hand() -> None:
     ]
     assert table(order).splitlines()[2].split() == ["1", "node17", "b", "gpu2", "1"]
     assert order.unnamed == ()
-
-
-def test_without_hosts_the_names_of_the_instances_stand_for_them(capsys: pytest.CaptureFixture[str]) -> None:
-    order = rank_order(parse_topology(TEXT.replace('host "node17"', "")))
-    assert order.unnamed == ("b",)
-    assert FORMATS["hostfile"][1](order).startswith("b slots=2\n")
-
-
-def test_a_file_for_each_format(tmp_path: Path) -> None:
-    written = write_rank_files(rank_order(TOPOLOGY), tmp_path / "start", tuple(FORMATS))
-    assert sorted(path.name for path in written) == sorted(path.name for path in (tmp_path / "start").iterdir())
-    first = {path.name: path.read_bytes() for path in written}
-    write_rank_files(rank_order(parse_topology(TEXT)), tmp_path / "start", tuple(FORMATS))
-    assert first == {path.name: path.read_bytes() for path in written}
 
 
 @pytest.mark.parametrize(

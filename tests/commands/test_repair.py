@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +16,7 @@ from support.random_sources import random_source
 from hetesynth.cli.main import run
 from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.carry_over import CarryOver
-from hetesynth.engine.n_minus_one import isomorphism, n_minus_one, single_losses
+from hetesynth.engine.n_minus_one import n_minus_one, single_losses
 from hetesynth.engine.recipe import recipe_in
 from hetesynth.engine.repair import Repaired, RepairRequest, repair, schedule_difference
 from hetesynth.engine.request import Request
@@ -101,8 +99,6 @@ def test_what_still_holds_stays(topology: Path, tmp_path: Path) -> None:
     repaired = after(written(old, tmp_path), topology, "a.gpu0<->a.gpu1")
     difference = repaired.difference
     assert difference.same + difference.moved >= 0.8 * len(old.solution.schedule.transfers)
-    number = sum(map(len, difference.sends))
-    assert number == sum(map(len, difference.receives)) == difference.new
     total = difference.same + difference.moved + difference.new
     assert total == len(repaired.synthesis.solution.schedule.transfers)
 
@@ -111,8 +107,6 @@ def test_ranks_are_renumbered_by_name(topology: Path, tmp_path: Path) -> None:
     repaired = after(written(made(topology, "allgather"), tmp_path), topology, "a.gpu1")
     assert repaired.changes.ranks == (0, None, *range(1, 11))
     assert repaired.changes.lost_gpus == ("a.gpu1",)
-    rows = repaired.difference.plain(repaired.changes, repaired.synthesis.problem)
-    assert [row["old_rank"] for row in rows] == [0, *range(2, 12)]
 
 
 @given(
@@ -173,24 +167,6 @@ def _problem() -> Problem:
     return chunk(topology).problem(collective("allgather", topology.ranks))
 
 
-def test_what_is_far_from_the_bound_is_searched_anew(
-    mixed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where neither mending nor greedy rounds come near the bound: no more than a step above a fresh run."""
-    old = written(made(mixed, "allreduce", strategy="greedy"), tmp_path)
-    losses = overridden(mixed, [], ["a.nvswitch=10%"])
-    monkeypatch.setattr("hetesynth.search.repair.greedy", SimpleNamespace(improve=lambda *question: None))
-    monkeypatch.setattr("hetesynth.search.repair.mended", lambda *question: islice(mended(*question), 1))
-    monkeypatch.setattr("hetesynth.search.repair.NEAR_STEPS", 100)
-    steps = []
-    for near in (100, 1):
-        monkeypatch.setattr("hetesynth.engine.repair.NEAR_STEPS", near)
-        repaired = repair(RepairRequest(old, mixed, losses, BUDGET)).synthesis
-        assert not schedule_violations(repaired.problem, repaired.solution.schedule)
-        steps.append(repaired.solution.schedule.makespan)
-    assert steps[0] > 8 and steps[1] <= 8  # the bound of two phases is 7
-
-
 # -- what is new
 
 
@@ -211,7 +187,7 @@ def named_transfers(collective_name: str, topology: Topology, per: int, schedule
 
 @pytest.mark.parametrize("chunks", [1, 2])
 @pytest.mark.parametrize("name", ["allgather", "allreduce", "alltoall"])
-def test_the_difference_has_every_new_send(name: str, chunks: int, topology: Path, tmp_path: Path) -> None:
+def test_the_difference_counts_every_transfer(name: str, chunks: int, topology: Path, tmp_path: Path) -> None:
     """Beside one that was written independently; with other chunks per rank all are new."""
     topology.write_text(SERVERS.replace("v100x8", "v100x4"))
     document = read_schedule_json(written(made(topology, name, strategy="greedy"), tmp_path).read_bytes())
@@ -234,13 +210,6 @@ def test_the_difference_has_every_new_send(name: str, chunks: int, topology: Pat
     assert figures == (same, kept - same, new.total() - kept, old.total() - kept)
     if chunks == 2:
         assert same == kept == 0
-    names = [v.name for v in after.vertices[: after.ranks]]
-    sends = Counter((names[r], names[e.peer]) for r, row in enumerate(difference.sends) for e in row)
-    receives = Counter((names[e.peer], names[r]) for r, row in enumerate(difference.receives) for e in row)
-    expected: Counter[Any] = Counter()
-    for key, number in (stepless[1] - stepless[0]).items():
-        expected[key[3], key[4]] += number
-    assert sends == receives == expected
 
 
 # -- programs
@@ -336,35 +305,6 @@ def test_a_composition_is_refused(topology: Path, tmp_path: Path) -> None:
     assert caught.value.code == "HS653"
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("way", "sideways"),
-        ("chunks", -1),
-        ("chunks", True),
-        ("size", "64MB"),
-        ("targets", []),
-        ("targets", ["nobody"]),
-        ("tau_ref", "1/0"),
-        ("tau_ref", "0"),
-        ("rounding", None),
-        ("turn", "x"),
-        ("turn", 10**400),
-        ("by_time", 1),
-        ("pieces", 2**80),
-        ("division", ["own"]),
-    ],
-)
-def test_recipes_are_not_trusted(key: str, value: object, topology: Path, tmp_path: Path) -> None:
-    old = written(made(topology, "allgather"), tmp_path)
-    document = json.loads(old.read_text())
-    document["header"]["recipe"][key] = value
-    old.write_text(json.dumps(document))
-    with pytest.raises(HetesynthError) as caught:
-        after(old, topology, "b.gpu3")
-    assert caught.value.code == "HS520"
-
-
 # -- every single loss
 
 
@@ -401,13 +341,6 @@ def _renumbered(there: Synthesis, problem: Problem, ranks: tuple[int, ...]) -> S
     )
 
 
-def test_clusters_that_differ_are_not_isomorphic(topology: Path) -> None:
-    one, two = (load_topology(overridden(topology, [name])) for name in ("b.gpu0", "a.gpu0"))
-    assert isomorphism(one, two) is None
-    same = isomorphism(one, one)
-    assert same is not None and sorted(same) == list(range(len(one.vertices)))
-
-
 def test_the_commands(topology: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     old = written(made(topology, "allgather"), tmp_path)
     assert (
@@ -424,15 +357,3 @@ def test_the_commands(topology: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     listed = json.loads((folder / "index.json").read_text())["losses"]
     assert len(listed) == 8
     assert all((folder / entry["folder"]).is_dir() for entry in listed)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [["--n-minus-1", "--sizes", "1MB"], ["--n-minus-1", "--explain"], ["--size", "1MB"], ["--losses", "gpu"]],
-)
-def test_options_of_the_other_kind_of_atlas_are_refused(
-    options: list[str], topology: Path, tmp_path: Path
-) -> None:
-    exit_code, said = refusal("atlas", topology, "--coll", "allgather", *options, "-o", tmp_path / "atlas")
-    assert exit_code == 2 and "--n-minus-1" in said
-    assert not (tmp_path / "atlas").exists()

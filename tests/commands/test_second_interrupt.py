@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hetesynth.cli.synth_report import synthesis_report, synthesis_summary
-from hetesynth.engine import steady_programs
 from hetesynth.engine.artifacts import Synthesis
+from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
 from hetesynth.model.problem import Budget
@@ -36,7 +35,7 @@ def press() -> None:
 def pressing(monkeypatch: pytest.MonkeyPatch, times: int, after: int = 0) -> None:
     """Ctrl-C ``times`` times when the first program is about to be judged, or the one ``after`` so many."""
     left, before = [times], [after]
-    real = steady_programs.steady_emitted
+    real = Lowering.emitted
 
     def emitted(*arguments: Any) -> Any:
         if before[0]:
@@ -47,7 +46,7 @@ def pressing(monkeypatch: pytest.MonkeyPatch, times: int, after: int = 0) -> Non
             press()
         return real(*arguments)
 
-    monkeypatch.setattr(steady_programs, "steady_emitted", emitted)
+    monkeypatch.setattr(Lowering, "emitted", emitted)
 
 
 def made(request: Request) -> Synthesis:
@@ -74,7 +73,7 @@ def test_a_second_one_keeps_the_schedule_of_the_best(size: int | None, monkeypat
     assert kept.abandoned and not kept.programs and set(kept.files) == {".schedule.json"}
     assert kept.solution.schedule == best.solution.schedule
     assert kept.ending == "interrupt" and kept.cut_short
-    assert "programs are not" in kept.warnings[0].message
+    assert "missing are not written" in kept.warnings[0].message
 
 
 @pytest.mark.parametrize("size", [None, SIZE])
@@ -87,13 +86,3 @@ def test_a_second_one_keeps_programs_that_were_judged(size: int | None, monkeypa
     assert kept.abandoned and kept.ending == "interrupt" and kept.cut_short
     assert "those that are missing" in kept.warnings[-1].message
     assert "time budget" not in "".join(synthesis_report(synthesis_summary(kept, [])))
-
-
-def test_a_report_without_a_verdict_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bounds in seconds are not worked out after a second Ctrl-C: not because of the size."""
-    pressing(monkeypatch, 2)
-    kept = made(asked(None))
-    kept = replace(kept, verdict=None)
-    assert next(synthesis_report(synthesis_summary(kept, []))).endswith(": interrupted")
-    larger = synthesis_summary(replace(kept, ending="tried", abandoned=False), [])
-    assert "too many transfers" in next(synthesis_report(larger))

@@ -13,7 +13,6 @@ from hetesynth.engine.formats import FORMATS, suffixes
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
-from hetesynth.errors import HetesynthError
 from hetesynth.judge.msccl.linter import lint
 from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
@@ -83,13 +82,6 @@ def test_a_long_name_of_a_cluster_is_cut_in_the_name_of_the_program(letters: int
         read = read_program(made.files[suffix], suffix)
         assert read.program is not None
         assert read.program.name == cluster[: 63 - len(end)] + end
-
-
-def test_an_unknown_collective_names_the_targets_that_know_it() -> None:
-    with pytest.raises(HetesynthError) as caught:
-        synthesize(request("fig10", "gather", "portable", "msccl"))
-    assert (caught.value.code, caught.value.exit_code) == ("HS513", 2)
-    assert "msccl" in caught.value.message and "rccl-6" in caught.value.help
 
 
 def test_peers_are_limited_by_the_tightest_target(tmp_path: Path) -> None:

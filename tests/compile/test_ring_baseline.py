@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from support.clusters import cluster
 from support.random_sources import random_source
 
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
@@ -157,9 +156,3 @@ def test_trees_are_quicker_for_small_buffers_on_several_servers() -> None:
         ring_baseline(on, "allreduce", None, 64_000, CostOptions()),
     )
     assert trees is not None and isinstance(rings, Baseline) and trees.seconds < rings.seconds
-
-
-def test_where_no_ring_is_the_reason_is_told() -> None:
-    line = cluster(3, [(0, 1, 10, 1), (1, 0, 10, 1), (1, 2, 10, 1), (2, 1, 10, 1)])
-    assert "ring" in str(ring_baseline(line, "allgather", None, 1000, CostOptions()))
-    assert "no link" in str(ring_baseline(line, "alltoall", None, 1000, CostOptions()))

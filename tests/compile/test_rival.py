@@ -9,12 +9,11 @@ import pytest
 
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.ring_baseline import Baseline, ring_baseline
-from hetesynth.engine.time_verdict import Rival, bounds_of, held_by, library_rival
+from hetesynth.engine.time_verdict import Rival, bounds_of, library_rival
 from hetesynth.library.machine import library_of, machine_of
 from hetesynth.library.times import chosen
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.runtime_costs import NCCL_TABLES
-from hetesynth.model.target import PORTABLE, TARGETS
 from hetesynth.model.topology import Topology
 from hetesynth.topology.language import load_topology, parse_topology
 
@@ -74,26 +73,3 @@ def test_the_library_is_that_of_the_gpus(model: str, library: str | None, checke
     assert library_of(on) == library
     machine = machine_of(on)
     assert (machine is not None and machine.checked) == checked
-
-
-def test_a_formula_of_rings_is_held_to_the_rings_of_the_fabric() -> None:
-    """Two servers whose NICs carry 200 GB/s together, and what is behind them 150."""
-    nics = "nic nic[0-7] { bandwidth 200 Gbps } attach gpu[0-7] -> nic[0-7]"
-    inside = "switch nvs { ports gpu[0-7]; bandwidth 150 GB/s; latency 0.7 us; kind nvlink }"
-    node = f'node v {{ model "V100"; gpus 8; {inside} {nics} }}'
-    text = "cluster c {{ chunk 16 MB; instance a = v; instance b = v; fabric net {{ join *.nic* }} {} }}"
-    seconds = {}
-    for shared in ("", "shared host 150 GB/s { b.gpu* <-> a.gpu* }"):
-        on = parse_topology(node + " " + text.format(shared))
-        taken = library_rival(on, "reducescatter", None, 1_000_000_000, CostOptions(), 0.0)
-        assert isinstance(taken, Rival)
-        seconds[shared] = taken.seconds
-    free, held = seconds.values()
-    assert free < 1e9 / 150e9 * 15 / 16 * 1.001 <= held * 1.002
-
-
-def test_what_a_target_cannot_hold_is_told() -> None:
-    taken = library_rival(topology("mesh_8x8"), "reducescatter", None, 16_000_000, CostOptions(), 0.0)
-    assert isinstance(taken, Rival)
-    assert "portable cannot hold: 2 channels, 2 thread blocks a GPU, 189 steps" in held_by(taken, PORTABLE)
-    assert held_by(taken, TARGETS["mscclpp"]) == "as a program of thread blocks, which mscclpp does not run"

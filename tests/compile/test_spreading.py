@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from compile.test_fused_receives import found, written
+from compile.test_lowering_variants import found, written
 from support.clusters import cluster
 
-from hetesynth.engine.fused_receives import channels_of_pairs, emitted, lowering_variants
+from hetesynth.engine.lowering import Lowering, channels_of_pairs
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
 from hetesynth.judge.msccl.judge import program_violations
 from hetesynth.model.cost import costs
@@ -27,12 +27,6 @@ def sends(counts: dict[int, int]) -> Schedule:
     return Schedule.of(Transfer(k, k + 1, 1000 * link + k, link) for link, n in counts.items() for k in range(n))
 
 
-@pytest.mark.parametrize(("rate", "channels"), [(5, {}), (10, {}), (11, {(0, 1): 2}), (45, {(0, 1): 5})])
-def test_a_link_alone_needs_what_its_rate_needs(rate: float, channels: dict[tuple[int, int], int]) -> None:
-    prices = costs(cluster(2, [(0, 1, rate, 0)]), runtime=SLOW)
-    assert channels_of_pairs(prices, sends({0: 4}), "Simple", 64) == channels
-
-
 @pytest.mark.parametrize("blocks", [1, 3, 4, 7, 100])
 def test_needs_stay_within_the_thread_blocks_of_a_gpu(blocks: int) -> None:
     """One sender to three peers that need 5, 2 and 1: the widest gives up first, none goes below one."""
@@ -51,8 +45,8 @@ def test_the_quicker_program_is_written(cluster_name: str) -> None:
     topology, problem, schedule, size = found(cluster_name, "allgather")
     options = LoweringOptions("x")
     for bytes_of_buffer in (size, 64 * size):
-        plain = written(emitted(topology, problem, schedule, bytes_of_buffer, options, CostOptions()))
-        made = emitted(topology, problem, schedule, bytes_of_buffer, options, COSTS)
+        plain = written(Lowering(topology, problem, schedule, bytes_of_buffer, options, CostOptions()).emitted())
+        made = Lowering(topology, problem, schedule, bytes_of_buffer, options, COSTS).emitted()
         before, after = (with_costs(topology, p, bytes_of_buffer) for p in (plain, written(made)))
         assert after <= before * (1 + 1e-9)
         assert (after < before * (1 - 1e-9)) == any("copy rate" in note for note in made.notes)
@@ -63,11 +57,13 @@ def test_one_chunk_goes_over_several_channels_of_a_wide_link() -> None:
     topology = cluster(2, [(0, 1, 90, 0)])
     problem = Problem(2, 2, (), (Arc(0, 1, 1),), (), collective("broadcast", 2, 1))
     schedule = sends({0: 1})
-    first, *_ = lowering_variants(topology, problem, schedule, 8_000_000, LoweringOptions("x"), COSTS)
+    first, *_ = Lowering(topology, problem, schedule, 8_000_000, LoweringOptions("x"), COSTS).variants()
     assert first.options.instances == 4 and "parts" in first.note
-    made = written(emitted(topology, problem, schedule, 8_000_000, LoweringOptions("x"), COSTS))
+    made = written(Lowering(topology, problem, schedule, 8_000_000, LoweringOptions("x"), COSTS).emitted())
     assert len({b.channel for b in made.gpus[0].thread_blocks if b.send_peer == 1}) == 4
     assert not program_violations(made)
     seconds = with_costs(topology, made, 8_000_000)
-    plain = written(emitted(topology, problem, schedule, 8_000_000, LoweringOptions("x"), CostOptions()))
+    plain = written(
+        Lowering(topology, problem, schedule, 8_000_000, LoweringOptions("x"), CostOptions()).emitted()
+    )
     assert with_costs(topology, plain, 8_000_000) > 2 * seconds

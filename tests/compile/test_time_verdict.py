@@ -13,16 +13,15 @@ from hetesynth.engine.request import Request
 from hetesynth.engine.time_verdict import TimeVerdict, bounds_of
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
-from hetesynth.model.target import PORTABLE
 from hetesynth.topology.language import load_topology
 
 NCCL = "NCCL (ring, 24 channels, Simple)"
-USUAL = TimeVerdict("program", 192_000_000, 1.425e-3, 1.3839e-3, 1.3839e-3, None, NCCL, 1.796e-3)
+USUAL = TimeVerdict("program", 192_000_000, 1.425e-3, 1.3839e-3, None, NCCL, 1.796e-3)
 
 
 @pytest.mark.parametrize(("limit", "percent"), [(1.425e-3, "100 %"), (1.4249e-3, "99 %"), (1.4e-3, "98 %")])
 def test_only_the_limit_itself_is_100_percent(limit: float, percent: str) -> None:
-    assert f": {percent} of the proved limit" in replace(USUAL, limit=limit, line_limit=limit).line
+    assert f": {percent} of the proved limit" in replace(USUAL, limit=limit).line
 
 
 @pytest.mark.parametrize(
@@ -37,7 +36,7 @@ def test_only_the_limit_itself_is_100_percent(limit: float, percent: str) -> Non
 def test_a_quicker_library_shows(rings: float, factor: str, slower: bool) -> None:
     verdict = replace(USUAL, rings=rings)
     assert f", {factor} NCCL (ring," in verdict.line
-    assert verdict.slower_than_library is slower is (verdict.warning(PORTABLE) is not None)
+    assert verdict.slower_than_library is slower is (verdict.warning is not None)
     assert verdict.figures()["slower_than_library"] is slower
 
 

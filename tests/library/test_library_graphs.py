@@ -58,12 +58,3 @@ def test_rings(name: str, channels: int, rate: float, launched: int) -> None:
 )
 def test_what_is_chosen(name: str, size: int, label: str) -> None:
     assert chosen(machine(name), "allreduce", size).label == label
-
-
-def test_pat_is_for_nodes_of_one_gpu() -> None:
-    many = Machine(machine("gb10_2").nodes * 8)
-    assert (
-        chosen(many, "allgather", 1 << 16).algorithm == chosen(many, "reducescatter", 1 << 16).algorithm == "PAT"
-    )
-    of_eight = machine("a100x8_2")
-    assert "PAT" not in {chosen(of_eight, "allgather", 1 << n).algorithm for n in range(3, 34)}

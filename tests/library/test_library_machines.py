@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks.generated_clusters import generated_cluster
 
 from hetesynth.library.facts import AMPERE, CDNA, HOPPER
 from hetesynth.library.machine import Machine, machine_of
@@ -50,14 +49,6 @@ def test_every_example_is_sane_or_not_modelled(path: Path) -> None:
     topology = load_topology(path)
     machine = machine_of(topology)
     assert (machine is None) == (path.parent.name in NOT_MODELLED)
-    if machine is not None:
-        is_sane(machine, topology)
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_generated_clusters_are_sane_or_not_modelled(seed: int) -> None:
-    topology = parse_topology(generated_cluster(seed).text)
-    machine = machine_of(topology)
     if machine is not None:
         is_sane(machine, topology)
 

@@ -102,7 +102,7 @@ def test_bars_of_thread_blocks_join_and_each_message_has_its_chunk() -> None:
         assert since[task] == last.get(x.block, 0.0)
         last[x.block] = float(end[task])
     for x in run.steps:
-        if x.operation == "receive":
+        if x.operation == "r":
             received.setdefault(run.blocks[x.block].rank, []).extend(x.chunks)
     assert {rank: sorted(chunks) for rank, chunks in received.items()} == {
         rank: [k for k in range(12) if k != rank] for rank in range(12)

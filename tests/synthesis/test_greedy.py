@@ -9,7 +9,7 @@ import pytest
 from support.graphs import fig10, problem, ring, servers, star
 from support.solving import solve
 
-from hetesynth.engine.fused_receives import _width
+from hetesynth.engine.lowering import _width
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.search.auto import _many_checkpoints

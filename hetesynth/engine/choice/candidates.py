@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import PERSONALIZED, transfers
@@ -22,10 +22,8 @@ from hetesynth.model.time_bound import TimeBound
 from hetesynth.model.topology import Topology
 from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.registry import row_of, strategy, timed_strategies
-
-if TYPE_CHECKING:
-    from hetesynth.search.search import Strategy
-    from hetesynth.search.timed.earliest_arrival import Rates
+from hetesynth.search.search import Strategy
+from hetesynth.search.timed.earliest_arrival import Rates
 
 CHUNK_COUNTS = (1, 2, 4, 8, 16, 32, 64)
 MOST_TRANSFERS = 40_000  # a schedule with more takes longer to find than its last percent is worth
@@ -51,6 +49,11 @@ class CandidateSpecs:
     request: Request
     size: int
     bounds: tuple[TimeBound, ...]
+
+    @cached_property
+    def factory(self) -> ProblemFactory:
+        """Of the problems that candidates solve."""
+        return ProblemFactory(self.topology, self.request)
 
     @property
     def personalized(self) -> bool:
@@ -117,8 +120,6 @@ class CandidateSpecs:
 
     @cached_property
     def _rates(self) -> Rates:
-        from hetesynth.search.timed.earliest_arrival import Rates
-
         prices = costs(self.topology, CostOptions.of(self.request).rates)
         return Rates(prices.link_alpha, prices.link_resources, prices.resource_rate, 1.0, self.topology.servers)
 

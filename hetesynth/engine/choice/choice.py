@@ -35,16 +35,12 @@ from hetesynth.engine.choice.tuning import (
     efforts,
     tune,
 )
+from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, verified_solver
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import MOST_RANKS_RINGS, Baseline, ring_baseline, tree_baseline
-from hetesynth.engine.steady_programs import (
-    LibraryProgram,
-    Pipeline,
-    quickest_plan,
-    steady_predictor,
-)
+from hetesynth.engine.steady_programs import LibraryProgram, Pipeline
 from hetesynth.engine.time_verdict import Bounds, bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
@@ -52,9 +48,8 @@ from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import Target
-from hetesynth.model.topology import Rank, Topology
-from hetesynth.model.words import microseconds, whole_percent
-from hetesynth.programs.msccl.lower import LoweringOptions
+from hetesynth.model.topology import Topology
+from hetesynth.model.words import microseconds
 from hetesynth.search.baselines.table import DOUBLE_TREE, ring_strategy
 from hetesynth.search.search import BEST, Ending, Progress, no_progress
 from hetesynth.search.solve import Solution
@@ -72,77 +67,103 @@ def why_skipped(factory: ProblemFactory, deadline: Deadline) -> str | None:
     return LATE if deadline.expired(UNTRIED) else None
 
 
-def library_candidates(
-    factory: ProblemFactory, specs: CandidateSpecs, target: Target, deadline: Deadline, record: Decisions
-) -> Iterator[Ranked]:
-    """The library's own programs for ``specs.size`` bytes that ``target`` holds, which rings or sends are soonest;
-    none after ``deadline``."""
-    request, topology = factory.request, factory.topology
-    options = CostOptions.of(request)
-    reason = why_skipped(factory, deadline)
-    if reason is not None:
-        record.note(LABEL, "skipped", reason)
-        return
-    baseline = ring_baseline(topology, request.collective, factory.root, specs.size, options)
-    if isinstance(baseline, str):
-        record.note(LABEL, "refused", baseline)
-        return
-    yield from _timed(factory, specs, baseline, target, deadline, record)
-    if request.collective == "allreduce":
-        trees = tree_baseline(topology, specs.size, options)
-        if trees is not None and trees.seconds < baseline.seconds and not target.format.plan:
-            yield from _timed(factory, specs, trees, target, deadline, record)
+@dataclass(frozen=True)
+class LibraryCandidates:
+    """The library's own programs for ``specs.size`` bytes that ``target`` holds; none after ``deadline``."""
 
+    specs: CandidateSpecs
+    target: Target
+    deadline: Deadline
+    record: Decisions
 
-def _timed(
-    factory: ProblemFactory,
-    specs: CandidateSpecs,
-    baseline: Baseline,
-    target: Target,
-    deadline: Deadline,
-    record: Decisions,
-) -> Iterator[Ranked]:
-    """The programs of ``baseline``, or its plan where ``target`` takes plans."""
-    request, topology = factory.request, factory.topology
-    lowering = timed_lowering(request, target, topology)
-    plans = target.format.plan
-    fitting = _fitting(factory, specs, baseline, lowering)
-    if plans:
-        one = LibraryProgram(baseline.orders[: baseline.rings], channels=1)
-        fitting = iter([(one, request.fixed_chunks or max(1, baseline.rings))])
-    timed = False
-    for program, chunks in fitting:
-        if deadline.expired(UNTRIED):
-            record.note(baseline.name, "skipped", LATE)
+    def all(self) -> Iterator[Ranked]:
+        """Of rings or sends, whichever are soonest, then of trees where these are sooner."""
+        specs, request = self.specs, self.specs.request
+        factory, options = specs.factory, CostOptions.of(request)
+        reason = why_skipped(factory, self.deadline)
+        if reason is not None:
+            self.record.note(LABEL, "skipped", reason)
             return
-        label = f"{baseline.name}, c={chunks}"
-        ranked = _ranked(factory, specs, label, program, chunks, lowering)
-        if ranked is not None:
-            timed = True
-            record.note(f"{label}: {program.label}", "tried", microseconds(ranked.seconds or 0.0))
-            yield ranked
-    if not timed:
-        record.note(baseline.name, "refused", f"no program of them fits {target.name}")
+        baseline = ring_baseline(specs.topology, request.collective, factory.root, specs.size, options)
+        if isinstance(baseline, str):
+            self.record.note(LABEL, "refused", baseline)
+            return
+        yield from self._timed(baseline)
+        if request.collective == "allreduce":
+            trees = tree_baseline(specs.topology, specs.size, options)
+            if trees is not None and trees.seconds < baseline.seconds and not self.target.format.plan:
+                yield from self._timed(trees)
 
+    def _timed(self, baseline: Baseline) -> Iterator[Ranked]:
+        """The programs of ``baseline``, or its plan where the target takes plans."""
+        fitting = self._fitting(baseline)
+        if self.target.format.plan:
+            one = LibraryProgram(baseline.orders[: baseline.rings], channels=1)
+            fitting = iter([(one, self.specs.request.fixed_chunks or max(1, baseline.rings))])
+        timed = False
+        for program, chunks in fitting:
+            if self.deadline.expired(UNTRIED):
+                self.record.note(baseline.name, "skipped", LATE)
+                return
+            label = f"{baseline.name}, c={chunks}"
+            ranked = self._ranked(label, program, chunks)
+            if ranked is not None:
+                timed = True
+                self.record.note(f"{label}: {program.label}", "tried", microseconds(ranked.seconds or 0.0))
+                yield ranked
+        if not timed:
+            self.record.note(baseline.name, "refused", f"no program of them fits {self.target.name}")
 
-def _fitting(
-    factory: ProblemFactory, specs: CandidateSpecs, baseline: Baseline, lowering: LoweringOptions
-) -> Iterator[tuple[LibraryProgram, int]]:
-    """The program of ``baseline`` and its chunks; where the target holds only fewer channels or chunks of it, the
-    widest of each kind that it holds."""
-    ranks, least = baseline.ranks, 0 if specs.personalized else 1  # plain sends go to their receivers at once
-    for kind in _narrower(baseline, factory.request.fixed_chunks):
-        for place, (program, chunks) in enumerate(kind):
-            elements = (
-                1 + ranks + least * specs.transfers(chunks) // ranks
-            )  # an instruction takes one chunk at most
-            if elements > lowering.target.max_nodes:  # no need to make the program, which took 10 s on 64 GPUs
-                continue
-            if specs.chunk_bytes(chunks) >= 1 and program.fit(factory.collective(chunks), lowering):
-                yield program, chunks
-                if place == 0:  # all of it
-                    return
-                break
+    def _fitting(self, baseline: Baseline) -> Iterator[tuple[LibraryProgram, int]]:
+        """The program of ``baseline`` and its chunks; where the target holds only fewer channels or chunks of it,
+        the widest of each kind that it holds."""
+        specs, lowering = self.specs, timed_lowering(self.specs.request, self.target, self.specs.topology)
+        ranks, least = baseline.ranks, 0 if specs.personalized else 1  # plain sends go to their receivers at once
+        for kind in _narrower(baseline, specs.request.fixed_chunks):
+            for place, (program, chunks) in enumerate(kind):
+                # an instruction takes one chunk at most
+                elements = 1 + ranks + least * specs.transfers(chunks) // ranks
+                if elements > self.target.max_nodes:  # no need to make the program, which took 10 s on 64 GPUs
+                    continue
+                if specs.chunk_bytes(chunks) >= 1 and program.fit(specs.factory.collective(chunks), lowering):
+                    yield program, chunks
+                    if place == 0:  # all of it
+                        return
+                    break
+
+    def _ranked(self, label: str, program: LibraryProgram, chunks: int) -> Ranked | None:
+        """The verified schedule along the links of ``program`` with its time, or where the target takes plans that
+        of its plan; None where there is none."""
+        specs, request, topology = self.specs, self.specs.request, self.specs.topology
+        first, chunking, options = topology.links[0], specs.paper_chunking(chunks), CostOptions.of(request)
+        problem = specs.factory.problem(chunking, chunks)
+        strategy = DOUBLE_TREE if program.trees else ring_strategy(program.orders, (first.src, first.dst))
+        try:
+            solution = verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
+        except HetesynthError:  # a schedule may have fewer peers than a program
+            return None
+        if not isinstance(solution, Solution):
+            return None
+        steady: Pipeline | None = program
+        pipelined: Pipelined | None = None
+        target = timed_lowering(request, self.target, topology)
+        lowering = Lowering(topology, problem, solution.schedule, specs.size, target, options)
+        if self.target.format.plan:
+            quick = lowering.quickest_plan()
+            if quick is None:
+                return None
+            seconds, steady = quick.seconds, quick.steady
+        else:
+            predictor = lowering.predictor(program)
+            if predictor is None:
+                return None
+            seconds = predictor.timeline(specs.size).makespan
+            least = round(specs.size / specs.chunk_bytes(chunks))  # chunks of a byte
+            latency = predictor.timeline(least).makespan if least < specs.size else seconds
+            pipelined = Pipelined(latency, max(0.0, seconds - latency) / specs.size)
+        of_schedule = SchedulePredictor(topology, problem, solution.schedule, options)
+        candidate = Candidate(label, RING, chunks, chunking, problem, solution, of_schedule, seconds, pipelined)
+        return Ranked(candidate, seconds, steady)
 
 
 def _narrower(baseline: Baseline, stated: int | None) -> Iterator[Iterator[tuple[LibraryProgram, int]]]:
@@ -176,76 +197,6 @@ def _plain_rings(
             chunks = 0 if stated or chunks // 2 < channels else chunks // 2
 
 
-def _ranked(
-    factory: ProblemFactory,
-    specs: CandidateSpecs,
-    label: str,
-    program: LibraryProgram,
-    chunks: int,
-    lowering: LoweringOptions,
-) -> Ranked | None:
-    """The verified schedule along the links of ``program`` with its time, or where the target takes plans that of
-    its plan; None where there is none."""
-    request, topology, options = factory.request, factory.topology, CostOptions.of(factory.request)
-    first, chunking = topology.links[0], specs.paper_chunking(chunks)
-    problem = factory.problem(chunking, chunks)
-    ends = first.src, first.dst
-    strategy = DOUBLE_TREE if program.trees else ring_strategy(program.orders, ends)
-    try:
-        solution = verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
-    except HetesynthError:  # a schedule may have fewer peers than a program
-        return None
-    if not isinstance(solution, Solution):
-        return None
-    steady: Pipeline | None = program
-    pipelined: Pipelined | None = None
-    if lowering.target.format.plan:
-        quick = quickest_plan(topology, problem, solution.schedule, specs.size, lowering, options)
-        if quick is None:
-            return None
-        seconds, steady = quick.seconds, quick.steady
-    else:
-        predictor = steady_predictor(topology, problem, solution.schedule, program, lowering, options)
-        if predictor is None:
-            return None
-        seconds = predictor.timeline(specs.size).makespan
-        least = round(specs.size / specs.chunk_bytes(chunks))  # chunks of a byte
-        latency = predictor.timeline(least).makespan if least < specs.size else seconds
-        pipelined = Pipelined(latency, max(0.0, seconds - latency) / specs.size)
-    of_schedule = SchedulePredictor(topology, problem, solution.schedule, options)
-    candidate = Candidate(label, RING, chunks, chunking, problem, solution, of_schedule, seconds, pipelined)
-    return Ranked(candidate, seconds, steady)
-
-
-@dataclass
-class Standing:
-    """``listener``: shows the lines. ``limit``: seconds that nothing is quicker than; ``rings``: those of NCCL's
-    rings; 0 where they are not known yet. ``best``: seconds of the quickest so far."""
-
-    listener: Progress
-    limit: float = 0.0
-    rings: float = 0.0
-    best: float = math.inf
-
-    def tried(self, label: str, seconds: float) -> None:
-        """The program of ``label`` takes ``seconds``."""
-        self.best = min(self.best, seconds)
-        self.progress(f"{label}: {microseconds(seconds)}", None)
-
-    def progress(self, what: str, steps: int | None) -> None:
-        """Tell ``what`` is being done, and how it stands: by programs where some were timed."""
-        self.listener(what.split(BEST)[0] + self.text if self.text else what, steps)
-
-    @property
-    def text(self) -> str:
-        """``; best 5,716 us, 84 % of the limit, 1.17 x NCCL's rings``, as far as it is known."""
-        if math.isinf(self.best):
-            return ""
-        limit = f", {whole_percent(100 * self.limit / self.best)} % of the limit" if self.limit else ""
-        rings = f", {self.rings / self.best:.2f} x NCCL's rings" if self.rings else ""
-        return f"{BEST}{microseconds(self.best)}{limit}{rings}"
-
-
 Keep = Callable[[Bounds, int, Ranked], None]
 WAY_OUT = "raise --time-budget"
 
@@ -257,7 +208,7 @@ class _Question:
     topology: Topology
     request: Request
     size: int
-    standing: Standing
+    progress: Progress
     keep: Keep
     trace: CegisTrace
 
@@ -293,7 +244,7 @@ def choose(
         topology,
         request,
         size,
-        Standing(progress),
+        progress,
         keep or (lambda *_: None),
         CegisTrace() if trace is None else trace,
     )
@@ -334,7 +285,7 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
             asked.topology,
             request,
             asked.size,
-            asked.standing.progress,
+            asked.progress,
             budget=left,
             decisions=record,
             trace=asked.trace,
@@ -418,22 +369,23 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     demand_paths(factory)
     bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
     specs = CandidateSpecs(topology, request, size, bounds.bounds)
-    asked.standing.limit = bounds.seconds(size)
     effort = efforts(budget, topology.ranks).steady
-    number = count(1)
+    number, best = count(1), math.inf
 
     def tried(ranked: Ranked) -> None:
-        asked.standing.tried(ranked.candidate.label, ranked.seconds or 0.0)
+        nonlocal best
+        seconds = ranked.seconds or 0.0
+        best = min(best, seconds)
+        asked.progress(f"{ranked.candidate.label}: {microseconds(seconds)}{BEST}{microseconds(best)}", None)
         asked.keep(bounds, next(number), ranked)
 
-    candidates = SteadyCandidates(factory, specs, target, bounds.seconds(size), deadline, rule, effort, tried)
+    candidates = SteadyCandidates(specs, target, bounds.seconds(size), deadline, rule, effort, tried)
     rings: list[Ranked] = []
     simulated = request.strategy != NAME and why_skipped(factory, deadline) is None
     try:
         if request.strategy != NAME:
-            for library in library_candidates(factory, specs, target, deadline, rule):
+            for library in LibraryCandidates(specs, target, deadline, rule).all():
                 rings = _merged([library], rings)
-                asked.standing.rings = rings[0].seconds or 0.0
                 tried(library)
         candidates.try_all()
     except KeyboardInterrupt:
@@ -445,15 +397,11 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     if not ranked:
         return None
     enough = NEAR_THE_LIMIT if budget.effort is None or budget.effort > 1 else ENOUGH
-    best = ranked[0].seconds or 0.0
-    near = candidates.limit >= enough * best and (not simulated or best <= _rings_seconds(asked, factory.root))
+    quickest = ranked[0].seconds or 0.0
+    near = candidates.limit >= enough * quickest
+    if simulated:  # where they were not, what earlier runs of the process did must not decide
+        costs = CostOptions.of(request)
+        baseline = ring_baseline(topology, request.collective, factory.root, size, costs)
+        near = near and (isinstance(baseline, str) or quickest <= baseline.seconds)
     settled = near or request.strategy == NAME
     return _Opening(size, bounds, ranked, settled, unspent=max(0.0, effort.allotted - effort.spent))
-
-
-def _rings_seconds(asked: _Question, root: Rank | None) -> float:
-    """What NCCL's rings or sends take, whether or not the target holds them; infinite where there are none. To be
-    asked where this run has simulated them: what earlier runs of the process did must not decide."""
-    question = (asked.topology, asked.request.collective, root, asked.size, CostOptions.of(asked.request))
-    baseline = ring_baseline(*question)
-    return math.inf if isinstance(baseline, str) else baseline.seconds

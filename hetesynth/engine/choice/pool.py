@@ -10,11 +10,11 @@ from itertools import pairwise
 from hetesynth.engine.choice.choice import choose
 from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, Ranked, timed_lowering, timed_target
 from hetesynth.engine.choice.tuning import SECONDS_AFTER_INTERRUPT, Candidate, TuningRun, tune
-from hetesynth.engine.fused_receives import program_predictor
+from hetesynth.engine.formats import plan_of
 from hetesynth.engine.predictors import CostOptions, PlanPredictor, ProgramPredictor, first_predictor
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
-from hetesynth.engine.steady_programs import Pipeline, plan_emitted, steady_predictor
+from hetesynth.engine.steady_programs import Pipeline
 from hetesynth.engine.time_verdict import Bounds, TimeOptimality, time_verdict
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import chunk_bytes, runtime_bytes
@@ -233,23 +233,21 @@ class _TuningRuns:
         if self.target is None or self.interrupted:
             return plain
         plain = replace(plain, loss=1.5)
-        schedule, problem, costs = candidate.solution.schedule, candidate.problem, CostOptions.of(self.request)
-        if len(schedule.transfers) > MOST_TRANSFERS:
+        costs = CostOptions.of(self.request)
+        if len(candidate.solution.schedule.transfers) > MOST_TRANSFERS:
             return plain
         if self.members and self.deadline.expired("programs left untimed"):
             return plain
         options = timed_lowering(self.request, self.target, self.topology)
-        if self.target.format.plan:
-            plan = plan_emitted(self.topology, problem, schedule, size, ranked.steady, options, costs)
-            if plan is None:
-                return plain
-            return replace(
-                plain, predictor=first_predictor(self.topology, {"": plan}, costs), carries=plan.carries
-            )
-        if ranked.steady is not None:
-            steady = steady_predictor(self.topology, problem, schedule, ranked.steady, options, costs)
-            return replace(plain, predictor=steady)
-        return replace(plain, predictor=program_predictor(self.topology, problem, schedule, size, options, costs))
+        lowering = candidate.lowering(size, options, costs)
+        if not self.target.format.plan:
+            return replace(plain, predictor=lowering.predictor(ranked.steady))
+        plan = lowering.plan(ranked.steady)
+        if plan is None:
+            return plain
+        written = plan_of(plan, options)
+        predictor = first_predictor(self.topology, {"": written}, costs)
+        return replace(plain, predictor=predictor, carries=written.carries)
 
 
 def sample_places(sizes: Sequence[int]) -> list[int]:

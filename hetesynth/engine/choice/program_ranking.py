@@ -9,12 +9,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hetesynth.engine import fused_receives
 from hetesynth.engine.artifacts import SolvedRequest
 from hetesynth.engine.choice.tuning import LATE, Candidate, Effort, efforts
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.request import Request
-from hetesynth.engine.steady_programs import Pipeline, SteadyState, quickest_plan, steady_predictor
+from hetesynth.engine.steady_programs import Pipeline, SteadyState
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions, Verdict
 from hetesynth.model.target import Target
@@ -114,28 +113,19 @@ class ProgramRanking:
             return Ranked(candidate)
         self.effort.spend(arrangement.pieces * len(schedule.transfers))
         steady = SteadyState(arrangement, costs)
-        predictor = steady_predictor(self.topology, problem, schedule, steady, self.options, self.costs)
+        predictor = candidate.lowering(self.size, self.options, self.costs).predictor(steady)
         if predictor is None:
             self.decisions.note(label, "refused", "its program does not fit")
             return Ranked(candidate)
         seconds = predictor.timeline(self.size).makespan
-        steady.latest.forget()
+        steady.forget()
         self.decisions.note(label, "tried", f"{steady.label}: {microseconds(seconds)}")
         return Ranked(candidate, seconds, steady)
-
-    def like(self, candidate: Candidate, way: str) -> Ranked:
-        """``candidate`` lowered as another one was, along its trees in steady state or step by step, and timed."""
-        return self.in_steady_state(candidate) if way == "trees" else Ranked(candidate, self.seconds(candidate))
 
     def seconds(self, candidate: Candidate) -> float | None:
         """What the program takes, with fused receives or without, or the plan, in steady state or not; None where
         the target cannot hold it."""
-        schedule = candidate.solution.schedule
-        question = self.topology, candidate.problem, schedule, self.size, self.options, self.costs
-        if self.options.target.format.plan:
-            quick = quickest_plan(*question)
-            return None if quick is None else quick.seconds
-        return fused_receives.seconds(*question)
+        return candidate.lowering(self.size, self.options, self.costs).seconds()
 
 
 def timed_target(request: Request) -> Target | None:

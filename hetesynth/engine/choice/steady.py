@@ -15,9 +15,10 @@ from functools import cache, cached_property, partial
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.program_ranking import Ranked, timed_lowering
 from hetesynth.engine.choice.tuning import LATE, UNTRIED, Candidate, Effort, Pipelined
+from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
-from hetesynth.engine.problem import ProblemFactory, verified_solver
-from hetesynth.engine.steady_programs import SteadyPlan, SteadyState, quick_plan, steady_plans, steady_predictor
+from hetesynth.engine.problem import verified_solver
+from hetesynth.engine.steady_programs import SteadyPlan, SteadyState, steady_plans
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import Costs
 from hetesynth.model.deadline import Deadline
@@ -153,7 +154,6 @@ class SteadyCandidates:
     ``deadline``. ``told``: is told of each program that was timed. ``verified``: the first whose schedule was
     verified, before its program was timed."""
 
-    factory: ProblemFactory
     specs: CandidateSpecs
     target: Target
     limit: float
@@ -196,7 +196,7 @@ class SteadyCandidates:
     def _late(self, *, first: bool) -> bool:
         """Whether the deadline has passed. The ``first`` is tried all the same where nothing but this strategy is
         asked for."""
-        alone = self.factory.request.strategy == NAME and first
+        alone = self.specs.factory.request.strategy == NAME and first
         return not alone and self.deadline.expired(UNTRIED)
 
     def _ended(self, plan: Plan) -> str | None:
@@ -229,7 +229,7 @@ class SteadyCandidates:
     def _packings(self) -> list[Packed]:
         """By numbers of trees, until twice as many as load the fullest resource with its share in a program that
         hardly waits; where none does, all with what their programs wait."""
-        policy, packings, enough = self.factory.request.policy, list[Packed](), math.inf
+        policy, packings, enough = self.specs.factory.request.policy, list[Packed](), math.inf
         slow = False
         for chunks, trees in self._counts():
             if trees > enough:
@@ -237,7 +237,7 @@ class SteadyCandidates:
             if self._late(first=not packings):
                 self.decisions.note(label_of(chunks, chunks), "skipped", LATE)
                 continue
-            problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
+            problem = self.specs.factory.problem(self.specs.paper_chunking(chunks), chunks)
             packed = copied(problem)
             reason = refuses(packed, policy)
             if reason is not None:
@@ -269,14 +269,14 @@ class SteadyCandidates:
 
     def connections(self, trees: int) -> int | None:
         """How many a rank may have for every tree to have its own; None where they are too many in any case."""
-        most, ranks = self.target.thread_blocks - 1, self.factory.topology.ranks
+        most, ranks = self.target.thread_blocks - 1, self.specs.factory.topology.ranks
         ends = {"allgather": 2 * ranks, "reducescatter": 2 * ranks, "allreduce": 4}
-        many = trees * ends.get(self.factory.request.collective, 2) * (ranks - 1) > most * ranks
+        many = trees * ends.get(self.specs.factory.request.collective, 2) * (ranks - 1) > most * ranks
         return None if many else most
 
     def _counts(self) -> list[tuple[int, int]]:
         """Chunks per rank, and trees of each root, or in all where any root will do."""
-        request, ranks = self.factory.request, self.factory.topology.ranks
+        request, ranks = self.specs.factory.request, self.specs.factory.topology.ranks
         fixed = request.fixed_chunks
         reduced = request.collective == "allreduce"
         numbers = COUNTS
@@ -301,11 +301,11 @@ class SteadyCandidates:
 
     def _exchanges(self) -> Iterator[list[Plan]]:
         """Balanced paths, where every chunk is for one rank; by numbers of chunks and of peers."""
-        request, counts = self.factory.request, (1, 2)
+        request, counts = self.specs.factory.request, (1, 2)
         fixed, blocks = request.fixed_chunks, self.target.thread_blocks - 1
         peers: tuple[int | None, ...] = (None,)  # as many as the request leaves
         if request.max_peers is None:
-            peers = numbers_of_peers(self.factory.topology.servers, blocks, PEERS)
+            peers = numbers_of_peers(self.specs.factory.topology.servers, blocks, PEERS)
         for place, (chunks, few) in enumerate(
             (chunks, few)
             for chunks, _ in self._fitting([(c, c) for c in (counts if fixed is None else (fixed,))])
@@ -324,7 +324,7 @@ class SteadyCandidates:
 
     def _exchange(self, label: str, chunks: int, few: int | None) -> list[Plan]:
         """The plans of paths for ``chunks`` chunks per rank over ``few`` peers of each."""
-        problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
+        problem = self.specs.factory.problem(self.specs.paper_chunking(chunks), chunks)
         _, strategy = timed_strategies(row_of("exchange"), self.specs.rates(chunks))[0]
         solved = cache(partial(self.solved_by, problem, strategy if few is None else limited(strategy, few)))
         try:
@@ -379,11 +379,11 @@ class SteadyCandidates:
 
     @cached_property
     def _costs(self) -> Costs:
-        return CostOptions.of(self.factory.request).costs(self.factory.topology)
+        return CostOptions.of(self.specs.factory.request).costs(self.specs.factory.topology)
 
     def solved_by(self, problem: Problem, strategy: Strategy) -> Solution | Infeasible | GaveUp:
         """What ``strategy`` finds, verified."""
-        request = self.factory.request
+        request = self.specs.factory.request
         return verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
 
     def try_plan(self, plan: Plan) -> None:
@@ -392,8 +392,8 @@ class SteadyCandidates:
         if not isinstance(solution, Solution):
             self.decisions.note(self._name(plan), "refused", "its schedule was not accepted")
             return
-        topology, size, pipeline = self.factory.topology, self.specs.size, plan.pipeline
-        costs, options = CostOptions.of(self.factory.request), self._options()
+        topology, size, pipeline = self.specs.factory.topology, self.specs.size, plan.pipeline
+        costs, options = CostOptions.of(self.specs.factory.request), self._options()
         problem, schedule = plan.problem, solution.schedule
         slowest = max(float(link.latency) for link in topology.links)
         latency = costs.start(topology) + hops(schedule, problem.arcs) * slowest
@@ -412,11 +412,12 @@ class SteadyCandidates:
         self.verified = self.verified or Ranked(candidate, steady=plan.pipeline)
         self.effort.spend(self._work(plan))
         seconds: float | None = None
+        lowering = Lowering(topology, problem, plan.schedule, size, options, costs)
         if isinstance(pipeline, SteadyPlan):
-            quick = quick_plan(topology, problem, plan.schedule, pipeline, size, options, costs)
+            quick = lowering.quick_plan(pipeline)
             seconds = None if quick is None else quick.seconds
         else:
-            predictor = steady_predictor(topology, problem, plan.schedule, pipeline, options, costs)
+            predictor = lowering.predictor(pipeline)
             seconds = None if predictor is None else predictor.timeline(size).makespan
         if seconds is None:
             self.decisions.note(self._name(plan), "refused", "it does not fit the target")
@@ -431,10 +432,10 @@ class SteadyCandidates:
         best = min(self.ranked, key=lambda r: r.seconds or 0.0).steady  # only its program is kept in memory
         for steady in (pipeline, *(r.steady for r in self.ranked)):
             if isinstance(steady, SteadyState) and steady is not best:
-                steady.latest.forget()
+                steady.forget()
 
     def _name(self, plan: Plan) -> str:
         return f"{plan.label}: {plan.pipeline.label}"
 
     def _options(self) -> LoweringOptions:
-        return timed_lowering(self.factory.request, self.target, self.factory.topology)
+        return timed_lowering(self.specs.factory.request, self.target, self.specs.factory.topology)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from hetesynth.engine.artifacts import Choice, ProgramSpec, SolvedRequest
 from hetesynth.engine.choice.candidates import CandidateSpec, CandidateSpecs
 from hetesynth.engine.compilation import Compilation
+from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.engine.problem import (
     ProblemFactory,
@@ -30,6 +31,7 @@ from hetesynth.model.decisions import OVER_EFFORT, Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Topology
 from hetesynth.model.words import microseconds, whole_percent
+from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.effort import for_size
 from hetesynth.search.search import BEST, Ending, Progress, no_progress
@@ -123,6 +125,10 @@ class Candidate:
         chunks, seconds = problem.collective.chunks_per_rank, predictor.timeline(size).makespan
         return cls(label, name, chunks, chunking, problem, solution, predictor, seconds)
 
+    def lowering(self, size: int, options: LoweringOptions, costs: CostOptions) -> Lowering:
+        """Its schedule, to be lowered for ``size`` bytes."""
+        return Lowering(self.chunking.topology, self.problem, self.solution.schedule, size, options, costs)
+
     def solved(
         self,
         compilation: Compilation,
@@ -184,12 +190,10 @@ def tune(
     clock_decisions = budget.clock_decisions.inside()
     deadline = replace(budget, clock_decisions=clock_decisions).deadline()
     factory = ProblemFactory(topology, request)
-    root = factory.root
     demand_paths(factory)
-    bounds = bounds_of(topology, request.collective, root, CostOptions.of(request))
+    bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
     specs = CandidateSpecs(topology, request, size, bounds.bounds)
     run = _TuningRun(
-        factory,
         specs,
         bounds,
         budget,
@@ -236,7 +240,6 @@ def demand_paths(factory: ProblemFactory) -> None:
 
 @dataclass
 class _TuningRun:
-    factory: ProblemFactory
     specs: CandidateSpecs
     bounds: Bounds
     budget: Budget
@@ -258,7 +261,7 @@ class _TuningRun:
         """Every number of chunks with every strategy, until the bound is met or time or effort is out."""
         from hetesynth.search.auto import FOR_A_SIZE, NO_SEARCH, Attempt
 
-        request, counts = self.factory.request, self.specs.counts()
+        request, counts = self.specs.factory.request, self.specs.counts()
         named = [Attempt(request.strategy, "it is stated")]
         attempts = FOR_A_SIZE if request.strategy == "auto" else named
         for chunks in counts:
@@ -333,10 +336,10 @@ class _TuningRun:
             clock_decisions=clock_decisions,
             strict_deadline=self.budget.strict_deadline or bool(self.candidates),
         )
-        problem = self.factory.problem(spec.chunking, spec.chunks)
-        policy = for_size(self.factory.request.policy, self.budget.effort)
+        problem = self.specs.factory.problem(spec.chunking, spec.chunks)
+        policy = for_size(self.specs.factory.request.policy, self.budget.effort)
         try:
-            first = first_candidate(self.factory.request, problem)
+            first = first_candidate(self.specs.factory.request, problem)
             solver = verified_solver(spec.strategy, budget, policy)
             outcome = replace(solver, first_candidate=first, trace=self.trace.inside(spec.label)).solve(problem)
         except HetesynthError as error:
@@ -347,7 +350,7 @@ class _TuningRun:
             record.note(spec.label, "tried", outcome.reason)
             return
         self.interrupted |= outcome.ending == "interrupt"
-        costs = CostOptions.of(self.factory.request)
+        costs = CostOptions.of(self.specs.factory.request)
         candidate = Candidate.of(spec.label, spec.name, spec.chunking, problem, outcome, self.specs.size, costs)
         record.note(spec.label, "tried", microseconds(candidate.seconds))
         self._keep(candidate, spec.kind)

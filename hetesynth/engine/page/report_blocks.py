@@ -8,11 +8,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from hetesynth.engine.predictors import PlanPredictor, ProgramPredictor, chunks_of_tasks
+from hetesynth.engine.predictors import PlanPredictor, ProgramPredictor
 from hetesynth.errors import HetesynthError
-from hetesynth.model.collective import Collective
-from hetesynth.model.plan import PlanOp
-from hetesynth.model.program import RECEIVES, SENDS, BufferSlice, Op, Program, ThreadBlock
+from hetesynth.model.program import RECEIVES, SENDS, BufferSlice, Program, ThreadBlock
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.topology import Rank
 from hetesynth.report.contents import BlockRow, ProgramRun, StepRow
@@ -60,29 +58,6 @@ def chunks_moved(program: Program) -> dict[Place, tuple[int, ...]]:
 
 
 BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
-OPERATIONS: dict[Op, str] = {
-    "s": "send",
-    "r": "receive",
-    "cpy": "copy",
-    "re": "reduce",
-    "nop": "nop",
-    "rcs": "receive, copy, send",
-    "rrs": "receive, reduce, send",
-    "rrc": "receive, reduce, copy",
-    "rrcs": "receive, reduce, copy, send",
-}
-PLAN_OPERATIONS: dict[PlanOp, str] = {
-    "re": "reduce",
-    "res": "reduce, send",
-    "rre": "read, reduce",
-    "rres": "read, reduce, send",
-    "pws": "put with signal",
-    "pwsf": "put with signal and flush",
-    "rlxsignal": "relaxed signal",
-    "rlxwait": "relaxed wait",
-    "sem_acquire": "acquire",
-    "sem_release": "release",
-}
 
 
 def program_run(predictor: ProgramPredictor, size: int) -> ProgramRun:
@@ -103,7 +78,7 @@ def program_run(predictor: ProgramPredictor, size: int) -> ProgramRun:
         x = block.instructions[p.step]
         chunks = moved.get((p.gpu, p.block, p.step), ())
         src, dst = _slice(x.src), _slice(x.dst)
-        steps.append(StepRow(number[p.gpu, p.block], p.step, OPERATIONS[x.op], _peers(block), src, dst, chunks))
+        steps.append(StepRow(number[p.gpu, p.block], p.step, x.op, _peers(block), src, dst, chunks))
     since = np.zeros(timeline.graph.tasks)  # when the thread block of each task got to it
     ends: dict[int, float] = {}
     for task, end in enumerate(timeline.end.tolist()):
@@ -132,8 +107,8 @@ def _slice(place: BufferSlice | None) -> str:
 # -- MSCCL++
 
 
-def plan_run(predictor: PlanPredictor, size: int, collective: Collective | None) -> ProgramRun:
-    """The operations of a plan for a buffer of ``size`` bytes; ``collective``: its own, where known."""
+def plan_run(predictor: PlanPredictor, size: int) -> ProgramRun:
+    """The operations of a plan for a buffer of ``size`` bytes; their chunks are not followed."""
     plan, timeline = predictor.plan, predictor.timeline(size)
     number: dict[tuple[int, int], int] = {}
     rows: list[BlockRow] = []
@@ -145,17 +120,16 @@ def plan_run(predictor: PlanPredictor, size: int, collective: Collective | None)
             said = [f"{kind} {_ranges(peers)}" for kind, peers in (("memory", near), ("port", far)) if peers]
             rows.append(BlockRow(gpu.rank, block.id, ", ".join(said) or "local"))
     places = predictor.tasks.places
-    moved = chunks_of_tasks(predictor, collective) if collective is not None else ((),) * len(places)
     steps = []
-    for p, chunks in zip(places, moved, strict=True):
+    for p in places:
         op = plan.gpus[p.gpu].blocks[p.block].operations[p.step].op
-        whom, crossing = "", chunks[:0]
+        whom = ""
         if p.src is not None and p.dst is not None and p.src[0] != p.dst[0]:
-            whom, crossing = f"to GPU {p.dst[0]}" if p.src[0] == p.gpu else f"from GPU {p.src[0]}", chunks
+            whom = f"to GPU {p.dst[0]}" if p.src[0] == p.gpu else f"from GPU {p.src[0]}"
         if p.peers:  # that it signals or waits for
             whom = f"{'from' if op in ('wait', 'rlxwait') else 'to'} GPU {_ranges(p.peers)}"
-        src, dst, words = _cell(p.src, p), _cell(p.dst, p), PLAN_OPERATIONS.get(op, op)
-        steps.append(StepRow(number[p.gpu, p.block], p.step, words, whom, src, dst, crossing))
+        src, dst = _cell(p.src, p), _cell(p.dst, p)
+        steps.append(StepRow(number[p.gpu, p.block], p.step, op, whom, src, dst, ()))
     end = timeline.end
     since = np.asarray([max((end[i] for i in p.after), default=0.0) for p in places], dtype=np.float64)
     return ProgramRun(tuple(rows), tuple(steps), timeline, since)

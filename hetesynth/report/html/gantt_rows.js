@@ -47,7 +47,7 @@ function rowSources() {
     const parts = {
       us: P.shown < P.loops ? d3.max(P.end) : P.us, steps: longest, begin: (i) => P.since[i], end: (i) => P.end[i], wait: (i) => P.ready[i],
       step: (i) => P.step[i % a], chunk: (i) => { const k = i % a; return P.chunksFirst[k] < P.chunksFirst[k + 1] ? P.chunks[P.chunksFirst[k]] : -1; },
-      moves: (i, chunk) => { const k = i % a; for (let j = P.chunksFirst[k]; j < P.chunksFirst[k + 1]; j++) if (P.chunks[j] === chunk) return true; return false; },
+      moves: (i, chunk) => { if (!P.chunks.length) return true; const k = i % a; for (let j = P.chunksFirst[k]; j < P.chunksFirst[k + 1]; j++) if (P.chunks[j] === chunk) return true; return false; },
       text: (i) => {
         const k = i % a, peers = words[P.peers[k]], places = [words[P.src[k]], words[P.dst[k]]].filter(Boolean).join(" to ");
         const moved = chunksOf(k), what = moved.length === 1 ? `, ${chunkName(moved[0])}` : moved.length ? `, chunks ${moved.slice(0, 6).join(", ")}${moved.length > 6 ? " and others" : ""}` : "";

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hetesynth.model.timeline import Timeline
 from hetesynth.model.topology import Topology
-from hetesynth.report.contents import CegisRun, ProgramRun, Report, ScheduleRun
+from hetesynth.report.contents import ProgramRun, Report, ScheduleRun
 from hetesynth.report.drawing import drawing, label
 from hetesynth.report.size_plot import text_markup
 
@@ -55,8 +55,6 @@ def html_page(report: Report) -> bytes:
         "facts": "".join(
             f"<div><dt>{text_markup(name)}</dt><dd>{text_markup(value)}</dd></div>" for name, value in report.facts
         ),
-        "cegis-link": '<a href="#cegis">CEGIS</a>' if report.cegis is not None else "",
-        "cegis": "" if report.cegis is None else cegis_section(report.cegis),
         "certificate": "".join(f"<p>{text_markup(sentence)}</p>" for sentence in report.certificate),
         "notes": f"<h3>Notes</h3><ul>{notes}</ul>" if notes else "",
     }
@@ -81,27 +79,6 @@ def _hash(source: str) -> str:
 def _source(name: str) -> str:
     """A file of this package, with the line ends that a browser sees."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
-
-
-_LOOKS = {"Iteration": "text", "What": "text", "Counterexamples": "words text", "Z3 said": "text"}  # else numbers
-
-
-def cegis_section(run: CegisRun) -> str:
-    """Return the section that says how CEGIS got to a schedule: safe markup that needs no script."""
-    looks = [f' class="{_LOOKS[head]}"' if head in _LOOKS else "" for head in run.heads]
-    pairs = zip(looks, run.heads, strict=True)
-    heads = "".join(f'<th scope="col"{look}>{text_markup(head)}</th>' for look, head in pairs)
-    rows = ""
-    for row in run.rows:
-        cells = "".join(f"<td{look}>{text_markup(text)}</td>" for look, text in zip(looks, row, strict=True))
-        rows += f"<tr>{cells}</tr>\n"
-    table = f"<table><thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody></table>"
-    said = "".join(f"<p>{text_markup(sentence)}</p>\n" for sentence in run.said)
-    return (
-        '<section id="cegis" aria-labelledby="cegis-h">\n<h2 id="cegis-h">How CEGIS got there</h2>\n'
-        f'{said}<div class="scroll" tabindex="0" role="group" aria-label="Iterations">{table}</div>\n'
-        "</section>\n"
-    )
 
 
 Kind = Literal["f4", "i4", "u2"]

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from hetesynth.engine.fused_receives import seconds as step_by_step
+from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import ProblemFactory, verified_solver
 from hetesynth.engine.request import Request
@@ -98,7 +98,7 @@ class Rivals:
         if schedule is None:
             return None
         options = LoweringOptions("rival", servers=topology.servers, policy=self.request.policy.lowering)
-        return step_by_step(topology, problem, schedule, size, options, CostOptions.of(self.request))
+        return Lowering(topology, problem, schedule, size, options, CostOptions.of(self.request)).seconds()
 
 
 def sketched(topology: Topology, sketch: str) -> Topology:

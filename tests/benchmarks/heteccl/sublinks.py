@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hetesynth.engine.predictors import predict
+from hetesynth.engine.predictors import SchedulePredictor
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Link, Topology, Vertex, Wire
 from hetesynth.search.chunking import chunk
@@ -62,7 +62,7 @@ class BatchedPath:
             for start in (hop + batch // together,)
         ]
         makespan = self.hops + -(-self.batches // together) - 1
-        return predict(topology, problem, Schedule.of(transfers, makespan), self.message).seconds
+        return SchedulePredictor(topology, problem, Schedule.of(transfers, makespan)).predict(self.message).seconds
 
 
 def _path(path: BatchedPath) -> Topology:

@@ -10,7 +10,7 @@ import pytest
 
 from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.formats import Emitted
-from hetesynth.engine.fused_receives import emitted, lowering_variants, seconds
+from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request
@@ -80,13 +80,12 @@ def fuses(program: Program) -> bool:
 def test_the_quicker_program_is_written(cluster: str, name: CollectiveName, factor: float) -> None:
     topology, problem, schedule, size = found(cluster, name)
     size = int(size * factor)
-    made = emitted(topology, problem, schedule, size, OPTIONS, CostOptions())
+    lowering = Lowering(topology, problem, schedule, size, OPTIONS, CostOptions())
+    made = lowering.emitted()
     fused, plain = (time(topology, program, size) for program in both(problem, schedule))
     assert time(topology, written(made), size) == pytest.approx(min(fused, plain), rel=1e-9)
-    assert seconds(topology, problem, schedule, size, OPTIONS, CostOptions()) == pytest.approx(
-        min(fused, plain), rel=1e-9
-    )
-    assert made.data == emitted(topology, problem, schedule, size, OPTIONS, CostOptions()).data
+    assert lowering.seconds() == pytest.approx(min(fused, plain), rel=1e-9)
+    assert made.data == lowering.emitted().data
     if not fuses(both(problem, schedule)[0]):
         assert made.notes == ()
     elif plain < fused * (1 - 1e-6):
@@ -104,19 +103,19 @@ def test_what_does_not_fit_without_fused_receives_is_written_with_them() -> None
     with pytest.raises(HetesynthError):
         lower(problem, schedule, replace(options, optimizations=replace(options.optimizations, fuse=False)))
     assert time(topology, plain, size) < time(topology, fused, size)
-    made = emitted(topology, problem, schedule, size, options, CostOptions())
+    made = Lowering(topology, problem, schedule, size, options, CostOptions()).emitted()
     assert fuses(written(made)) and "fused receives: without them the program does not fit" in made.notes
 
 
 def test_large_schedules_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hetesynth.engine.fused_receives.ProgramPredictor", None)
+    monkeypatch.setattr("hetesynth.engine.lowering.ProgramPredictor", None)
     topology, problem, schedule, size = found("dgx1", "allgather")
-    made = emitted(topology, problem, schedule, size, OPTIONS, CostOptions(policy=FEWER))
+    made = Lowering(topology, problem, schedule, size, OPTIONS, CostOptions(policy=FEWER)).emitted()
     assert fuses(written(made)) and any("not timed" in note for note in made.notes)
 
 
 def test_targets_without_fused_receives_have_no_choice() -> None:
     topology, problem, schedule, size = found("dgx1", "allgather")
     options = replace(OPTIONS, target=TARGETS["rccl-6"])
-    (only,) = lowering_variants(topology, problem, schedule, size, options, CostOptions())
+    (only,) = Lowering(topology, problem, schedule, size, options, CostOptions()).variants()
     assert (only.seconds, only.note) == (None, "")

@@ -1,0 +1,339 @@
+"""How the program of a schedule is lowered, chosen by time: pipelines, fused receives, number of channels.
+
+A fused receive saves an instruction, and holds the thread block and the slot of the message that it takes until
+what it sends has gone; plain instructions let the next message in meanwhile (docs/decisions.md, 7). More channels
+copy faster, and take thread blocks from each other. Where a target or a form of the collective cannot hold a
+program or plan in steady state, or as a library runs it, the schedule is lowered step by step.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+
+from hetesynth.engine.formats import FORMATS, Emitted, plan_of, servers_of, xml_of
+from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, PlanPredictor, ProgramPredictor
+from hetesynth.engine.steady_programs import Pipeline, SteadyPlan, no_collections, steady_plans
+from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.model.cost import Costs, runtime_bytes
+from hetesynth.model.plan import Plan
+from hetesynth.model.problem import Problem
+from hetesynth.model.program import Program, Protocol
+from hetesynth.model.runtime_costs import thread_blocks_for
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import PLAIN_OPS
+from hetesynth.model.topology import Rank, Topology
+from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower
+
+Pair = tuple[Rank, Rank]
+
+
+def channels_of_pairs(costs: Costs, schedule: Schedule, protocol: Protocol, thread_blocks: int) -> dict[Pair, int]:
+    """The pairs that need more than one channel, and how many, within the ``thread_blocks`` of every GPU.
+
+    Empty where ``costs`` count no copy rates.
+    """
+    if costs.runtime is None:
+        return {}
+    needed: dict[Pair, int] = {}
+    for pair, rate in _rates(costs, schedule).items():
+        copying = costs.copy_rate(pair[0], protocol)
+        needed[pair] = 1 if copying is None else thread_blocks_for(rate, copying)
+    return {pair: number for pair, number in _within(needed, thread_blocks).items() if number > 1}
+
+
+def chunk_seconds(costs: Costs, protocol: Protocol) -> dict[Pair, float]:
+    """Seconds for each byte of a chunk that one thread block sends from one rank to another, nobody else sending;
+    over all links of a pair together."""
+    rates: dict[Pair, float] = defaultdict(float)
+    for ends, rate in zip(costs.link_ends, costs.link_rate, strict=True):
+        rates[ends] += rate
+    copying = {src: costs.copy_rate(src, protocol) for src, _ in rates}
+    return {pair: 1 / min(rate, copying[pair[0]] or rate) for pair, rate in rates.items()}
+
+
+def _rates(costs: Costs, schedule: Schedule) -> dict[Pair, float]:
+    """Bytes per second of each pair while the scarcest resource of each of its links is full."""
+    of_link: dict[int, int] = defaultdict(int)
+    for t in schedule.transfers:
+        of_link[t.link] += 1
+    of_resource: dict[int, int] = defaultdict(int)
+    for link, chunks in of_link.items():
+        for r in costs.link_resources[link]:
+            of_resource[r] += chunks
+    rates: dict[Pair, float] = defaultdict(float)
+    for link, chunks in of_link.items():
+        shares = (costs.resource_rate[r] * chunks / of_resource[r] for r in costs.link_resources[link])
+        rates[costs.link_ends[link]] += min(shares)
+    return dict(rates)
+
+
+def _within(needed: dict[Pair, int], thread_blocks: int) -> dict[Pair, int]:
+    """The same where every connection of a rank has a thread block of its own; the widest pairs give up channels
+    first."""
+    of_rank: dict[Rank, list[int]] = defaultdict(list)
+    for pair, number in needed.items():
+        for rank in pair:
+            of_rank[rank].append(number)
+    most = {rank: _width(numbers, thread_blocks) for rank, numbers in of_rank.items()}
+    return {(s, d): min(number, most[s], most[d]) for (s, d), number in needed.items()}
+
+
+def _width(numbers: Iterable[int], room: int) -> int:
+    """The most channels that each pair may have so that all fit into ``room``; at least one."""
+    widths = list(numbers)
+    low, high = 1, max(widths, default=1)
+    while low < high:
+        width = (low + high + 1) // 2
+        fits = sum(min(number, width) for number in widths) <= room
+        low, high = (width, high) if fits else (low, width - 1)
+    return low
+
+
+EQUAL = 1e-9  # of the time: programs nearer than that are equally quick, and the shorter one is written
+
+
+@dataclass(frozen=True)
+class LoweringVariant:
+    """One variant of lowering a schedule; ``seconds``: what its program takes, None where that is not known;
+    ``note``: why it is this one, empty where there was no choice."""
+
+    options: LoweringOptions
+    seconds: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QuickPlan:
+    """A plan and what it takes. ``steady``: how it runs in steady state, None where it is lowered step by step."""
+
+    plan: Plan
+    seconds: float
+    steady: SteadyPlan | None
+
+
+@dataclass(frozen=True, eq=False)
+class Lowering:
+    """A schedule that is to be lowered as ``options`` say, so that it is quickest for ``size`` bytes by ``costs``.
+
+    The topology, the problem and the schedule count by their identity.
+    """
+
+    topology: Topology
+    problem: Problem
+    schedule: Schedule
+    size: int
+    options: LoweringOptions
+    costs: CostOptions
+
+    @property
+    def _identity(self) -> tuple[object, ...]:
+        return id(self.topology), id(self.problem), id(self.schedule), self.size, self.costs
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Lowering) and self._identity == other._identity and self.options == other.options
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    def emitted(self, steady: Pipeline | None = None) -> Emitted:
+        """The file: of ``steady`` where the target holds it, else the quickest. Raises HetesynthError as lowering
+        does, where nothing fits."""
+        options, backend = self.options, FORMATS[self.options.target.format]
+        if options.target.format.plan:
+            plan = self.plan(steady)
+            return backend.emit(self.problem, self.schedule, options) if plan is None else plan_of(plan, options)
+        pipelined = self._pipelined(steady)
+        if pipelined is not None:
+            return xml_of(pipelined, options)
+        variants = self.variants()
+        for variant in variants:
+            try:
+                program = backend.emit(self.problem, self.schedule, variant.options)
+            except HetesynthError:
+                if variant is variants[-1]:
+                    raise
+                continue
+            return replace(program, notes=(*program.notes, variant.note)) if variant.note else program
+        raise InternalError("a schedule without variants")
+
+    def seconds(self) -> float | None:
+        """What the program step by step takes, or the quickest plan; None where the target cannot hold it."""
+        if self.options.target.format.plan:
+            quick = self.quickest_plan()
+            return None if quick is None else quick.seconds
+        for variant in self.variants():
+            if variant.seconds is not None:
+                return variant.seconds
+            program = self.program(variant.options)
+            if program is not None:
+                return self.seconds_of(program)
+        return None
+
+    def predictor(self, steady: Pipeline | None = None) -> ProgramPredictor | None:
+        """The predictor, for any size, of the program along ``steady``, or step by step; None where the target
+        cannot hold it."""
+        program: Program | None = None
+        with no_collections():
+            if steady is None:
+                programs = (self.program(variant.options) for variant in self.variants())
+                program = next((p for p in programs if p is not None), None)
+            else:
+                pipelined = self._pipelined(steady)
+                program = None if pipelined is None else pipelined.program
+            if program is None:
+                return None
+            return ProgramPredictor(self.topology, program, self.costs, self.options.target)
+
+    def _pipelined(self, steady: Pipeline | None) -> Lowered | None:
+        """The program along ``steady``, if there is one that fits."""
+        if steady is None or isinstance(steady, SteadyPlan):
+            return None
+        try:
+            return steady.lowered(self.problem, self.schedule, self.options)
+        except HetesynthError:
+            return None
+
+    # plans
+
+    def plan(self, steady: Pipeline | None) -> Plan | None:
+        """That along ``steady``, else the quickest; None where none fits, or the schedule is so large that plans
+        are not simulated to choose."""
+        if isinstance(steady, SteadyPlan):
+            with suppress(HetesynthError), no_collections():  # in place the collective may have none
+                return steady.plan(self.problem, self.schedule, self.options)
+        if len(self.schedule.transfers) > MAX_PROGRAM_TRANSFERS:
+            return None
+        quick = self.quickest_plan()
+        return None if quick is None else quick.plan
+
+    def quick_plan(self, steady: SteadyPlan | None) -> QuickPlan | None:
+        """The plan along ``steady``, or step by step; None where the runtime cannot hold it, or not for so many
+        bytes."""
+        from hetesynth.programs.mscclpp.lower import largest_call, lower_plan
+
+        servers = servers_of(self.problem, self.options)
+        with suppress(HetesynthError), no_collections():
+            if steady is None:
+                plan = lower_plan(self.problem, self.schedule, self.options, servers)
+            else:
+                plan = steady.plan(self.problem, self.schedule, self.options)
+            predictor = PlanPredictor(self.topology, plan, self.costs)
+            call = runtime_bytes(predictor.collective, plan.ranks, self.size)
+            if largest_call(plan.collective, plan.gpus) >= call:
+                return QuickPlan(plan, predictor.timeline(self.size).makespan, steady)
+        return None
+
+    def quickest_plan(self) -> QuickPlan | None:
+        """The quickest; None where the runtime can hold none."""
+        costs = self.costs.costs(self.topology)
+        listed = steady_plans(self.problem, self.schedule, self.options, costs, self.size)
+        plans = (self.quick_plan(steady) for steady in (*listed, None))
+        return min((p for p in plans if p is not None), key=lambda p: p.seconds, default=None)
+
+    # programs step by step
+
+    def program(self, options: LoweringOptions) -> Program | None:
+        """The program that ``options`` make; None where the target cannot hold it."""
+        try:
+            return lower(self.problem, self.schedule, options)
+        except HetesynthError:
+            return None
+
+    def seconds_of(self, program: Program) -> float:
+        """What ``program`` takes."""
+        predictor = ProgramPredictor(self.topology, program, self.costs, self.options.target)
+        return predictor.timeline(self.size).makespan
+
+    def variants(self) -> list[LoweringVariant]:
+        """How the schedule may be lowered, the best first; at least one.
+
+        With what runtimes cost, the best is also timed with channels for the copy rate of thread blocks, and with
+        chunks cut where that takes more channels than there are chunks at once, for schedules of up to
+        ``max_spread`` transfers.
+        """
+        asked, prices = self.options, self.costs.costs(self.topology)
+        priced = replace(asked.unnamed, chunk_seconds=chunk_seconds(prices, asked.protocol))
+        named = partial(replace, name=asked.name, min_bytes=asked.min_bytes, max_bytes=asked.max_bytes)
+        variants = _timed_variants(replace(self, options=priced))
+        return [replace(variant, options=named(variant.options)) for variant in variants]
+
+
+@lru_cache(maxsize=16)
+def _timed_variants(q: Lowering) -> tuple[LoweringVariant, ...]:
+    """Answered once for the choice among programs and for the file."""
+    variants = _receiving(q)
+    if q.costs.runtime is None or len(q.schedule.transfers) > q.costs.policy.compile.max_spread:
+        return tuple(variants)
+    first = variants[0]
+    best, before = _spread(q, first)
+    if before is None:
+        return tuple(variants)
+    if best is None:
+        return (replace(first, seconds=before), *variants[1:])
+    return (best, *variants)
+
+
+def _spread(q: Lowering, first: LoweringVariant) -> tuple[LoweringVariant | None, float | None]:
+    """The quickest with more channels than ``first``, if quicker than it, and the seconds of ``first``."""
+    options, policy = first.options, q.costs.policy.compile
+    blocks = options.target.thread_blocks - 1  # one is for copies
+    spread = channels_of_pairs(q.costs.costs(q.topology), q.schedule, options.protocol, blocks)
+    plain = q.program(options) if spread else None
+    if plain is None:
+        return None, first.seconds
+    before = q.seconds_of(plain) if first.seconds is None else first.seconds
+    best, least = None, before
+    for instances in (1, *policy.instances):  # into how many parts chunks are cut
+        if instances > 1 and len(q.schedule.transfers) * instances > policy.max_cut:
+            continue
+        spreading = replace(options, min_channels=spread, instances=instances)
+        program = q.program(spreading)
+        after = None if program is None or program == plain else q.seconds_of(program)
+        if after is not None and after < least * (1 - EQUAL):
+            parts = f", every chunk in {instances} parts" if instances > 1 else ""
+            note = f"channels for the copy rate of thread blocks{parts}: {after * 1e6:.1f}, {before * 1e6:.1f} us"
+            best, least = LoweringVariant(spreading, after, "; ".join(filter(None, (first.note, note)))), after
+    return best, before
+
+
+def _receiving(q: Lowering) -> list[LoweringVariant]:
+    """The variants by their receives.
+
+    With fused receives, with fused additions alone, which need no shared thread blocks, and with plain
+    instructions they are timed for schedules of up to ``max_both_receives`` transfers. Past
+    that they come first: which is quicker varies there, and they are a third fewer instructions where data is
+    added.
+    """
+    options, most = q.options, q.costs.policy.compile.max_both_receives
+    if not (options.target.ops > PLAIN_OPS and options.optimizations.fuse):
+        return [LoweringVariant(options)]
+    plain = replace(options, optimizations=replace(options.optimizations, fuse=False))
+    misfit = LoweringVariant(plain, None, "no fused receives: with them the program does not fit")
+    if len(q.schedule.transfers) > most:
+        why = f"fused receives: past {most:,} transfers programs are not timed to choose"
+        return [LoweringVariant(options, None, why), misfit]
+    fusing, separating = q.program(options), q.program(plain)
+    if fusing is None:
+        return [LoweringVariant(options) if separating is None else misfit]
+    if separating is None:
+        return [LoweringVariant(options, None, "fused receives: without them the program does not fit")]
+    if all(x.op in PLAIN_OPS for gpu in fusing.gpus for block in gpu.thread_blocks for x in block.instructions):
+        return [LoweringVariant(options)]
+    times = [
+        (q.seconds_of(fusing), "fused receives", options),
+        (q.seconds_of(separating), "no fused receives", plain),
+    ]
+    adding_options = replace(options, optimizations=replace(options.optimizations, forward=False))
+    adding = q.program(adding_options)
+    if adding is not None and adding not in (fusing, separating):
+        times.append((q.seconds_of(adding), "fused additions, one link for a thread block", adding_options))
+    best = times[0]
+    for one in times[1:]:
+        best = one if one[0] < best[0] * (1 - EQUAL) else best
+    said = f"{best[1]}: {' or '.join(f'{seconds * 1e6:.1f}' for seconds, _, _ in times)} us for {q.size:,} bytes"
+    others = [LoweringVariant(ways, seconds) for seconds, name, ways in times if name != best[1]]
+    return [LoweringVariant(best[2], best[0], said), *others]
