@@ -23,7 +23,9 @@ from hetesynth.engine.request import Exclusion, FirstCandidate, Objective, Reque
 from hetesynth.errors import HetesynthError
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.calibration import CalibrationName
+from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.collective import CollectiveName
+from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import Target, targets_of
@@ -40,7 +42,9 @@ if TYPE_CHECKING:  # results, whose modules take time to load
     from hetesynth.engine.artifacts import Synthesis
     from hetesynth.engine.atlas import Atlas
     from hetesynth.engine.compare import Comparison
+    from hetesynth.engine.composition import ComposedFiles
     from hetesynth.engine.import_file import Imported
+    from hetesynth.engine.n_minus_one import Kind, NMinusOne
     from hetesynth.engine.repair import Repaired
     from hetesynth.engine.simulate import FilePredictions
     from hetesynth.engine.time_verdict import Bounds
@@ -119,16 +123,49 @@ def synthesize(
     collective: CollectiveName,
     *,
     progress: Progress = no_progress,
+    decisions: Decisions | None = None,
+    trace: CegisTrace | None = None,
+    began: float | None = None,
     **options: Unpack[Options],
 ) -> Synthesis:
     """Return judged files of ``collective`` and what is proved of them: the quickest program for the size.
 
     Without a size the schedule of the fewest steps is searched for, and the program is the quickest for the size
-    that its chunks make.
+    that its chunks make. ``decisions``, ``trace``: are told what was decided, and what CEGIS did, where nothing is
+    found too. ``began``: from when, of ``time.monotonic``, the time budget counts.
     """
     from hetesynth.engine import synth
 
-    return synth.synthesize(request(topology, collective, **options), progress)
+    asked = request(topology, collective, **options)
+    return synth.synthesize(asked, progress, decisions=decisions, trace=trace, began=began)
+
+
+def synthesize_roots(
+    topology: TopologySource,
+    collective: CollectiveName,
+    *,
+    progress: Progress = no_progress,
+    trace: CegisTrace | None = None,
+    began: float | None = None,
+    **options: Unpack[Options],
+) -> list[Synthesis]:
+    """Return the same for every root, within one time budget."""
+    from hetesynth.engine import synth
+
+    return synth.for_every_root(request(topology, collective, **options), progress, trace, began=began)
+
+
+def compose(
+    topology: TopologySource,
+    collective: CollectiveName,
+    *,
+    progress: Progress = no_progress,
+    **options: Unpack[Options],
+) -> ComposedFiles:
+    """Return the judged composition of schedules of pods, with programs where the cluster is small enough."""
+    from hetesynth.engine.composition import compose_files
+
+    return compose_files(request(topology, collective, **options), progress)
 
 
 def bounds(
@@ -138,6 +175,15 @@ def bounds(
     from hetesynth.engine import problem
 
     return tuple(problem.bounds(request(topology, collective, **options))[1])
+
+
+def bounds_document(
+    topology: TopologySource, collective: CollectiveName, *, check: bool = False, **options: Unpack[Options]
+) -> dict[str, Any]:
+    """Return the same as plain values; with ``check`` each is rechecked from its witness."""
+    from hetesynth.engine import problem
+
+    return problem.bounds_document(request(topology, collective, **options), check=check)
 
 
 def limits(
@@ -261,6 +307,20 @@ def atlas(
 
     buffers = sizes_of(sizes, 2, "--sizes")
     return atlases.atlas(request(topology, collective, **options), buffers, progress)
+
+
+def single_losses(
+    topology: TopologySource,
+    collective: CollectiveName,
+    *,
+    losses: Sequence[Kind] = ("gpu", "nic", "link", "server"),
+    progress: Progress = no_progress,
+    **options: Unpack[Options],
+) -> NMinusOne:
+    """Return files for the whole cluster and, repaired from them, for each single loss."""
+    from hetesynth.engine.n_minus_one import n_minus_one
+
+    return n_minus_one(request(topology, collective, **options), losses, progress)
 
 
 def write(result: Synthesis | Repaired | Imported | Comparison | Atlas, where: Pathlike) -> list[Path]:

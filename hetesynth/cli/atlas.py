@@ -83,8 +83,6 @@ def command(
     """
     from hetesynth.deploy.atlas_destination import destination_of
     from hetesynth.deploy.folder_index import ATLAS, LOSSES
-    from hetesynth.engine.atlas import atlas
-    from hetesynth.engine.n_minus_one import n_minus_one
 
     context = click.get_current_context()
     default = click.core.ParameterSource.DEFAULT
@@ -97,10 +95,10 @@ def command(
     place = destination_of(output, replace, request, LOSSES if single else ATLAS)
     with watching(quiet=as_json) as progress:
         if single:
-            losses = n_minus_one(request, kinds, progress)
+            losses = api.single_losses(topology, name, losses=kinds, progress=progress, **options)
             contents, document = place.write(losses.files), losses.index
         else:
-            by_size = atlas(request, api.sizes_of(sizes, 2, "--sizes"), progress)
+            by_size = api.atlas(topology, name, sizes=sizes, progress=progress, **options)
             contents, document = place.write(by_size.files), by_size.index
     document = {**document, **place.told(contents)}
     if explain:
@@ -114,13 +112,10 @@ def command(
 
 
 def atlas_lines(index: dict[str, Any], wrote: str) -> Iterator[str]:
-    """The verdict, then features, ranges and the frontier, a line each."""
-    features = index["topology"]
+    """The verdict, then the ranges, a line each."""
     costs = "counted" if index["runtime_costs"] else "left out"
     yield index["verdict"]
     yield f"{index['cluster']}: {index['collective']}, {index['ranks']} ranks, simulated, runtime costs {costs}"
-    diameter = counted(features["diameter_hops"], "hop")
-    yield f"  topology     diameter {diameter} ({features['diameter_us']:.4g} us)"
     for entry in index["ranges"]:
         end = "any size" if entry["high"] is None else size_text(entry["high"])
         yield f"  {size_text(entry['low']):>9} to {end}: {entry['candidate']}, {entry['steps']} steps"
@@ -133,9 +128,6 @@ def atlas_lines(index: dict[str, Any], wrote: str) -> Iterator[str]:
     if index["left_to_library"]:
         sizes = ", ".join(map(size_text, index["left_to_library"]))
         yield f"  no program   the library is quicker, which calls are left to: {sizes}"
-    for row in index["frontier"]:
-        whose = row["candidate"] + ("" if row["in_atlas"] else " (not needed)")
-        yield f"  frontier     {row['latency_us']:.4g} us + {row['us_per_MB']:.4g} us/MB: {whose}"
     yield from (f"  fits no file {row['candidate']}: {row['reason']}" for row in index["unfit"])
     if index["cut_short"]:
         yield "  cut short    more time may find quicker ones"
@@ -146,7 +138,7 @@ def atlas_lines(index: dict[str, Any], wrote: str) -> Iterator[str]:
     if "explanation" in index:
         yield from (index["explanation"], *decision_lines(index["decisions"]))
     if index["runtime_advice"] is not None:
-        yield f"  next         {index['runtime_advice']['message']}"
+        yield f"  next         {index['runtime_advice']}"
 
 
 def losses_lines(index: dict[str, Any], wrote: str) -> Iterator[str]:

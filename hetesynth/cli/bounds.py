@@ -22,9 +22,7 @@ from hetesynth.model.words import counted
 @json_option
 def command(topology: os.PathLike[str], name: Any, check: bool, as_json: bool, **options: Any) -> int:
     """Print the lower bounds on the steps of a collective on the cluster in TOPOLOGY, without a search."""
-    from hetesynth.engine import problem
-
-    document = problem.bounds_document(api.request(topology, name, **options), check=check)
+    document = api.bounds_document(topology, name, check=check, **options)
     answer(document, bounds_report(document, check=check), as_json=as_json)
     return int(any(bound["violations"] for bound in document["bounds"]))
 

@@ -147,13 +147,6 @@ def repair_report(document: dict[str, Any]) -> Iterator[str]:
         f"  transfers    {transfers['same']} as before, {transfers['moved']} in another step, "
         f"{transfers['new']} new, {transfers['gone']} gone"
     )
-    changed = [one for one in document["by_rank"] if one["sends"] or one["receives"]]
-    changed.sort(key=lambda one: -len(one["sends"]) - len(one["receives"]))
-    for one in changed[:SHOWN]:  # those with the most that is new
-        sends, receives = len(one["sends"]), len(one["receives"])
-        yield f"    rank {one['rank']} ({one['gpu']}): sends {sends} new, receives {receives} new"
-    if len(changed) > SHOWN:
-        yield f"    and {counted(len(changed) - SHOWN, 'rank')} more; --json lists every transfer"
     executed = ", every program executed" if len(document["outputs"]) > 1 else ""
     yield f"  verified     schedule replayed{executed}, bound rechecked, in {document['seconds']:.2f} s"
     yield from (f"  wrote        {path}" for path in document["outputs"])

@@ -117,14 +117,14 @@ def command(
     with logging_to(log) as steps:
         try:
             with watching(quiet=as_json, budget=options["time_budget"]) as progress:
+                how: dict[str, Any] = {"progress": progress, **options}
                 if pods:
-                    from hetesynth.engine.composition import compose_files
-
-                    composed = compose_files(request, progress)
+                    composed = api.compose(topology, name, **how)
                 elif every:
-                    syntheses = synth.for_every_root(request, progress, steps, began=began)
+                    syntheses = api.synthesize_roots(topology, name, trace=steps, began=began, **how)
                 else:
-                    synthesis = synth.synthesize(request, progress, decisions=decisions, trace=steps, began=began)
+                    how |= {"decisions": decisions, "trace": steps, "began": began}
+                    synthesis = api.synthesize(topology, name, **how)
         except HetesynthError:
             if explain and not as_json and decisions.entries:  # what was decided until then
                 show_lines(synth_report.decision_lines(d.plain() for d in decisions.entries), err=True)

@@ -128,9 +128,6 @@ def synthesis_report(document: dict[str, Any]) -> Iterator[str]:
     if choice is not None:
         short = "; cut short, more time may find a quicker one" if choice["cut_short"] else ""
         yield f"  chosen       {choice['candidate']}: the quickest of {choice['tried']} for {size}{short}"
-        for unfit in choice["unfit"]:
-            lost = f"{unfit['candidate']} would take {unfit['predicted_us']:,.2f} us but fits no file"
-            yield f"               {lost}: {unfit['reason']}"
     if document["size_asked"] is None and not document["written"]["fewest_steps"]:
         yield "  fewest       steps are of the schedule that --objective steps writes, files are of the chosen one"
     if document["bound_us"] is not None:
@@ -168,7 +165,7 @@ def synthesis_report(document: dict[str, Any]) -> Iterator[str]:
         yield document["explanation"]
         yield from decision_lines(document["decisions"])
     if document["runtime_advice"] is not None:
-        yield f"  next         {document['runtime_advice']['message']}"
+        yield f"  next         {document['runtime_advice']}"
 
 
 def _quality(document: dict[str, Any]) -> str:
@@ -302,7 +299,7 @@ def every_root_report(document: dict[str, Any]) -> Iterator[str]:
         if "explanation" in one:
             yield from (f"root {one['root']}: {one['explanation']}", *decision_lines(one["decisions"]))
     if roots[0]["runtime_advice"] is not None:
-        yield f"  next         {roots[0]['runtime_advice']['message']}"
+        yield f"  next         {roots[0]['runtime_advice']}"
 
 
 def composition_summary(files: ComposedFiles, paths: Iterable[Path]) -> dict[str, Any]:
