@@ -113,9 +113,10 @@ def synthesize(
 
     synthesis, ending = last_result(work, began + spent.seconds, GRACE, heard)
     if synthesis is None:
+        share = ", the share of one root" if every_root else ""
         if ending == "interrupt":
             raise KeyboardInterrupt
-        message = f"nothing was found, judged and timed in {spent.seconds:g} s"
+        message = f"nothing was found, judged and timed in {spent.seconds:.3g} s{share}"
         raise HetesynthError(message, code="HS602", exit_code=3, help="raise --time-budget, or leave it out")
     if ending == "done":
         return synthesis

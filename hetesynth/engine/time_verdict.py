@@ -36,7 +36,8 @@ class Bounds:
 
     ``bounds`` hold for every algorithm; ``tree_based``: those that say more of algorithms that follow trees.
     ``launch``: seconds that every program takes before anything moves. ``start``: the same for programs with the
-    protocol of ours, as predictions of schedules and programs count it.
+    protocol of ours, as predictions of schedules and programs count it. ``stated``: those of every algorithm at
+    the rates that the topology states, where ``bounds`` are at others.
     """
 
     name: CollectiveName
@@ -45,6 +46,7 @@ class Bounds:
     tree_based: tuple[TimeBound, ...] = ()
     launch: float = 0.0
     start: float = 0.0
+    stated: tuple[TimeBound, ...] = ()
 
     def at(self, size: int) -> TimeBound:
         """The one that says most for ``size`` bytes."""
@@ -53,6 +55,10 @@ class Bounds:
     def seconds(self, size: int) -> float:
         """No schedule is quicker for ``size`` bytes, whatever runs it."""
         return self.launch + float(self.at(size).seconds(size))
+
+    def stated_seconds(self, size: int) -> float:
+        """The same on hardware that carries what the topology states."""
+        return self.launch + float(tightest(self.stated or self.bounds, size).seconds(size))
 
     def least_predicted(self, size: int) -> float:
         """No prediction for ``size`` bytes is less: our programs start no sooner than ``start``."""
@@ -141,7 +147,8 @@ def bounds_of(topology: Topology, name: CollectiveName, root: Rank | None, optio
     """Every time bound of the collective at the rates of ``options``, and what these say that programs take to
     start."""
     bounds = rechecked_bounds(calibrated(topology, options.rates), name, root, options.policy)
-    return replace(bounds, launch=options.launch(topology), start=options.start(topology))
+    stated = rechecked_bounds(topology, name, root, options.policy).bounds
+    return replace(bounds, launch=options.launch(topology), start=options.start(topology), stated=stated)
 
 
 def implied_size(problem: Problem, bytes_of_chunk: int) -> int:
@@ -241,9 +248,9 @@ _THOUSAND = 1_000.0  # microseconds, from which on tenths are not printed
 class TimeVerdict:
     """What takes ``seconds`` for ``size`` bytes (None: it was not simulated), and what to hold it against.
 
-    ``limit``: seconds that no algorithm undercuts at the rates by which times are predicted (``measured``: not
-    those that are stated). ``tree_limit``: those that algorithms along trees do not undercut, where that is known
-    to be more. ``rings``: seconds of ``library``, or why there are none.
+    ``limit``: seconds that no algorithm undercuts at the rates by which times are predicted, ``line_limit``: at
+    those that the topology states. ``tree_limit``: those that algorithms along trees do not undercut, where that
+    is known to be more. ``rings``: seconds of ``library``, or why there are none.
     ``checked``: whether these were compared with published runs. ``switch_reduces``: whether the hardware has
     what ``limit`` does not know: switches that add.
     """
@@ -252,12 +259,12 @@ class TimeVerdict:
     size: int
     seconds: float | None
     limit: float
+    line_limit: float
     tree_limit: float | None
     library: str
     rings: float | str
     checked: bool = True
     switch_reduces: bool = False
-    measured: bool = False
 
     @property
     def percent_of_limit(self) -> float | None:
@@ -297,6 +304,7 @@ class TimeVerdict:
             "verdict": self.line,
             "program_us": None if self.seconds is None or self.timed == "schedule" else self.seconds * 1e6,
             "limit_us": self.limit * 1e6,
+            "limit_at_line_rate_us": self.line_limit * 1e6,
             "percent_of_limit": self.percent_of_limit,
             "percent_of_tree_limit": self.percent_of_tree_limit,
             "limit_without_switch_reduction": self.switch_reduces,
@@ -323,7 +331,7 @@ def time_verdict(
     """The verdict on ``seconds`` for ``size`` bytes, which ``bounds`` and a library are held against.
     ``without_library``: why the library's program is not simulated, None: it is."""
     tree_limit = bounds.optimality(size, seconds).tree_bound_seconds
-    limit = bounds.seconds(size)
+    limit, line_limit = bounds.seconds(size), bounds.stated_seconds(size)
     if without_library is None and topology.ranks > MOST_RANKS_RINGS:
         without_library = (
             f"{topology.ranks} ranks are more than the {MOST_RANKS_RINGS} for which a library is simulated"
@@ -336,9 +344,7 @@ def time_verdict(
     )
     machine = machine_of_topology(topology)
     adds = bounds.name == "allreduce" and machine is not None and any(node.nvls for node in machine.nodes)
-    return TimeVerdict(
-        timed, size, seconds, limit, tree_limit, library, rings, checked, adds, options.rates != "spec"
-    )
+    return TimeVerdict(timed, size, seconds, limit, line_limit, tree_limit, library, rings, checked, adds)
 
 
 def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
@@ -351,7 +357,10 @@ def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
         what = f"{first.timed}s for {size_text(first.size)} to {size_text(last.size)}"
     shares = [v.percent_of_limit for v in verdicts if v.percent_of_limit is not None]
     what_limit = "limit without switch reduction" if first.switch_reduces else "limit"
-    rates = AT_RATES if first.measured else ""
+    at_line = [100.0 * v.line_limit / v.seconds for v in verdicts if v.seconds]
+    rates = ""
+    if any(v.line_limit != v.limit for v in verdicts):
+        rates = AT_RATES + (f", {_span(at_line, whole_percent)} % at line rate" if shares else "")
     near = of_limit(_span(shares, whole_percent), what_limit, rates) if shares else ""
     parts = [near or f"{what_limit} {_us(first.limit)} (proved{rates})"]
     trees = [v.percent_of_tree_limit for v in verdicts if v.percent_of_tree_limit is not None]
