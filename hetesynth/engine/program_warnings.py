@@ -96,11 +96,10 @@ def demand_single_root(
     if not blind:
         return
     who = ", ".join(f"{t.name} ({t.runtime})" for t in blind)
-    files = "files for several roots the first" if every else "file for one root"
+    files = f"the first of {collective} files for several roots" if every else f"a {collective} file for one root"
     way_out = "name one root, and" if every else "add"
     raise HetesynthError(
-        f"of a {collective} {files} would run for every root, and deliver wrong data: {who} does not look at the "
-        "root of a call",
+        f"{who} does not look at the root of a call: {files} would run for every root, and deliver wrong data",
         code="HS514",
         help=f"{way_out} {PROMISE} if every {collective} of the job has that root; --target mscclpp is for "
         "runtimes whose selector sees the root",

@@ -71,7 +71,7 @@ def test_an_older_one_over_a_lost_link_does_not_stay(project: Project) -> None:
     report = project.build(Here(lambda result: slower(result, 100)))
     assert report.status == "built"
     assert report.messages == (
-        "the older one does not stay: the program sends from 0 to 2, where the topology has no link",
+        "the older one does not stay: it sends from 0 to 2, where the topology has no link",
     )
     assert project.row["made_for"] == report.key
 

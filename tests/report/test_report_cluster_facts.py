@@ -86,7 +86,7 @@ def test_show_says_what_switches_can_do_and_what_is_doubtful(
     assert run(["topo", "show", str(path)]) == 0
     shown = capsys.readouterr().out
     assert "multicast, reduction: a.nvswitch" in shown and "node7" in shown
-    assert "warning: " in shown and "450 Gb/s" in shown
+    assert "warning: " in shown and "56.25 GB/s" in shown
     assert run(["topo", "show", str(path), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["capabilities"] == [{"name": "a.nvswitch", "capabilities": ["multicast", "reduction"]}]

@@ -12,6 +12,7 @@ from support.solving import solve
 from hetesynth.engine.problem import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.schedule.judge import schedule_violations
+from hetesynth.model.cegis_trace import totals
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.verdict import GaveUp, Infeasible
@@ -82,7 +83,7 @@ def test_cegis_without_a_first_candidate_asks_z3(case: tuple[str, Graph, Collect
     solver = verified_solver(strategy("cegis"), Budget(), DEFAULT)
     solution = replace(solver, first_candidate="nothing").solve(problem(graph, wanted, chunks))
     assert isinstance(solution, Solution) and solution.schedule.makespan == steps
-    assert solver.trace.calls >= 1
+    assert totals(solver.trace.entries).calls >= 1
 
 
 CLUSTERS = {"dgx1": dgx1(), "fig10": fig10(), "4+8": servers([4, 8])}

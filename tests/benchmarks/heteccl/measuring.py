@@ -24,6 +24,7 @@ from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
 from hetesynth.engine.time_verdict import bounds_of, library_rival
 from hetesynth.errors import HetesynthError
+from hetesynth.model.cegis_trace import totals
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.search import registry
@@ -47,9 +48,10 @@ def synthesis(case: SynthesisCase, topology: Path) -> dict[str, Any]:
     started = time.monotonic()
     outcome = solver.solve(problem)
     seconds = time.monotonic() - started
+    total = totals(solver.trace.entries)
     said: dict[str, Any] = {
-        "gpus": problem.ranks, "seconds": seconds, "calls": solver.trace.calls,
-        "counterexamples": solver.trace.counterexamples, "iterations": len(solver.trace.entries),
+        "gpus": problem.ranks, "seconds": seconds, "calls": total.calls,
+        "counterexamples": total.counterexamples, "iterations": total.iterations,
     }  # fmt: skip
     if not isinstance(outcome, Solution):
         return said | {"error": outcome.reason}
