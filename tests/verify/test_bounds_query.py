@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from test_bounds_cuts import check, moving
 
 from hetesynth.judge.bounds import query
 from hetesynth.judge.bounds.laws import Refuted
-from hetesynth.judge.bounds.query import AtMost, Clause, Symmetries, assertions
+from hetesynth.judge.bounds.query import AtMost, Clause, assertions
 from hetesynth.model.bound import UnsatWitness
 from hetesynth.model.problem import Problem, Resource
 
@@ -169,57 +168,3 @@ COUNTS: list[tuple[Problem, str, str]] = [
 def test_counts(case: int) -> None:
     wanted, formula, message = COUNTS[case]
     check(query.query_steps, wanted, asserted(wanted, 3, formula), message or 4)
-
-
-SYMMETRIC = problem(full(3), "broadcast")  # links 0: 0->1, 1: 0->2, 2: 1->0, 3: 1->2, 4: 2->0, 5: 2->1
-PIECES = moving(full(3), ({0}, {1}), ({0}, {1}), ({0}, {2}))
-OWN = moving(full(4), *[({r}, {0, 1, 2, 3}) for r in range(4)])  # link 8: 2->3
-PAIRED = moving(full(4), ({0, 1}, {3}), ({0, 2}, {3}))
-
-
-def unequal(**changed: Any) -> Problem:
-    """``SYMMETRIC`` but for its first link."""
-    return replace(SYMMETRIC, arcs=(replace(SYMMETRIC.arcs[0], segments=(), **changed), *SYMMETRIC.arcs[1:]))
-
-
-Sends = list[tuple[int, int, int]]
-FIRST: list[tuple[Problem, Sends, Sends, Sends, bool]] = [
-    # what can be sent (empty: all that the laws of motion allow in two steps), one of these or not all of those
-    (SYMMETRIC, [], [(0, 0, 0)], [(0, 1, 0)], True), (SYMMETRIC, [], [(0, 1, 0)], [(0, 0, 0)], False),
-    (SYMMETRIC, [], [(0, 0, 0), (0, 0, 1), (0, 3, 1)], [(0, 5, 1)], True),
-    (SYMMETRIC, [], [(0, 0, 0), (0, 3, 1)], [(0, 5, 1)], False),
-    (SYMMETRIC, [], [(0, 3, 1)], [(0, 5, 1), (0, 1, 0), (0, 1, 1)], True),
-    (SYMMETRIC, [], [(0, 0, 1), (0, 3, 1)], [(0, 1, 0)], False),  # all agree, and there is no difference
-    (SYMMETRIC, [(0, 3, 0), (0, 5, 0)], [(0, 3, 0)], [(0, 5, 0)], True),
-    (SYMMETRIC, [], [(0, 0, 0)], [(0, 0, 0)], False), (unequal(capacity=2), [], [(0, 0, 0)], [(0, 1, 0)], False),
-    (unequal(src=1, dst=2), [(0, 5, 0), (0, 3, 0)], [(0, 3, 0)], [(0, 5, 0)], False),
-    # chunks that start and end alike
-    (PIECES, [], [(0, 0, 0)], [(1, 0, 0)], True), (PIECES, [], [(0, 1, 0)], [(2, 1, 0)], False),
-    (PIECES, [(0, 1, 0), (2, 1, 0)], [(0, 1, 0)], [(2, 1, 0)], False),
-    # what comes from ranks that can be exchanged, over one link
-    (OWN, [(0, 8, 1), (1, 8, 1)], [(0, 8, 1)], [(1, 8, 1)], True),
-    (OWN, [(0, 8, 1), (1, 8, 1)], [(1, 8, 1)], [(0, 8, 1)], False),
-    (PAIRED, [(0, 8, 1), (1, 8, 1)], [(0, 8, 1)], [(1, 8, 1)], False),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("case", range(len(FIRST)))
-def test_one_of_equivalent_schedules(case: int) -> None:
-    wanted, sends, yes, no, holds = FIRST[case]
-    facts = query._Facts(wanted, 2)
-    possible = (lambda k, a, t: (k, a, t) in sends) if sends else facts.symmetries.possible
-    assert Symmetries(wanted, 2, possible).allow(set(yes), set(no)) == holds
-
-
-@pytest.mark.parametrize("wanted", [SYMMETRIC, PIECES, moving(full(3), ({0}, {1, 2}), ({1}, {0, 2}))])
-def test_all_that_is_allowed_leaves_a_schedule(wanted: Problem) -> None:
-    """Of all plans, sets of transfers, some of each size keep every clause that is allowed."""
-    facts = query._Facts(wanted, 2)
-    sends = [(k, a, t) for t in (0, 1) for k in range(len(wanted.collective.chunks)) for a in range(6)
-             if facts.symmetries.possible(k, a, t)][:10]  # fmt: skip
-    plans = [{s for i, s in enumerate(sends) if mask >> i & 1} for mask in range(1 << len(sends))]
-    some = [set(c) for size in (1, 2) for c in combinations(sends, size)]
-    symmetries = Symmetries(wanted, 2, lambda k, a, t: (k, a, t) in sends)
-    clauses = [(yes, no) for yes in some for no in some if symmetries.allow(yes, no)]
-    kept = [plan for plan in plans if all(yes & plan or not no <= plan for yes, no in clauses)]
-    assert {len(plan) for plan in kept} == set(range(len(sends) + 1)) and len(kept) < len(plans)

@@ -13,10 +13,9 @@ operator that is not known here could change what the text means.
 from __future__ import annotations
 
 import re
-from collections import ChainMap, Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, MutableMapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from collections import ChainMap, defaultdict
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass
 from typing import Union
 
 from hetesynth.judge.bounds.laws import NEVER, Refuted, demand, hops_over
@@ -24,7 +23,6 @@ from hetesynth.model.bound import UnsatWitness
 from hetesynth.model.problem import Problem
 
 Place = tuple[int, int, int]  # chunk, link or rank, step; of met: rank, peer, whether it sends
-Image = tuple[tuple[int, ...], tuple[int, ...]]  # of chunks, of links
 Tree = Union[str, "list[Tree]"]
 Literal = tuple[str, bool]  # a name and whether it stands unnegated
 Clause = tuple[Literal, ...]  # at least one holds; none: false
@@ -32,7 +30,6 @@ Clause = tuple[Literal, ...]  # at least one holds; none: false
 KINDS = ("send", "has", "met")
 MAX_QUERY = 256 * 1024 * 1024
 MAX_DEPTH = 100
-LONGEST = 8  # transfers compared
 _TOKEN = re.compile(r";[^\n]*|[()]|\|[^|]*\||\"[^\"]*\"|[^\s()\";|]+")
 _IGNORED = frozenset({"set-info", "set-logic", "check-sat", "exit"})
 
@@ -77,7 +74,6 @@ class _Facts:
         for r, resource in enumerate(problem.resources):
             for a in resource.arcs:
                 self.resources_of[a].add(r)
-        self.symmetries = Symmetries(problem, steps, self._possible)
         self._hops: dict[frozenset[int], list[int]] = {}
         self._places: dict[str, tuple[str, Place]] = {}
 
@@ -106,7 +102,7 @@ class _Facts:
         return self._places[name]
 
     def check_clause(self, clause: Clause) -> None:
-        """Refuted unless a law of motion implies ``clause``, or it picks the first of equivalent schedules."""
+        """Refuted unless a law of motion implies ``clause``."""
         yes: dict[str, set[Place]] = {kind: set() for kind in KINDS}
         no: dict[str, set[Place]] = {kind: set() for kind in KINDS}
         for name, positive in clause:
@@ -119,7 +115,6 @@ class _Facts:
             or any(self._sent(place, yes, no["has"]) for place in no["send"])
             or any(self._held(place, yes) for place in no["has"])
             or (not clause and any(self.hops(k)[r] > self.steps for k, to in enumerate(post) for r in to))
-            or self.symmetries.allow(yes["send"], no["send"])
         ):
             shown = " or ".join(name if positive else f"not {name}" for name, positive in clause[:4])
             raise Refuted(f"the query asserts what does not follow from the problem: {shown or 'false'}")
@@ -262,96 +257,3 @@ def _clause(tree: Tree, names: MutableMapping[str, Clause]) -> Clause:
         case ["=>", left, right]:
             return _clause(["not", left], names) + _clause(right, names)
     raise Refuted("the query has a formula that is neither a clause nor a count")
-
-
-@dataclass
-class Symmetries:
-    """Clauses of a query that hold in one of several equivalent schedules.
-
-    Of a schedule and its images under exchanges of two ranks or two chunks only the first is looked at: the
-    greatest when its transfers are read as bits, by step, chunk and link. Every exchange maps links to links,
-    resources to resources and chunks to chunks, which is checked here, so images of schedules are schedules; one
-    schedule of each kind is the greatest of all its images at once, so all such clauses together lose nothing.
-
-    ``possible``: whether a transfer can be part of a schedule of ``steps`` steps at all.
-    """
-
-    problem: Problem
-    steps: int
-    possible: Callable[[int, int, int], bool]
-    _maps: dict[tuple[str, int, int], Image | None] = field(default_factory=dict)
-    _moved: dict[Image, list[Place]] = field(default_factory=dict)
-
-    def allow(self, yes: set[Place], no: set[Place]) -> bool:
-        """Whether the clause that one of ``yes`` happens, or one of ``no`` does not, loses no schedule."""
-        arcs, pre = self.problem.arcs, self.problem.collective.pre
-        pairs: set[tuple[str, int, int]] = set()  # exchanges that could have led to the clause
-        for send in yes:
-            for image in no:
-                a, b = arcs[send[1]], arcs[image[1]]
-                pairs |= {("ranks", a.src, b.src), ("ranks", a.dst, b.dst), ("chunks", send[0], image[0])}
-                if len(pre[send[0]]) == len(pre[image[0]]) == 1:
-                    (first,), (second,) = pre[send[0]], pre[image[0]]
-                    pairs.add(("ranks", first, second))
-        for kind, first, second in {(kind, min(u, v), max(u, v)) for kind, u, v in pairs}:
-            key = kind, first, second
-            if key not in self._maps:
-                self._maps[key] = self._exchanged(kind, first, second)
-            mapping = self._maps[key]
-            if mapping is not None and self._first_difference(mapping, yes, no):
-                return True
-        return False
-
-    def _exchanged(self, kind: str, one: int, other: int) -> Image | None:
-        """None unless everything looks the same after the exchange of two ranks or chunks."""
-        problem = self.problem
-        starts = list(zip(problem.collective.pre, problem.collective.post, strict=True))
-        if kind == "chunks":
-            swapped = list(range(len(starts)))
-            swapped[one], swapped[other] = other, one
-            return (tuple(swapped), tuple(range(len(problem.arcs)))) if starts[one] == starts[other] else None
-        new = list(range(problem.ranks))
-        new[one], new[other] = other, one
-        links = _matched([(a.src, a.dst) for a in problem.arcs], [(new[a.src], new[a.dst]) for a in problem.arcs])
-        moved = [(frozenset(new[r] for r in pre), frozenset(new[r] for r in post)) for pre, post in starts]
-        chunks = _matched(starts, moved)
-        if links is None or chunks is None:
-            return None
-        before = Counter((frozenset(r.arcs), r.capacity) for r in problem.resources)
-        after = Counter((frozenset(links[a] for a in r.arcs), r.capacity) for r in problem.resources)
-        return (chunks, links) if before == after else None
-
-    def _first_difference(self, mapping: Image, yes: set[Place], no: set[Place]) -> bool:
-        """As long as transfers and images agree, the next transfer happens or its image does not."""
-        chunks, links = mapping
-        if mapping not in self._moved:
-            moved = (
-                (k, a, t)
-                for t in range(self.steps)
-                for k in range(len(chunks))
-                for a in range(len(links))
-                if (chunks[k], links[a]) > (k, a) and self.possible(k, a, t)  # the smaller are images of these
-            )
-            self._moved[mapping] = list(islice(moved, LONGEST))
-        for send in self._moved[mapping]:
-            image = chunks[send[0]], links[send[1]], send[2]
-            if send in yes and image in no:
-                return True
-            if send not in yes and image not in no:
-                return False
-        return False
-
-
-def _matched(things: Sequence[Hashable], images: Sequence[Hashable]) -> tuple[int, ...] | None:
-    """A one-to-one map of indices that takes each thing to an equal of its image; None when there is none.
-
-    Equals are taken in their order, so that of an exchange the map is its own inverse."""
-    unused: dict[Hashable, list[int]] = {}
-    for i in reversed(range(len(things))):
-        unused.setdefault(things[i], []).append(i)
-    matched: list[int] = []
-    for image in images:
-        if not unused.get(image):
-            return None
-        matched.append(unused[image].pop())
-    return tuple(matched)
