@@ -18,8 +18,7 @@ from hetesynth.report.cluster_facts import ClusterFacts, cluster_facts
 from hetesynth.report.sarif import SarifResult, SarifRule, sarif_failure, sarif_log
 from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
 from hetesynth.topology.language import load_topology
-from hetesynth.topology.language.elaborate import tell_mended
-from hetesynth.topology.language.inspection import inspected
+from hetesynth.topology.language.elaborate import inspected, tell_mended
 from hetesynth.topology.language.source import read_source
 from hetesynth.topology.lint import RULES, lint, lint_inspected
 

@@ -20,10 +20,8 @@ from hetesynth.model.calibration import CALIBRATIONS
 from hetesynth.model.topology import Topology
 from hetesynth.topology.importers.detect import FABRIC, detect, nic_rates_of_ports
 from hetesynth.topology.importers.gpu_models import short_name
-from hetesynth.topology.importers.machine import Machine, Remark
-from hetesynth.topology.importers.network import Fabric, Network, machines_of_network
-from hetesynth.topology.importers.node_types import file_of, nic_rates
-from hetesynth.topology.importers.pcie import gpus_of_nics
+from hetesynth.topology.importers.machine import Machine, Remark, gpus_of_nics
+from hetesynth.topology.importers.network import Fabric, Network, file_of, machines_of_network, nic_rates
 from hetesynth.topology.importers.reading import ReadOptions, Source, Stated, read_in_order
 from hetesynth.topology.importers.write_dsl import assumed_figures, cluster_text, demand_rates
 from hetesynth.topology.language import parse_topology

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from hetesynth.errors import HetesynthError
+from hetesynth.topology.importers.gpu_models import cpu_rate
 from hetesynth.topology.importers.hwloc import read_hwloc
 from hetesynth.topology.importers.machine import Machine
-from hetesynth.topology.importers.rates import cpu_rate
 from hetesynth.topology.importers.reading import ReadOptions, Source
 
 GIGA = 10**9

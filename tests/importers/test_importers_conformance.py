@@ -15,7 +15,7 @@ from importers.test_importers_edges import edges_of, links_of
 from hetesynth.errors import HetesynthError
 from hetesynth.topology.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
 from hetesynth.topology.importers.edge_list import edge_document
-from hetesynth.topology.importers.pcie import gpus_of_nics
+from hetesynth.topology.importers.machine import gpus_of_nics
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("HETESYNTH_CONFORMANCE", ROOT.parent / "shared" / "data"))

@@ -24,8 +24,8 @@ from support.topology_files import (
 from hetesynth.errors import HetesynthError
 from hetesynth.model.calibration import calibrated
 from hetesynth.topology.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
+from hetesynth.topology.importers.gpu_models import Calibration, nvlink_rate, pcie_rate, xgmi_rate
 from hetesynth.topology.importers.network import parse_fabric
-from hetesynth.topology.importers.rates import Calibration, nvlink_rate, pcie_rate, xgmi_rate
 from hetesynth.topology.importers.reading import ReadOptions
 
 GIGA = 10**9

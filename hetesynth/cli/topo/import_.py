@@ -15,7 +15,7 @@ from hetesynth.topology.language.units import parse_quantity
 
 if TYPE_CHECKING:
     from hetesynth.topology.import_topology import ImportedTopology
-    from hetesynth.topology.importers.rates import Calibration
+    from hetesynth.topology.importers.gpu_models import Calibration
     from hetesynth.topology.importers.reading import ReadOptions
 
 

@@ -32,7 +32,7 @@ from hetesynth.topology.calibrate.update import Figures, LinkClass, named_class,
 from hetesynth.topology.language import load_topology
 from hetesynth.topology.language.source import line_end_of, read_source
 from hetesynth.topology.lint.limits import NVLINK_KINDS, limits_of
-from hetesynth.topology.lint.roles import NETWORK, NVLINK
+from hetesynth.topology.lint.rates import NETWORK, NVLINK
 
 _MOST_ERROR = 0.25  # a figure whose 95 % interval is wider to either side is not written
 _LIMITING = 0.98  # a rate that reaches this share of the stated one is the links', not that of thread blocks

@@ -24,10 +24,9 @@ from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.library import library_path
 from hetesynth.topology.language.names import part_of
 from hetesynth.topology.language.parser import parse
-from hetesynth.topology.language.properties import lanes_of
 from hetesynth.topology.language.source import checked_source, read_source
 from hetesynth.topology.language.syntax import Amount, Element, Join, Network, Property
-from hetesynth.topology.language.units import UNITS
+from hetesynth.topology.language.units import UNITS, lanes_of
 
 _CALIBRATED = "# calibrated"
 _TOKENS = re.compile(r'(?:#|//)[^\n]*|"[^"\n]*"|[{}]')

@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from itertools import combinations, permutations
 
 from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
-from hetesynth.topology.importers.gpu_models import AMD_MODELS, amd_model
+from hetesynth.topology.importers.gpu_models import AMD_MODELS, amd_model, cpu_rate, pcie_rate, xgmi_rate
 from hetesynth.topology.importers.machine import Gpu, GpuLink, Machine, Place, Remark, one_nic_a_gpu
-from hetesynth.topology.importers.rates import cpu_rate, pcie_rate, xgmi_rate
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, lines_of, refused
 
 MAX_GPUS = 128

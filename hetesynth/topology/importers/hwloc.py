@@ -16,9 +16,16 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hetesynth.topology.importers.gpu_models import gpu_model, model_of, short_name
+from hetesynth.topology.importers.gpu_models import (
+    Calibration,
+    cpu_rate,
+    gpu_model,
+    model_of,
+    nvlink_rate,
+    pcie_rate,
+    short_name,
+)
 from hetesynth.topology.importers.machine import Bridge, Gpu, GpuLink, Machine, Nic, Place, Remark, SwitchPort
-from hetesynth.topology.importers.rates import Calibration, cpu_rate, nvlink_rate, pcie_rate
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, refused, root_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,17 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hetesynth.topology.importers.gpu_models import gpu_model, model_of, nic_rate_of
+from hetesynth.topology.importers.gpu_models import (
+    Calibration,
+    cpu_rate,
+    gpu_model,
+    model_of,
+    nic_rate_of,
+    nvlink_rate,
+    pcie_rate,
+    pcie_speed_is_known,
+    xgmi_rate,
+)
 from hetesynth.topology.importers.machine import (
     MAX_GPUS_OF_A_MACHINE,
     Bridge,
@@ -26,15 +36,7 @@ from hetesynth.topology.importers.machine import (
     RemarkKind,
     SwitchPort,
 )
-from hetesynth.topology.importers.node_types import file_of, nic_rates, with_nics
-from hetesynth.topology.importers.rates import (
-    Calibration,
-    cpu_rate,
-    nvlink_rate,
-    pcie_rate,
-    pcie_speed_is_known,
-    xgmi_rate,
-)
+from hetesynth.topology.importers.network import file_of, nic_rates, with_nics
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, refused, root_of
 from hetesynth.topology.importers.wording import bandwidth, network_rate, parts
 from hetesynth.topology.language.library import library_type

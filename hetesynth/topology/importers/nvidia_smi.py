@@ -16,7 +16,10 @@ from itertools import combinations
 from hetesynth.topology.importers.gpu_models import (
     KNOWN_MODELS,
     GpuModel,
+    cpu_rate,
     gpu_model,
+    nvlink_rate,
+    pcie_rate,
     short_name,
 )
 from hetesynth.topology.importers.machine import (
@@ -29,9 +32,8 @@ from hetesynth.topology.importers.machine import (
     Remark,
     SwitchPort,
     one_nic_a_gpu,
+    spread,
 )
-from hetesynth.topology.importers.pcie import spread
-from hetesynth.topology.importers.rates import cpu_rate, nvlink_rate, pcie_rate
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, lines_of, refused
 
 MAX_DEVICES = 256

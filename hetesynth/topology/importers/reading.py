@@ -13,9 +13,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from hetesynth.errors import HetesynthError
+from hetesynth.topology.importers.gpu_models import Calibration
 from hetesynth.topology.importers.machine import Machine, Remark
 from hetesynth.topology.importers.network import Network
-from hetesynth.topology.importers.rates import Calibration
 
 if TYPE_CHECKING:
     from lxml import etree

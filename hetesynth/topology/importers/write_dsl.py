@@ -13,10 +13,19 @@ from fractions import Fraction
 from itertools import combinations, groupby
 
 from hetesynth.errors import HetesynthError
-from hetesynth.topology.importers.machine import GpuLink, Machine, Place, Remark
-from hetesynth.topology.importers.network import Fabric, Network, Trunk
-from hetesynth.topology.importers.node_types import file_of, nic_rates
-from hetesynth.topology.importers.pcie import UNSTATED, Tree, gpus_of_nics, over_cpus, slot, with_nic_slots
+from hetesynth.topology.importers.machine import (
+    UNSTATED,
+    GpuLink,
+    Machine,
+    Place,
+    Remark,
+    Tree,
+    gpus_of_nics,
+    over_cpus,
+    slot,
+    with_nic_slots,
+)
+from hetesynth.topology.importers.network import Fabric, Network, Trunk, file_of, nic_rates
 from hetesynth.topology.importers.wording import (
     bandwidth,
     comment,

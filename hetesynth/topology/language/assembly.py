@@ -18,10 +18,9 @@ from hetesynth.model.topology import Link, Rank, SharedGroup, Topology, Vertex, 
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.names import HardwareGraph, Part, Scope, plain
 from hetesynth.topology.language.paths import links_over
-from hetesynth.topology.language.properties import lanes_of
 from hetesynth.topology.language.reachability import separate_parts
 from hetesynth.topology.language.syntax import Cluster, Property, Shared
-from hetesynth.topology.language.units import measure
+from hetesynth.topology.language.units import lanes_of, measure
 
 _SHOWN_PARTS = 4
 

@@ -15,9 +15,8 @@ from hetesynth.model.topology import NETWORK_KINDS, VertexKind
 from hetesynth.topology.language.expressions import MAX_BITS
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.names import HardwareGraph, Part, Rate, Scope, expand, glob
-from hetesynth.topology.language.properties import lanes_of
 from hetesynth.topology.language.syntax import Degrade, Down, Loss, Without, Word
-from hetesynth.topology.language.units import measure, ratio
+from hetesynth.topology.language.units import lanes_of, measure, ratio
 
 WORK_OF_A_RATE = 8  # in units of one name tried against a pattern
 

@@ -29,7 +29,6 @@ from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Span
 from hetesynth.topology.language import syntax
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.properties import lanes_of
 from hetesynth.topology.language.syntax import (
     Amount,
     Define,
@@ -42,7 +41,7 @@ from hetesynth.topology.language.syntax import (
     Value,
     Word,
 )
-from hetesynth.topology.language.units import count, measure
+from hetesynth.topology.language.units import count, lanes_of, measure
 
 MAX_NODES = 1024
 MAX_NAME = 60

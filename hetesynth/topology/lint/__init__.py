@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from hetesynth.model.diagnostics import Diagnostic
-from hetesynth.topology.language.inspection import Inspection, inspected
+from hetesynth.topology.language.elaborate import Inspection, inspected
 from hetesynth.topology.language.source import Source
 from hetesynth.topology.lint import definitions, limits, rates, wiring
 from hetesynth.topology.lint.view import Finding, View, grouped

@@ -11,8 +11,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from hetesynth.model.diagnostics import Diagnostic, Span
+from hetesynth.topology.language.elaborate import Inspection, instances_in
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.inspection import Inspection, instances_in
 from hetesynth.topology.language.library import library_path
 from hetesynth.topology.language.names import expand
 from hetesynth.topology.language.syntax import Cluster, Import, Network, NodeType, PodType, Word

@@ -14,9 +14,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hetesynth.model.topology import HOST_KINDS, NETWORK_KINDS
-from hetesynth.topology.importers.gpu_models import amd_model, gpu_model, short_name
-from hetesynth.topology.importers.rates import nvlink_rate, pcie_rate, xgmi_rate
-from hetesynth.topology.lint.roles import BITS, GB
+from hetesynth.topology.importers.gpu_models import (
+    amd_model,
+    gpu_model,
+    nvlink_rate,
+    pcie_rate,
+    short_name,
+    xgmi_rate,
+)
+from hetesynth.topology.lint.rates import BITS, GB
 from hetesynth.topology.lint.view import Finding, View, gb, rate_of
 
 _SLACK = Fraction(5, 4)  # figures of two calibrations beside each other: 50 GB/s behind 48, 126 in a slot of 121

@@ -15,12 +15,11 @@ from typing import NamedTuple
 
 from hetesynth.model.diagnostics import Diagnostic, Span
 from hetesynth.model.topology import Wire
+from hetesynth.topology.language.elaborate import Inspection
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.inspection import Inspection
 from hetesynth.topology.language.library import library_path
-from hetesynth.topology.language.names import expand, part_of
-from hetesynth.topology.language.syntax import Degrade, Down, Instance, PodType
-from hetesynth.topology.lint.roles import PartIndex
+from hetesynth.topology.language.names import Part, expand, glob, part_of
+from hetesynth.topology.language.syntax import Degrade, Down, Instance, PodType, Word
 
 _SHOWN = 6
 
@@ -32,6 +31,29 @@ class Finding(NamedTuple):
     part: str
     message: str
     help: str = ""
+
+
+class PartIndex:
+    """Parts by name, with or without the names of the instances they are in."""
+
+    def __init__(self, parts: Iterable[Part]) -> None:
+        self._by_head: dict[str, dict[str, list[Part]]] = defaultdict(lambda: defaultdict(list))
+        for part in parts:
+            pieces = part.name.split(".")
+            for i in range(len(pieces)):
+                self._by_head[pieces[i]][".".join(pieces[i:])].append(part)
+        self._matches: dict[str, list[Part]] = {}
+
+    def matching(self, words: Iterable[Word]) -> Iterator[Part]:
+        """The parts that ``words`` name."""
+        for pattern in (name for word in words for name in expand(word, Findings())):
+            if pattern not in self._matches:
+                regex = glob(pattern)
+                head = pattern.partition(".")[0]
+                groups = self._by_head.values() if "*" in head else [self._by_head.get(head, {})]
+                parts = [group[name] for group in groups for name in group if regex.fullmatch(name)]
+                self._matches[pattern] = [part for named in parts for part in named]
+            yield from self._matches[pattern]
 
 
 class View:

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from hetesynth.topology.language.names import part_of
 from hetesynth.topology.language.reachability import unreachable_pairs
-from hetesynth.topology.lint.roles import BITS
+from hetesynth.topology.lint.rates import BITS
 from hetesynth.topology.lint.view import Finding, View, gb, listed, rate_of
 
 FEW = 2  # GPUs of a server that may be the odd ones; more are a shape, such as the corners of a grid
