@@ -1,8 +1,6 @@
-"""The monolithic model finds the optimum and proves it; the judge knows a false clause of symmetry."""
+"""The monolithic model finds the optimum and proves it; the judge refuses a clause that is no law."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
 from support.graphs import line, problem
@@ -34,17 +32,9 @@ def test_the_monolithic_model_finds_the_optimum_and_the_judge_agrees(wanted: Pro
             assert not certificate_violations(wanted, unsat_bound(steps, model.smt2()))
 
 
-def refused(wanted: Problem, steps: int, head: str, clause: str) -> bool:
-    bound = LowerBound(steps + 1, "unsat", "", UnsatWitness(steps, f"{head}\n{clause}"))
-    return bool(certificate_violations(wanted, bound))
-
-
-def test_a_clause_about_ranks_that_are_not_alike_is_refused() -> None:
-    wanted = problem(line(3), "allgather")  # 0 and 2 are alike, 0 and 1 are not; arcs 0->1, 1->0, 1->2, 2->1
+def test_a_clause_that_the_laws_do_not_give_is_refused() -> None:
+    """One that holds without loss because ranks 0 and 2 are alike, too: proofs are about the laws alone."""
+    wanted = problem(line(3), "allgather")
     head = "\n".join(f"(declare-fun send_{k}_{a}_0 () Bool)" for k in range(3) for a in range(4))
-    assert not refused(wanted, 2, head, "(assert (or send_0_0_0 (not send_2_3_0)))")
-    assert refused(wanted, 2, head, "(assert (or send_2_3_0 (not send_0_0_0)))")
-    assert refused(wanted, 2, head, "(assert (or send_0_0_0 (not send_1_1_0)))")
-    assert refused(wanted, 2, head, "(assert (or send_1_1_0 (not send_1_2_0)))"), "not where they first differ"
-    assert refused(replace(wanted, arcs=(*wanted.arcs[:3], replace(wanted.arcs[3], capacity=2))), 2, head,
-                   "(assert (or send_0_0_0 (not send_2_3_0)))")  # fmt: skip
+    text = f"{head}\n(assert (or send_0_0_0 (not send_2_3_0)))"
+    assert certificate_violations(wanted, LowerBound(3, "unsat", "", UnsatWitness(2, text)))
