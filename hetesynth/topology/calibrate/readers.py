@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -43,10 +43,7 @@ _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*(?:([KMGT])(i?)B?|B)?", re.IGNOR
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """``size`` bytes, as the tool counts them (``model/cost.py``, ``chunk_bytes``), took ``seconds``.
-
-    ``line``: of the file, from 1; 0 where it has none.
-    """
+    """``size`` bytes (as in ``model/cost.py``) took ``seconds``; ``line`` of the file, 0 where it has none."""
 
     size: float
     seconds: float
@@ -80,7 +77,9 @@ class Series:
         return f"{self.source}: {self.name}" if self.name else self.source
 
 
-Reader = Callable[[str, str, "Operation | None", "int | None"], "list[Series]"]
+Row = tuple[int, float, float]  # line, size, seconds
+Read = tuple[str, "Operation | None", "int | None", "Iterable[Row]"]  # name, operation, ranks, rows of a series
+Reader = Callable[[str, str, "Operation | None", "int | None"], "Iterable[Read]"]
 
 
 def read_file(path: Path, operation: Operation | None = None, ranks: int | None = None) -> list[Series]:
@@ -97,7 +96,10 @@ def read_file(path: Path, operation: Operation | None = None, ranks: int | None 
 def read_measurements(
     content: bytes, source: str, operation: Operation | None = None, ranks: int | None = None
 ) -> list[Series]:
-    """Return the series in ``content``; ``operation`` and ``ranks`` go before what the text says."""
+    """Return the series in ``content``; ``operation`` and ``ranks`` go before what the text says.
+
+    A reader says what is wrong, and the way out, by ValueError. Rows without a size or a time are passed over.
+    """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -105,32 +107,30 @@ def read_measurements(
     if len(content) > MAX_FILE_BYTES or text.count("\n") > MAX_LINES or "\0" in text:
         what = f"{source} is no text, or larger than {MAX_FILE_BYTES >> 20} MiB or {MAX_LINES} lines"
         raise HetesynthError(what, code="HS840", help="give the table alone")
-    for recognizes, read in FORMATS.values():
-        if recognizes(text):
-            try:
-                series = read(text, source, operation, ranks)
-            except (ValueError, JsonRefused) as error:
-                raise _refused(source, str(error), "check the table, or give the tool's whole output") from None
-            if not any(one.points for one in series):
-                raise _refused(source, "there is no row of a table", "give the whole output, with its header")
-            return [one for one in series if one.points]
-    help_ = f"formats: {', '.join(FORMATS)}; a CSV is `size,us`"
-    raise HetesynthError(f"{source} is no measurement that is read here", code="HS842", help=help_)
+    read = next(((tool, read) for tool, recognizes, read in FORMATS.values() if recognizes(text)), None)
+    if read is None:
+        help_ = f"formats: {', '.join(FORMATS)}; a CSV is `size,us`"
+        raise HetesynthError(f"{source} is no measurement that is read here", code="HS842", help=help_)
+    series = []
+    try:
+        for name, goal, number, rows in read[1](text, source, operation, ranks):
+            goal = goal or operation or "transfer"
+            points = tuple(Point(size, time, at) for at, size, time in rows if size > 0 and time > 0)
+            series.append(Series(source, read[0], name, goal, points, None if goal in PAIRWISE else number))
+        if not any(one.points for one in series):
+            raise ValueError("there is no row of a table", "give the whole output, with its header")
+    except (ValueError, JsonRefused) as error:
+        what, help_ = [*map(str, error.args), "check the table, or give the tool's whole output"][:2]
+        raise HetesynthError(f"{source}: {visible(what)}", code="HS841", help=help_) from None
+    return [one for one in series if one.points]
 
 
-def _refused(source: str, message: str, help_: str) -> HetesynthError:
-    return HetesynthError(f"{source}: {visible(message)}", code="HS841", help=help_)
-
-
-def _rows(text: str) -> list[tuple[int, list[str]]]:
-    """The words of lines that are neither blank nor comments, by line number from 1; long lines are cut."""
-    lines = enumerate(text.splitlines(), 1)
-    return [(at, words) for at, line in lines if (words := line[:4096].split()) and words[0][0] != "#"]
-
-
-def _points(rows: Iterable[tuple[int, float | None, float | None]]) -> tuple[Point, ...]:
-    """The points of rows with a line, a size and a time above 0; other lines of the table are passed over."""
-    return tuple(Point(size, time, at) for at, size, time in rows if size and time and size > 0 and time > 0)
+def _columns(text: str, width: int, column: int) -> Iterator[Row]:
+    """Size and value of the lines with ``width`` words or more, those without a value above 0 aside."""
+    for at, line in enumerate(text.splitlines(), 1):
+        words = line[:4096].split()
+        if len(words) >= width and words[0][0] != "#" and (value := _number(words[column])) > 0:
+            yield at, _number(words[0]), value
 
 
 def _number(word: str) -> float:
@@ -162,35 +162,23 @@ _NCCL_RANK = re.compile(r"#\s+Rank\s+(\d{1,6})\b")
 _NCCL_HEADER = re.compile(r"#\s*size\s+count\s+type.*")
 
 
-def _read_nccl_tests(text: str, source: str, operation: Operation | None, ranks: int | None) -> list[Series]:
+def _read_nccl_tests(text: str, source: str, operation: Operation | None, ranks: int | None) -> Iterator[Read]:
     """A series for each ``time`` of the header, which begins a group: time, algbw, busbw, wrong if checked.
 
     The operation is the caller's, else that of the program's name in the text, else of the file's name.
     """
     match = _NCCL_HEADER.search(text)
     header = match[0].lstrip("# ").split() if match else []
-    starts = [len(header) - place for place, word in enumerate(header) if word == "time"]
+    starts = [place - len(header) for place, word in enumerate(header) if word == "time"]
     devices = len(set(_NCCL_RANK.findall(text)))
-    goal = operation
     for said in (text, Path(source).name):
         named = (named for program, named in _PROGRAMS if re.search(rf"\b{program}(_perf)?\b", said))
-        goal = goal or next(named, None)
-    if goal is None:
-        what = "the table does not say which collective it is"
-        raise _refused(source, what, "add --operation allreduce (or ...)")
-    count = None if goal in PAIRWISE else ranks or (devices if devices > 1 else None)
-    rows = [(at, words) for at, words in _rows(text) if starts and len(words) >= 3 + max(starts)]
-    return [
-        Series(
-            source,
-            "nccl-tests",
-            "in place" if place % 2 else "out of place",
-            goal,
-            _points((at, _number(words[0]), _number(words[-start]) * 1e-6) for at, words in rows),
-            count,
-        )
-        for place, start in enumerate(starts)
-    ]
+        operation = operation or next(named, None)
+    if operation is None:
+        raise ValueError("the table does not say which collective it is", "add --operation allreduce (or ...)")
+    for place, start in enumerate(starts):
+        rows = ((at, size, time * 1e-6) for at, size, time in _columns(text, 3 - min(starts), start))
+        yield ("out of place", "in place")[place % 2], operation, ranks or (devices if devices > 1 else None), rows
 
 
 # --- OSU micro-benchmarks: osu_latency, osu_bw, osu_bibw and collectives' latencies
@@ -213,7 +201,7 @@ _OSU_COLLECTIVES: dict[str, Operation] = {
 }
 
 
-def _read_osu(text: str, source: str, operation: Operation | None, ranks: int | None) -> list[Series]:
+def _read_osu(text: str, source: str, operation: Operation | None, ranks: int | None) -> Iterator[Read]:
     """The table: a latency test is one transfer at a time, a bandwidth test a stream.
 
     Of collectives the size is that of one rank's block, which here becomes that of the largest buffer.
@@ -223,18 +211,16 @@ def _read_osu(text: str, source: str, operation: Operation | None, ranks: int | 
     bandwidth = re.search(r"#\s*Size\s+Bandwidth \(MB/s\)", text) is not None
     goal = operation or ("stream" if bandwidth else _OSU_COLLECTIVES.get(what))
     if goal is None:
-        raise _refused(source, f"no test of OSU that is read here: {what[:60]!r}", "name it with --operation")
+        raise ValueError(f"no test of OSU that is read here: {what[:60]!r}", "name it with --operation")
     factor = ranks if goal in ("allgather", "alltoall", "gather", "scatter") else 1
     if factor is None:
-        raise _refused(source, "OSU gives the size of one block, not how many there are", "add --ranks N")
+        raise ValueError("OSU gives the size of one block, not how many there are", "add --ranks N")
     directions = 2 if "bi-directional" in what else 1  # the sum of both is shown
-    numbers = [(at, _number(words[0]), _number(words[1])) for at, words in _rows(text) if len(words) > 1]
-    points = _points(
+    rows = (
         (at, size * factor, (size / (value * 1e6) if bandwidth else value * 1e-6) * directions)
-        for at, size, value in numbers
-        if value > 0
+        for at, size, value in _columns(text, 2, 1)
     )
-    return [Series(source, "OSU", what[:40], goal, points, None if goal in PAIRWISE else ranks)]
+    yield what[:40], goal, ranks, rows
 
 
 # --- perftest: ib_write_bw, ib_write_lat and their siblings
@@ -243,40 +229,45 @@ _PERFTEST = re.compile(r"#bytes\s+#iterations\s+(?:BW peak\[(?P<unit>MB|MiB|Gb)/
 _PERFTEST_UNITS = {"MB": 2.0**20, "MiB": 2.0**20, "Gb": 1e9 / 8}  # MB/sec of these tools is 2^20 bytes a second
 
 
-def _read_perftest(text: str, source: str, operation: Operation | None, ranks: int | None) -> list[Series]:
+def _read_perftest(text: str, source: str, operation: Operation | None, ranks: int | None) -> Iterator[Read]:
     """The table, of streams (by the average rate) or of transfers (by the typical time)."""
     header = _PERFTEST.search(text)
-    unit = _PERFTEST_UNITS.get(header["unit"] or "", 0.0) if header else 0.0
-    column, name = (3, "bandwidth") if unit else (4, "latency")
-    rows = [
-        (at, _number(words[0]), _number(words[column]))
-        for at, words in _rows(text)
-        if len(words) > column and _number(words[1])
-    ]
-    points = _points((at, size, size / (v * unit) if unit else v * 1e-6) for at, size, v in rows if v > 0)
-    goal: Operation = operation or ("stream" if unit else "transfer")
-    return [Series(source, "perftest", name, goal, points, ranks)]
+    if header and header["unit"]:
+        unit = _PERFTEST_UNITS[header["unit"]]
+        yield (
+            "bandwidth",
+            operation or "stream",
+            ranks,
+            ((n, size, size / (v * unit)) for n, size, v in _columns(text, 4, 3)),
+        )
+    else:
+        yield (
+            "latency",
+            operation or "transfer",
+            ranks,
+            ((n, size, v * 1e-6) for n, size, v in _columns(text, 5, 4)),
+        )
 
 
 # --- nvbandwidth, JSON: matrices of GB/s between devices
 
 
-def _read_nvbandwidth(text: str, source: str, operation: Operation | None, ranks: int | None) -> list[Series]:
+def _read_nvbandwidth(text: str, source: str, operation: Operation | None, ranks: int | None) -> list[Read]:
     """A series of streams for each case that passed between devices, a point for each pair."""
-    document, series = read_json(text.encode(), JsonLimits(max_depth=12, max_digits=18)), []
+    document, series = read_json(text.encode(), JsonLimits(max_depth=12, max_digits=18)), list[Read]()
     try:
         for case in document["nvbandwidth"]["testcases"]:
             name, passed = case["name"], case.get("status", "Passed") == "Passed"
             if not passed or "device_to_device" not in name or "bidirectional" in name or "latency" in name:
                 continue
             cells = [_number(str(cell)) for row in case["bandwidth_matrix"] for cell in row]
-            points = _points((0, _NVBANDWIDTH_BUFFER, _NVBANDWIDTH_BUFFER / (r * 1e9)) for r in cells if r > 0)
-            series.append(Series(source, "nvbandwidth", name[:60], "stream", points))
+            rows = [(0, _NVBANDWIDTH_BUFFER, _NVBANDWIDTH_BUFFER / (r * 1e9)) for r in cells if r > 0]
+            series.append((name[:60], "stream", None, rows))
     except (KeyError, TypeError, AttributeError):
         series = []
     if not series:
         help_ = "run nvbandwidth -j -t device_to_device_memcpy_write_ce (or ..._sm)"
-        raise _refused(source, "no case that passed copies between devices", help_)
+        raise ValueError("no case that passed copies between devices", help_)
     return series
 
 
@@ -302,7 +293,7 @@ def _is_csv(text: str) -> bool:
     return two or (1 < len(cells) <= 64 and any(cell.lower() in _SIZES for cell in cells))
 
 
-def _read_csv(text: str, source: str, operation: Operation | None, ranks: int | None) -> list[Series]:
+def _read_csv(text: str, source: str, operation: Operation | None, ranks: int | None) -> Iterator[Read]:
     """A series for each column of times beside that of sizes; without a header size and microseconds.
 
     Cells are separated by commas, semicolons or tabs.
@@ -312,7 +303,6 @@ def _read_csv(text: str, source: str, operation: Operation | None, ranks: int | 
     if any(cell.lower() in _SIZES for cell in rows[0][1]):
         titles, rows = rows[0][1], rows[1:]
     at = next(i for i, title in enumerate(titles) if title.lower() in _SIZES)
-    series = []
     for column, title in enumerate(titles):
         factor = 1.0 if title.lower() in _SECONDS else 1e-6
         points = []
@@ -320,20 +310,19 @@ def _read_csv(text: str, source: str, operation: Operation | None, ranks: int | 
             size, time = (_size(row[at]), _number(row[column])) if len(row) > max(at, column) else (0.0, 0.0)
             if size <= 0 or time <= 0:
                 help_ = "write a header such as `size,us`, then rows such as `64K,12.5`"
-                raise _refused(source, f"line {line} has no size and time in column {column + 1}", help_)
-            points.append(Point(size, time * factor, line))
-        name = "" if title.lower() in (*_MICROSECONDS, *_SECONDS) else title[:40]
-        series.append(Series(source, "CSV", name, operation or "transfer", tuple(points), ranks))
-    return series
+                raise ValueError(f"line {line} has no size and time in column {column + 1}", help_)
+            points.append((line, size, time * factor))
+        yield "" if title.lower() in (*_MICROSECONDS, *_SECONDS) else title[:40], None, ranks, points
 
 
-FORMATS: dict[str, tuple[Callable[[str], object], Reader]] = {
-    "nccl-tests": (_NCCL_HEADER.search, _read_nccl_tests),
-    "osu": (_OSU_TITLE.search, _read_osu),
-    "perftest": (_PERFTEST.search, _read_perftest),
+FORMATS: dict[str, tuple[str, Callable[[str], object], Reader]] = {
+    "nccl-tests": ("nccl-tests", _NCCL_HEADER.search, _read_nccl_tests),
+    "osu": ("OSU", _OSU_TITLE.search, _read_osu),
+    "perftest": ("perftest", _PERFTEST.search, _read_perftest),
     "nvbandwidth": (
+        "nvbandwidth",
         lambda text: text.lstrip().startswith("{") and '"nvbandwidth"' in text[:4096],
         _read_nvbandwidth,
     ),
-    "csv": (_is_csv, _read_csv),
-}  # how each is recognized and read
+    "csv": ("CSV", _is_csv, _read_csv),
+}  # the tool, how its output is recognized and read
