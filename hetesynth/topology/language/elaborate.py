@@ -1,7 +1,6 @@
 """Syntax tree -> ``Topology``, or a ``PodCluster`` without the links between pods, or everything that is wrong.
 
-Reading order: imports, parts, overrides, wires, checks, links, groups. An inspection keeps all that is known of a
-file that is right; node types alone are looked at as the cluster of one server of each.
+Reading order: imports, parts, overrides, wires, checks, links, groups.
 """
 
 from __future__ import annotations
@@ -88,13 +87,7 @@ class _Elaboration:
         """Make parts and wires; findings are raised where going on would only repeat them."""
         cluster = self.program.cluster
         scope = Scope(f"cluster `{cluster.name.text}`", self.findings)
-        for item in cluster.items:
-            if isinstance(item, Instance):
-                self._instantiate(item, scope)
-            elif isinstance(item, Element):
-                self.wiring.declare(item, scope, "")
-            self._limit_parts(item)
-        items = self._networks(cluster.items, scope, "")
+        items = self._declare(cluster.items, scope)
         self._override(items, scope)
         for local, node in self.instances:
             self._lay(node.items, local)
@@ -140,9 +133,10 @@ class _Elaboration:
             full = f"{scope.prefix}{name}"
             local = Scope(f"{sort} `{node.name.text}`", self.findings, prefix=f"{full}.")
             if isinstance(node, NodeType):
-                built: NodeType | PodType = self._declare_node(node, local, full)
-            else:
-                built = self._declare_pod(node, local)
+                self._declare_gpus(node, local, full)
+            items = self._declare(node.items, local, full if isinstance(node, NodeType) else "")
+            if isinstance(node, PodType):
+                self._override(items, local)
             if host and (host in self._hosts or sort == "pod"):
                 message = f"host `{host}` cannot be that of {full}: it is another server's, or {full} is a pod"
                 self.findings.add("HS203", item.name.span, message)
@@ -155,12 +149,22 @@ class _Elaboration:
                 self.findings.add("HS203", item.name.span, f"there are two instances `{name}`")
                 return
             scope.parts.update({f"{name}.{key}": part for key, part in local.parts.items()})
-            self.instances.append((local, built))
+            self.instances.append((local, replace(node, items=items)))
             what = "GPUs" + f"; `--strategy composition` takes {MAX_POD_GPUS}" * (self.max_gpus < MAX_POD_GPUS)
             self.findings.limit(self.gpus, self.max_gpus, what, item.span)
 
-    def _networks(self, items: tuple[Any, ...], scope: Scope, server: str) -> tuple[Any, ...]:
-        """``items`` with networks in one line replaced by what they stand for, whose parts are declared."""
+    def _declare(self, items: tuple[Any, ...], scope: Scope, server: str = "") -> tuple[Any, ...]:
+        """``items``, whose parts are declared, with networks in one line replaced by what they stand for."""
+        for item in items:
+            if isinstance(item, Instance):
+                if scope.prefix and isinstance(self.program.nodes.get(item.node.text), PodType):
+                    self.findings.add("HS211", item.node.span, f"`{item.node.text[:60]}` is a pod")
+                else:
+                    self._instantiate(item, scope)
+            elif isinstance(item, Element):
+                self.wiring.declare(item, scope, server)
+            if not scope.prefix:
+                self._limit_parts(item)
         result: list[Any] = []
         for item in items:
             if not isinstance(item, syntax.Network):
@@ -173,20 +177,7 @@ class _Elaboration:
             self._limit_parts(item)
         return tuple(result)
 
-    def _declare_pod(self, pod: PodType, scope: Scope) -> PodType:
-        for item in pod.items:
-            if isinstance(item, Instance):
-                if isinstance(self.program.nodes.get(item.node.text), PodType):
-                    self.findings.add("HS211", item.node.span, f"`{item.node.text[:60]}` is a pod")
-                else:
-                    self._instantiate(item, scope)
-            elif isinstance(item, Element):
-                self.wiring.declare(item, scope, "")
-        pod = replace(pod, items=self._networks(pod.items, scope, ""))
-        self._override(pod.items, scope)
-        return pod
-
-    def _declare_node(self, node: NodeType, scope: Scope, server: str) -> NodeType:
+    def _declare_gpus(self, node: NodeType, scope: Scope, server: str) -> None:
         declarations = [item for item in node.items if isinstance(item, syntax.Gpus)]
         settings = measured([item for item in node.items if isinstance(item, Property)], self.findings)
         if len(declarations) != 1:
@@ -205,10 +196,6 @@ class _Elaboration:
                 missing = count(amount, "a GPU's number", max(0, total - 1), self.findings, least=0)
                 if missing is not None and total:
                     scope.parts[f"gpu{missing}"].disabled = True
-        for element in node.items:
-            if isinstance(element, Element):
-                self.wiring.declare(element, scope, server)
-        return replace(node, items=self._networks(node.items, scope, server))
 
     # --- overrides and losses, then wires
 
@@ -282,8 +269,7 @@ class Inspection:
 def inspected(source: Source) -> Iterator[Inspection]:
     """The inspection of ``source``: one, or one for each node type and pod where it has no cluster.
 
-    There the statement that makes one server of it stands behind the text. A type whose GPUs meet outside of it
-    only, as in a tray of a larger NVLink domain, is left out.
+    A type whose GPUs meet outside of it only, as in a tray of a larger NVLink domain, is left out.
     """
     written = parse(source)
     file = paper.lowered(written, Findings())

@@ -1,7 +1,6 @@
 """Parameters, loops and expressions -> a syntax tree without them, and what instances add -> types of their own.
 
-For each use of a type with other arguments or with parts of its own there is one more type. Spans stay where they
-were written. Looks no part up and measures nothing: words and amounts are replaced wherever they are.
+For each use of a type with other arguments or with parts of its own there is one more type.
 """
 
 from __future__ import annotations
@@ -91,7 +90,10 @@ class _Expansion:
             return []
         result: list[Any] = []
         self._count(loop)
-        for value in self._values(loop.values, variables):
+        pieces = [Word(piece.strip(), loop.values.span) for piece in outside(loop.values.text, ",")]
+        values = [value for piece in pieces for value in self._piece(piece, variables)]
+        self.findings.limit(len(values), MAX_RANGE, "values of a loop", loop.values.span)
+        for value in values:
             self._count(loop)
             result += self.items(loop.items, {**variables, name: value}, in_pod=in_pod, depth=depth + 1)
         return result
@@ -100,14 +102,8 @@ class _Expansion:
         self._statements += 1
         self.findings.limit(self._statements, MAX_STATEMENTS, "statements made by loops and parameters", item.span)
 
-    def _values(self, word: Word, variables: Variables) -> list[Value | str]:
-        """What a loop goes through: numbers, or words."""
-        pieces = [Word(piece.strip(), word.span) for piece in outside(word.text, ",")]
-        values = [value for piece in pieces for value in self._piece(piece, variables)]
-        self.findings.limit(len(values), MAX_RANGE, "values of a loop", word.span)
-        return values
-
     def _piece(self, word: Word, variables: Variables) -> Iterable[Value | str]:
+        """What a loop goes through in a piece of its list: numbers, or words."""
         if word.text in variables:
             return [variables[word.text]]
         if _NAMES.fullmatch(word.text) and "-" not in word.text.partition("[")[0]:
@@ -124,12 +120,7 @@ class _Expansion:
 
     # --- types and their uses
 
-    def _type(
-        self,
-        node: NodeType | PodType,
-        bound: dict[str, Value],
-        added: tuple[_Added, ...],
-    ) -> str:
+    def _type(self, node: NodeType | PodType, bound: dict[str, Value], added: tuple[_Added, ...]) -> str:
         """The name of the type with these values of parameters and these statements behind its own."""
         key = (node.name.text, tuple(bound.items()), added)
         if key in self._names:
@@ -150,8 +141,7 @@ class _Expansion:
         return name
 
     def _bound(self, node: NodeType | PodType, item: Instance) -> dict[str, Value] | None:
-        """The value of each parameter: what the instance says, whose variables are replaced already, else the
-        default; None when one is missing."""
+        """The value of each parameter: what the instance says, else the default; None when one is missing."""
         title, parameters = f"`{node.name.text}`", {p.name.text: p for p in node.parameters}
         if len(parameters) < len(node.parameters):
             self.findings.add("HS203", node.name.span, f"{title} has two parameters of one name")

@@ -118,7 +118,7 @@ class Losses:
                     "name a NIC, a switch, a bus, a GPU, or two parts that are joined: `degrade A <-> B to RATE`"
                 )
                 self.findings.add("HS211", loss.left[0].span, message, help_)
-            elif not percent and all(_slower(self.hardware.wires[wire][2], limit) for wire in wires):
+            elif not percent and all(self.hardware.wires[wire][2].slower_than(limit) for wire in wires):
                 message = f"`{name}` is slower than {amount.number} {amount.unit} already"
                 self.findings.add("HS208", amount.span, message)
             for wire in wires:
@@ -129,7 +129,7 @@ class Losses:
                         self.findings.add("HS231", amount.span, f"`{name}` has a rate of too many digits")
                         self.findings.raise_any()
                     rate = replace(rate, bandwidth=less)
-                elif not _slower(rate, limit):
+                elif not rate.slower_than(limit):
                     rate = replace(limit, kind=rate.kind, latency=rate.latency)
                 self.hardware.wires[wire] = (src, dst, rate)
         right = f" {_arrow(loss)} {_shown(loss.right, scope)}" if loss.right else ""
@@ -154,12 +154,6 @@ class Losses:
 
     def _limiting(self, wires: Sequence[int]) -> list[int]:
         return [wire for wire in wires if self.hardware.wires[wire][2].bandwidth is not None]
-
-
-def _slower(rate: Rate, limit: Rate) -> bool:
-    if rate.bandwidth is None or limit.bandwidth is None:
-        return False
-    return rate.bandwidth * rate.lanes < limit.bandwidth * limit.lanes
 
 
 def _shown(words: Sequence[Word], scope: Scope) -> str:

@@ -1,7 +1,6 @@
 """The cluster under construction: parts and the wires between them, and the parts that names stand for.
 
-Ranges name parts in the order written, globs in the order declared; ``*`` (or ``[*]``) matches any run of
-characters except a dot.
+Ranges name parts in the order written, globs in the order declared; ``*`` (or ``[*]``) matches all but a dot.
 """
 
 from __future__ import annotations
@@ -29,10 +28,7 @@ _INTERVAL = re.compile(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?")
 
 @dataclass(slots=True, eq=False)
 class Part:
-    """One piece of hardware while a cluster is put together; names are global (``a.gpu0``).
-
-    ``inlets`` and ``outlets`` are vertex names: where wires from others end and wires to others start.
-    """
+    """One piece of hardware while a cluster is put together; names are global (``a.gpu0``)."""
 
     name: str
     kind: VertexKind
@@ -47,7 +43,7 @@ class Part:
     reduce: Fraction | None = None
     copy: Fraction | None = None
     disabled: bool = False
-    inlet: str = ""
+    inlet: str = ""  # the vertices where wires from others end, and wires to others start
     outlet: str = ""
     receive: tuple[Fraction, int] | None = None  # bandwidth and lanes towards the GPUs, where they are others
     host: str = ""
@@ -67,6 +63,12 @@ class Rate:
     bandwidth: Fraction | None = None
     lanes: int = 1
     latency: Fraction = ZERO
+
+    def slower_than(self, other: Rate) -> bool:
+        """True where both limit, and this the more."""
+        if self.bandwidth is None or other.bandwidth is None:
+            return False
+        return self.bandwidth * self.lanes < other.bandwidth * other.lanes
 
 
 @dataclass(slots=True)
@@ -233,10 +235,7 @@ def hosts_named(text: str, most: int = MAX_RANGE) -> list[str]:
 
 
 def _written_out(text: str, most: int, *, padded: bool) -> list[str]:
-    """``text`` with its ranges written out, at most one more than ``most`` names; none if a range is wrong.
-
-    ``padded``: numbers keep the zeros before them.
-    """
+    """``text`` with its ranges written out, at most one more than ``most`` names; none if a range is wrong."""
     pieces: list[list[str]] = []
     for position, piece in enumerate(_BRACKET.split(text)):
         numbers = [] if position % 2 else [piece]

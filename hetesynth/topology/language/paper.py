@@ -1,6 +1,5 @@
-"""The paper form (HeteCCL, Appendix A, Figure 10), lowered to the block form.
+"""The paper form (HeteCCL, Appendix A, Figure 10), lowered to node types and one cluster with the original spans.
 
-In: a ``File`` of ``define`` statements. Out: a ``File`` of node types and one cluster, with the original spans.
 GPU numbers are local to a node. Values are nested tuples like ``[( (0,1) -> (25,2) )]``, whatever redundant
 parentheses surround them; the figure's own ``( (0,1), (2,3) >-> (16,1) )`` means the same as with the sides in
 parentheses. Bandwidths without a unit are GB/s a lane and one direction, latencies without one microseconds.
@@ -23,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Span
@@ -42,6 +41,8 @@ from hetesynth.topology.language.syntax import (
     Word,
 )
 from hetesynth.topology.language.units import count, lanes_of, measure
+
+_Sort = TypeVar("_Sort", Amount, Word)
 
 MAX_NODES = 1024
 MAX_NAME = 60
@@ -100,42 +101,31 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
-    """One connection: the GPU numbers of its sides and its rate."""
+class Connection:
+    """The GPU numbers of its sides and its rate; ``number`` counts the entries of its ``sort``."""
 
     sides: tuple[tuple[Amount, ...], ...]
     rate: Rate
     span: Span
+    sort: str
+    number: int = 0
+    properties: tuple[Property, ...] = ()
 
 
 @dataclass(slots=True)
 class _Owner:
-    """A node (how many GPUs, or like which node) or an internode, and the statements behind it by name.
-
-    ``nodes``: those of an internode, none where they cannot be told. ``pcie``: of a node the PCIe switch of each
-    GPU that is behind one, with the GPUs that share it.
-    """
+    """A node (how many GPUs, or like which node) or an internode, and the statements behind it by name."""
 
     name: Word
     value: Value
     behind: dict[str, Define] = field(default_factory=dict)
-    nodes: tuple[Word, ...] = ()
-    pcie: dict[str, tuple[str, frozenset[str]]] = field(default_factory=dict)
+    nodes: tuple[Word, ...] = ()  # of an internode, none where they cannot be told
+    pcie: dict[str, tuple[str, frozenset[str]]] = field(default_factory=dict)  # of GPUs: switch, GPUs behind it
     has_nics: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Connection:
-    """One entry under ``direct``, ``switch`` and so on; ``number`` counts the entries of its sort."""
-
-    sort: str
-    number: int
-    ends: Ends
-    properties: tuple[Property, ...]
-
-
 # One pair of nodes, GPUs of a node that share a NIC in it, those of the other node, and what is stated.
-_Use = tuple[int, tuple[Word, ...], tuple[Word, ...], Ends]
+_Use = tuple[int, tuple[Word, ...], tuple[Word, ...], Connection]
 
 
 def lowered(file: syntax.File, findings: Findings) -> syntax.File:
@@ -153,7 +143,7 @@ def lowered(file: syntax.File, findings: Findings) -> syntax.File:
     findings.limit(len(lowering.nodes), MAX_NODES, "nodes", span)
     nodes = [lowering.node(node) for node in lowering.nodes.values()]
     chunk = lowering.of_cluster.get("chunk")
-    sizes = [] if chunk is None else [Property("chunk", chunk.name.span, amount=lowering.amount(chunk))]
+    sizes = [] if chunk is None else [Property("chunk", chunk.name.span, amount=lowering.value(chunk, Amount))]
     network = lowering.network()
     groups = lowering.groups(lowering.of_cluster.get("intergroup"))
     name = "cluster"  # the form names none: take the file's name, or its folder's where that says no more
@@ -182,10 +172,7 @@ class _Lowering:
     # --- statements by what they belong to
 
     def gather(self, defines: list[Define]) -> None:
-        """Give each statement to the node or internode opened last, or to the cluster, and resolve names.
-
-        Nodes may be defined after what names them.
-        """
+        """Give each statement to the node or internode opened last, or to the cluster, and resolve names."""
         opened: dict[bool, _Owner] = {}  # the last node, the last internode
         for define in defines:
             name, span = define.name.text, define.name.span
@@ -204,7 +191,7 @@ class _Lowering:
                 self._put(opened[name in _OF_AN_INTERNODE].behind, define, define)
             else:
                 self.findings.add("HS221", span, f"nothing is defined yet that `{name}` could belong to")
-        for node in self.nodes.values():
+        for node in self.nodes.values():  # which may be defined after what names them
             self._settle(node)
         for internode in self.internodes:
             names = words(internode.value)
@@ -213,7 +200,7 @@ class _Lowering:
             elif all(self._known(word) for word in names):
                 internode.nodes = names
         nodenum = self.of_cluster.get("nodenum")
-        amount = None if nodenum is None else self.amount(nodenum)
+        amount = None if nodenum is None else self.value(nodenum, Amount)
         if nodenum is None or (
             amount and count(amount, "nodenum", MAX_NODES, self.findings) not in (None, len(self.nodes))
         ):
@@ -251,14 +238,22 @@ class _Lowering:
             self.findings.add("HS201", word.span, f"there is no node `{node[:60]}`", help_)
         return node in self.nodes
 
-    def amount(self, define: Define | _Owner) -> Amount | None:
-        """The value of a statement as a number; None, with a finding, when it is something else."""
+    def value(self, define: Define, sort: type[_Sort], name: str = "") -> _Sort | None:
+        """The value of a statement, a number or a word; None, with a finding, when it is something else."""
         value = stripped(define.value)
-        if isinstance(value, Amount):
+        if isinstance(value, sort):
             return value
-        if isinstance(define, Define) or not isinstance(value, Word):  # a likeness has its finding
-            refuse(define.name.text, define.name.span, self.findings)
+        refuse(name or define.name.text, define.name.span, self.findings)
         return None
+
+    def _values(self, owner: _Owner, name: str, sort: type[_Sort]) -> dict[str, tuple[Span, _Sort]]:
+        """The numbers or words that are stated for all connections of a sort, each with the place of its key."""
+        prefix, kinds = ("inter", BETWEEN_NODES) if owner.nodes else ("", IN_A_NODE)
+        values: dict[str, tuple[Span, _Sort]] = {}
+        for entry in entries(owner.behind.get(f"{prefix}{name}"), kinds, self.findings):
+            value = self.value(Define(entry.key, entry.value, entry.key.span), sort, name)
+            values |= {} if value is None else {entry.key.text: (entry.key.span, value)}
+        return values
 
     # --- a node: its type, and what is out of order in its one instance
 
@@ -266,9 +261,9 @@ class _Lowering:
         """The type and the instance of a node."""
         name, behind = node.name, node.behind
         stated = list(self._connections(node))
-        nics: dict[str, list[_Connection]] = {}
+        nics: dict[str, list[Connection]] = {}
         for connection in stated:
-            gpus = connection.ends.sides[0]
+            gpus = connection.sides[0]
             if connection.sort == "pcie":
                 switch = (f"pcie{connection.number}", frozenset(gpu.number for gpu in gpus))
                 for gpu in gpus:
@@ -278,16 +273,15 @@ class _Lowering:
                 node.has_nics = True
                 for gpu in gpus:
                     nics.setdefault(gpu.number, []).append(connection)
-        size = self.amount(node)
-        items: list[syntax.NodeItem] = [syntax.Gpus(size, (), name.span)] if size is not None else []
-        if "model" in behind:
-            word = stripped(behind["model"].value)
-            if isinstance(word, Word):
-                items.append(Property("model", behind["model"].name.span, words=(word,)))
-            else:
-                refuse("model", behind["model"].name.span, self.findings)
-        if "reduce" in behind:
-            items.append(Property("reduce", behind["reduce"].name.span, amount=self.amount(behind["reduce"])))
+        items: list[syntax.NodeItem] = []
+        if isinstance(node.value, Amount):
+            items.append(syntax.Gpus(node.value, (), name.span))
+        elif not isinstance(node.value, Word):  # a likeness has its finding
+            refuse(name.text, name.span, self.findings)
+        if "model" in behind and (word := self.value(behind["model"], Word)):
+            items.append(Property("model", behind["model"].name.span, words=(word,)))
+        if reduce := behind.get("reduce"):
+            items.append(Property("reduce", reduce.name.span, amount=self.value(reduce, Amount)))
         for connection in stated:
             items += self._hardware(connection, node, nics)
         items += self.groups(behind.get("group"))
@@ -302,9 +296,9 @@ class _Lowering:
                 every = (Word(f"{entry.key.text}*", entry.key.span),)
                 yield syntax.Change(every, rate.properties(), entry.key.span)
                 continue
-            for ends in ends_in(entry.value, "slowdown", 1, self.findings):
-                slowed = _named(entry.key.text, ends.sides[0])
-                yield syntax.Change(slowed, ends.rate.properties(), slowed[0].span)
+            for connection in connections_in(entry.value, "slowdown", 1, self.findings):
+                slowed = _named(entry.key.text, connection.sides[0])
+                yield syntax.Change(slowed, connection.rate.properties(), slowed[0].span)
         for entry in entries(node.behind.get("failure"), _FAILED, self.findings):
             failed = numbers(entry.value)
             if failed:
@@ -312,57 +306,38 @@ class _Lowering:
             else:
                 refuse("failure", entry.key.span, self.findings)
 
-    def _connections(self, owner: _Owner) -> Iterator[_Connection]:
-        """The connections inside a node, or between the nodes of an internode, in the order written.
-
-        The latency of an entry counts before that of its sort.
-        """
+    def _connections(self, owner: _Owner) -> Iterator[Connection]:
+        """The connections inside a node, or between the nodes of an internode, in the order written."""
         lists = len(owner.nodes) or 2
         prefix, kinds = ("inter", BETWEEN_NODES) if owner.nodes else ("", IN_A_NODE)
         latency = self._latencies(owner)
-        kind_of: dict[str, Word] = {}
-        for entry in entries(owner.behind.get(f"{prefix}linktype"), kinds, self.findings):
-            value = stripped(entry.value)
-            if isinstance(value, Word):
-                kind_of[entry.key.text] = value
-            else:
-                refuse("linktype", entry.key.span, self.findings)
+        kind_of = self._values(owner, "linktype", Word)
         numbers_of: Counter[str] = Counter()
         for entry in entries(owner.behind.get(f"{prefix}bandwidth"), kinds, self.findings):
             sort = entry.key.text
             sides = lists if sort == "switch" else 2 if sort == "direct" else 1
             if sort == "direct" and lists > 2:
-                message = "`direct` joins GPUs of two nodes"
-                self.findings.add(
-                    "HS221", entry.key.span, message, "give the two nodes an `internode` of their own"
-                )
+                help_ = "give the two nodes an `internode` of their own"
+                self.findings.add("HS221", entry.key.span, "`direct` joins GPUs of two nodes", help_)
                 continue
-            for ends in ends_in(entry.value, sort, sides, self.findings):
-                self.findings.spend(_WORK_OF_A_CONNECTION, ends.span)
-                word = kind_of.get(sort, Word(kinds[sort], ends.span))
-                bandwidth, *alpha = ends.rate.properties()
+            for connection in connections_in(entry.value, sort, sides, self.findings):
+                self.findings.spend(_WORK_OF_A_CONNECTION, connection.span)
+                word = kind_of[sort][1] if sort in kind_of else Word(kinds[sort], connection.span)
+                bandwidth, *alpha = connection.rate.properties()
                 alpha = alpha or [latency[sort]] if sort in latency else alpha
                 properties = (bandwidth, Property("kind", word.span, words=(word,)), *alpha)
-                yield _Connection(sort, numbers_of[sort], ends, properties)
+                yield replace(connection, number=numbers_of[sort], properties=properties)
                 numbers_of[sort] += 1
 
     def _latencies(self, owner: _Owner) -> dict[str, Property]:
-        """The latencies that are stated for all connections of a sort."""
-        prefix, kinds = ("inter", BETWEEN_NODES) if owner.nodes else ("", IN_A_NODE)
-        stated: dict[str, Property] = {}
-        for entry in entries(owner.behind.get(f"{prefix}latency"), kinds, self.findings):
-            value = stripped(entry.value)
-            if isinstance(value, Amount):
-                stated[entry.key.text] = time_property(value, entry.key.span)
-            else:
-                refuse("latency", entry.key.span, self.findings)
-        return stated
+        stated = self._values(owner, "latency", Amount)
+        return {sort: time_property(amount, span) for sort, (span, amount) in stated.items()}
 
     def _hardware(
-        self, connection: _Connection, node: _Owner, nics: dict[str, list[_Connection]]
+        self, connection: Connection, node: _Owner, nics: dict[str, list[Connection]]
     ) -> Iterator[Element | Join]:
         """The switches, buses, NICs and wires of one connection; ``nics`` by the numbers of their GPUs."""
-        sides, span, properties = connection.ends.sides, connection.ends.span, connection.properties
+        sides, span, properties = connection.sides, connection.span, connection.properties
         name = Word(f"{connection.sort}{connection.number}", span)
         gpus = _named("gpu", sides[0])
         if connection.sort == "direct":
@@ -378,8 +353,8 @@ class _Lowering:
             behind = {nic.number: nic for gpu in sides[0] for nic in nics.get(gpu.number, ())}
             for nic in list(behind.values())[1:]:
                 message = "GPUs that share a PCIe switch share one NIC; this is a second one"
-                self.findings.add("HS221", nic.ends.span, message)
-            far = tuple(Word(f"nic{number}", nic.ends.span) for number, nic in behind.items())
+                self.findings.add("HS221", nic.span, message)
+            far = tuple(Word(f"nic{number}", nic.span) for number, nic in behind.items())
             members = Property("members", span, words=gpus, far=far, two_sided=True)
             yield Element("bus", name, (members, *properties), span)
         else:
@@ -389,10 +364,7 @@ class _Lowering:
                 yield Join("attach", tuple(attached), (name,), True, (), span)
 
     def _outlets(self, gpus: tuple[Amount, ...], node: _Owner, *, outside: bool = False) -> tuple[Word, ...]:
-        """Where the ways out of ``gpus`` begin: their PCIe switches, each once, and the GPUs behind none.
-
-        ``outside``: as they are called in the cluster.
-        """
+        """Where the ways out of ``gpus`` begin: their PCIe switches, each once, and the GPUs behind none."""
         given = {gpu.number for gpu in gpus}
         outlets: dict[str, Word] = {}
         for gpu in gpus:
@@ -481,10 +453,10 @@ class _Lowering:
         pairs = math.comb(len(internode.nodes), 2)
         self._pairs += pairs
         for connection in self._connections(internode):
-            span, ends = connection.ends.span, connection.ends
+            span = connection.span
             sides = [
                 tuple(Word(f"{node.text}.gpu{gpu.number}", gpu.span) for gpu in side)
-                for node, side in zip(internode.nodes, ends.sides, strict=True)
+                for node, side in zip(internode.nodes, connection.sides, strict=True)
             ]
             if connection.sort == "direct":
                 self._wired.add((sides[0][0].text, sides[1][0].text))
@@ -499,19 +471,16 @@ class _Lowering:
                 for here, there in ((a, b), (b, a)):  # the use that the pipe makes of their NICs
                     of_node = self._uses.setdefault(internode.nodes[here].text, {})
                     of_nic = of_node.setdefault(frozenset(gpu.text for gpu in sides[here]), [])
-                    of_nic.append((pair, sides[here], sides[there], ends))
+                    of_nic.append((pair, sides[here], sides[there], connection))
                 owners = [self.nodes[node.text] for node in internode.nodes]
-                near, far = (self._outlets(ends.sides[i], owners[i], outside=True) for i in (a, b))
+                near, far = (self._outlets(connection.sides[i], owners[i], outside=True) for i in (a, b))
                 members = Property("members", span, words=near, far=far)
                 name = Word(f"{internode.name.text}_{pipes}", span)
                 yield Element("fabric", name, (members, *connection.properties), span)
                 pipes += 1
 
     def _nic_groups(self, name: str, uses: list[_Use]) -> Iterator[Shared]:
-        """What leaves over a NIC that several pairs share and what enters, at the largest rate that a pair states.
-
-        Entries of a pair lie side by side.
-        """
+        """What leaves over a NIC that several pairs share and what enters, at the largest rate of a pair."""
         rates: dict[int, tuple[Fraction, int, Amount]] = {}
         for pair, _, _, ends in uses:
             bandwidth = measure(ends.rate.bandwidth, "bandwidth", "a bandwidth", self.findings) or Fraction(1)
@@ -588,7 +557,7 @@ def entries(define: Define | None, keys: dict[str, str], findings: Findings) -> 
             yield entry
 
 
-def ends_in(value: Value, sort: str, lists: int, findings: Findings) -> Iterator[Ends]:
+def connections_in(value: Value, sort: str, lists: int, findings: Findings) -> Iterator[Connection]:
     """The connections in ``value``, each of ``lists`` lists of GPU numbers; what cannot be read is a finding."""
     edges = _edges(value)
     if not edges:
@@ -606,7 +575,7 @@ def ends_in(value: Value, sort: str, lists: int, findings: Findings) -> Iterator
         if rate is None or not all(sides) or len(sides) != lists or single or shared != (edge.sign == ">->"):
             refuse(sort, edge.span, findings)
         else:
-            yield Ends(tuple(sides), rate, edge.span)
+            yield Connection(tuple(sides), rate, edge.span, sort)
 
 
 def _edges(value: Value | Edge) -> list[tuple[tuple[Value | Edge, ...], Edge]]:
@@ -672,10 +641,7 @@ def _with_unit(amount: Amount, unit: str) -> Amount:
 
 
 def group_of(value: Value) -> tuple[list[Edge], Rate] | None:
-    """``([(0,1) -> (2,3), ...], (48,1))``, which is (E_g, C_g): the edges that share a limit, and the limit.
-
-    None when it is something else.
-    """
+    """``([(0,1) -> (2,3), ...], (48,1))``, which is (E_g, C_g): edges and their limit; None for something else."""
     items = _items(value)
     inside = [_edges(item) for item in items[:-1]]
     edges = [edge for item in inside for _, edge in item]

@@ -1,8 +1,6 @@
 """Declarations -> parts, then parts -> wires, for one scope (an instance or the cluster); networks in one line.
 
-Every part is declared, and every override applied, before the first wire is laid: wires see the final rates. A
-network becomes the links, fabrics and switches that it stands for, with its span; parts in the order in which they
-are named.
+Every part is declared, and every override applied, before the first wire is laid: wires see the final rates.
 """
 
 from __future__ import annotations
@@ -127,8 +125,9 @@ class Wiring:
                     there = back = Rate(part.link_kind, bandwidth, lanes_of(prop.lanes, self.findings))
                 for other in self._others(part, prop.words, prop.span, scope):
                     away, towards = there, back
-                    if part.kind == "router" and other.kind == "nic":
-                        away, towards = map(_slower, (there, back), _rates(other))
+                    if part.kind == "router" and other.kind == "nic":  # what limits: the port or the NIC
+                        ways = zip((there, back), _rates(other), strict=True)
+                        away, towards = (nic if nic.slower_than(port) else port for port, nic in ways)
                     self.hardware.connect(other, part, away, towards)
 
     def detach(self, detach: Detach, scope: Scope) -> None:
@@ -243,13 +242,6 @@ def _rates(part: Part) -> tuple[Rate, Rate]:
     """The rates away from the GPUs and back."""
     there = Rate(part.link_kind, part.bandwidth, part.lanes)
     return there, Rate(part.link_kind, *part.receive) if part.receive else there
-
-
-def _slower(port: Rate, nic: Rate) -> Rate:
-    """What limits a NIC on a router: the port or its own rate."""
-    if nic.bandwidth is None or port.bandwidth is None:
-        return port
-    return port if port.bandwidth * port.lanes <= nic.bandwidth * nic.lanes else nic
 
 
 def _two_sided(members: Property) -> bool:
