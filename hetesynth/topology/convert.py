@@ -1,8 +1,6 @@
 """A topology file -> the same cluster in the block form or JSON, or the same file in the one layout.
 
-In: paths. Out: text; files in another layout are written whole or not at all. JSON holds the cluster as it was
-worked out, every number exact. The block form is read again and compared with what the source says; where they
-differ, ``HetesynthError`` HS250. Comments stand at its top.
+The block form is read again and compared with what the source says. Comments stand at its top.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""``init``: the first topology of a newcomer, to be edited.
-
-In: a type of the node library, how many servers or their hosts, a place. Out: a file with comments that is a whole
-topology as it stands. A file that exists is never replaced. Knows nothing of printing.
-"""
+"""``init``: the first topology of a newcomer, to be edited: a file with comments that is a whole topology."""
 
 from __future__ import annotations
 
@@ -30,11 +26,7 @@ class FirstTopology:
 
 
 def first_topology(place: Path, node_type: str, servers: int | None, hosts: str) -> tuple[Path, FirstTopology]:
-    """Return the file's path and what is to be in it.
-
-    Raises HetesynthError HS643 for an unknown type, HS644 for a file that exists, HS645 for hosts that are none or
-    are not as many as the servers.
-    """
+    """Return the file's path and what is to be in it."""
     from hetesynth.topology.language.library import library_type, types_of
 
     path = place if place.suffix == ".dsl" and not place.is_dir() else place / FILE_NAME

@@ -1,7 +1,4 @@
-"""Files that a cluster has -> a topology file: read, joined by a rule, written, read back.
-
-In: sources with how often each stands for a server. Out: the text, the topology it elaborates to, and remarks.
-"""
+"""Files that a cluster has -> a topology file: read, joined by a rule, written, read back."""
 
 from __future__ import annotations
 
@@ -34,21 +31,17 @@ STANDARD_INPUT = "-"
 
 @dataclass(frozen=True, slots=True)
 class ImportTopologyRequest:
-    """``files``: paths, ``-`` for standard input, each with ``*N`` behind it where it stands for N servers.
-
-    ``sources``: what to read in place of files; ``remarks``: on how they came about; ``nic_rates``: of
-    NICs by name, where no file tells them. ``stated``: of files, by their arguments.
-    """
+    """``files``: paths, ``-`` for standard input, each with ``*N`` behind it where it stands for N servers."""
 
     files: tuple[str, ...]
     format: str = ""
     fabric: Fabric | None = None
     options: ReadOptions = field(default_factory=ReadOptions)
     name: str = "imported"
-    sources: tuple[tuple[Source, int], ...] = ()
-    remarks: tuple[Remark, ...] = ()
-    nic_rates: Mapping[str, Fraction] = field(default_factory=dict)
-    stated: Mapping[str, Stated] = field(default_factory=dict)
+    sources: tuple[tuple[Source, int], ...] = ()  # in place of files
+    remarks: tuple[Remark, ...] = ()  # on how they came about
+    nic_rates: Mapping[str, Fraction] = field(default_factory=dict)  # by name, where no file tells them
+    stated: Mapping[str, Stated] = field(default_factory=dict)  # of files, by their arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +56,7 @@ class ImportedTopology:
 
 
 def detect_topology(options: ReadOptions, *, fabric: bool, name: str = "detected") -> ImportedTopology:
-    """Import what the machine's own tools print; with ``fabric`` also the network that ibnetdiscover sees.
-
-    Raises HetesynthError HS745 where no tool answers, and those of importing.
-    """
+    """Import what the machine's own tools print; with ``fabric`` also the network that ibnetdiscover sees."""
     sources, remarks = detect()
     if fabric:  # the network knows this machine by its name
         seen, more = detect(FABRIC)
@@ -197,10 +187,7 @@ def _read_back(text: str, name: str) -> Topology:
 
 
 def _demand_agreement(topology: Topology, machines: Sequence[Machine]) -> None:
-    """HetesynthError HS735 unless the topology has the GPUs, NICs and direct lanes of ``machines``.
-
-    A difference is a bug of the writer, or a machine that the language cannot say; no text is given out then.
-    """
+    """HetesynthError HS735 unless the topology has the GPUs, NICs and direct lanes of ``machines``."""
     if any(machine.node_type for machine in machines):
         return  # what the library has is checked by its own tests
     direct = (wire.lanes for wire in topology.wires if max(wire.src, wire.dst) < topology.ranks)
@@ -265,9 +252,6 @@ def document(imported: ImportedTopology, output: Path | None) -> dict[str, objec
         "output": None if output is None else str(output),
         "text": imported.text if output is None else None,
     }
-
-
-MAX_MODEL = 40
 
 
 def values_of_files(option: str, values: Sequence[str], files: Sequence[str]) -> tuple[str | None, dict[str, str]]:

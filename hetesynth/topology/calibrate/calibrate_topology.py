@@ -1,8 +1,4 @@
-"""The work of ``hetesynth topo calibrate``: measurements and a topology to figures, and the topology with them.
-
-In: a ``CalibrationRequest``. Out: a ``Calibrated``: the fit, how far each point is off, what is written. Writes
-nothing itself.
-"""
+"""The work of ``hetesynth topo calibrate``: measurements and a topology to figures, and the topology with them."""
 
 from __future__ import annotations
 
@@ -40,12 +36,7 @@ _LIMITING = 0.98  # a rate that reaches this share of the stated one is the link
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRequest:
-    """What to fit.
-
-    ``channels``: the measured program had so many, and its thread blocks may have been what limited it. ``sizes``:
-    bytes, least and most. ``start``: seconds before a collective moves anything; None: by the tables of the GPU.
-    ``hold_out``: every so manieth size is kept from the fit and predicted instead.
-    """
+    """What to fit."""
 
     topology: Path
     measurements: tuple[Path, ...]
@@ -53,10 +44,10 @@ class CalibrationRequest:
     operation: Operation | None = None
     algorithm: Algorithm | None = None
     ranks: int | None = None
-    channels: int | None = None
-    sizes: tuple[float, float] | None = None
-    start: float | None = None
-    hold_out: int | None = None
+    channels: int | None = None  # of the measured program, whose thread blocks may have been what limited it
+    sizes: tuple[float, float] | None = None  # bytes, least and most
+    start: float | None = None  # seconds before a collective moves anything; None: by the tables of the GPU
+    hold_out: int | None = None  # every so manieth size is kept from the fit and predicted instead
 
 
 @dataclass(frozen=True, slots=True)

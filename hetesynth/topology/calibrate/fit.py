@@ -33,10 +33,7 @@ _OUTLIER = 4.0  # robust standard deviations
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One measured time and its multiples of alpha, 1/rate and 1/reduce; ``start``: seconds besides.
-
-    ``line``: of the file that it was read from.
-    """
+    """One measured time and its multiples of alpha, 1/rate and 1/reduce; ``start``: seconds besides."""
 
     size: float
     seconds: float
@@ -44,7 +41,7 @@ class Observation:
     moved: float
     reduced: float
     start: float = 0.0
-    line: int = 0
+    line: int = 0  # of its file
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +67,16 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """``alpha`` in seconds, ``rate`` and ``reduce`` in bytes per second (None: no cost), ``floor`` in seconds.
-
-    ``residuals``: measured over predicted, less 1, in the order of the observations. ``spread``: their robust
-    standard deviation. ``remarks``: what could not be told, in words.
-    """
+    """``alpha`` in seconds, ``rate`` and ``reduce`` in bytes per second (None: no cost), ``floor`` in seconds."""
 
     alpha: Figure
     rate: Figure
     reduce: Figure | None
     floor: Figure | None
-    residuals: tuple[float, ...]
-    spread: float
+    residuals: tuple[float, ...]  # measured over predicted, less 1, in the order of the observations
+    spread: float  # their robust standard deviation
     outliers: int
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()  # what could not be told
 
     def seconds(self, observation: Observation) -> float:
         """Return what the model predicts for an operation like ``observation``."""
@@ -98,8 +91,7 @@ def coefficients(
 ) -> tuple[float, float, float]:
     """Return the multiples of alpha, of bytes moved and of bytes reduced, each a byte of the size.
 
-    Without an algorithm it is what libraries do for large buffers. HetesynthError HS843 where the algorithm is
-    none of the operation, HS844 without the number of ranks.
+    Without an algorithm it is what libraries do for large buffers.
     """
     if operation in PAIRWISE:
         return (1.0 if operation == "transfer" else 0.0), 1.0, 0.0
@@ -221,8 +213,7 @@ def _least_loss(
 ) -> _Solution:
     """The least loss over the ``free`` figures, each scaled by where it begins; ``given``: seconds of the others.
 
-    Errors are half the 95 % intervals as shares of the values: those of an M-estimate with Cauchy's loss, least
-    squares' own where no residual nears its scale.
+    Errors are half the 95 % intervals of an M-estimate with Cauchy's loss, as shares of the values.
     """
     from scipy.optimize import least_squares, nnls
     from scipy.stats import t

@@ -1,7 +1,4 @@
-"""The output of tools that measure to ``Series``: each file by the reader that recognizes it, in this order.
-
-HetesynthError HS840 (no text), HS841 (text, but not what its reader reads), HS842 (no reader).
-"""
+"""The output of tools that measure to ``Series``: each file by the first reader that recognizes it."""
 
 from __future__ import annotations
 
@@ -58,18 +55,14 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The points of one operation under the same conditions, in the order of the file.
-
-    ``name`` tells series of one file apart (out of place, a column); ``ranks`` is None where the tool does not
-    say.
-    """
+    """The points of one operation under the same conditions, in the order of the file."""
 
     source: str
     tool: str
-    name: str
+    name: str  # tells series of one file apart (out of place, a column)
     operation: Operation
     points: tuple[Point, ...]
-    ranks: int | None = None
+    ranks: int | None = None  # where the tool says
 
     @property
     def title(self) -> str:

@@ -1,9 +1,7 @@
 """The classes of links that measurements are of, and the text of a topology with fitted figures for one of them.
 
-In: the text, the class of links, the figures. Out: the new text, of which is made sure that the links have these
-figures. A rate that stands in the file is replaced there; one that comes from an imported type or an expression is
-stated by ``set`` in the cluster; for direct links, which have no name to be set by, the library's types are copied
-into the file. Comments and layout stay.
+A rate that stands in the file is replaced there; one from an imported type or an expression is stated by ``set`` in
+the cluster; for direct links, which have no name to be set by, the library's types are copied into the file.
 """
 
 from __future__ import annotations
@@ -45,19 +43,14 @@ Edit = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class LinkClass:
-    """Links of one ``kind`` and ``rate`` (bytes per second, all lanes).
-
-    ``alpha``: the latency that most of them have. ``links``: their numbers, ``wires``: those that limit them.
-    ``width``: how many links' rates a GPU drives at once in a collective; where the links leave their servers, its
-    server.
-    """
+    """Links of one ``kind`` and ``rate`` (bytes per second, all lanes)."""
 
     kind: str
     rate: Fraction
-    alpha: Fraction
+    alpha: Fraction  # the latency that most of them have
     links: tuple[int, ...]
-    wires: tuple[int, ...]
-    width: int
+    wires: tuple[int, ...]  # those that limit them
+    width: int  # links that a GPU drives at once in a collective, or its server where they leave it
 
     @property
     def title(self) -> str:
@@ -163,8 +156,7 @@ class _Editor:
         return changed, self._effects(parse_topology(changed, self.name))
 
     def _with_rate(self, text: str, total: Fraction) -> str:
-        """``text`` with the rate, and a statement that it is what transfers get, so that nothing derates it; the
-        paper form has none."""
+        """``text`` with the rate, and outside of the paper form a statement that nothing derates it."""
         edits = [
             _replaced(
                 text, stated.amount, bandwidth_text(rounded(float(total) / lanes_of(stated.lanes, Findings())))

@@ -1,10 +1,8 @@
 """``rocm-smi --showtopo`` and ``amd-smi topology`` (text or JSON) to a machine.
 
-The text forms have a matrix for each property of pairs, below a line that names it; the JSON forms have it by GPU.
 A pair is joined directly where its type is XGMI and its weight that of one hop; hops are not used, as the tools
 state one for every pair that xGMI reaches. The number of links of a pair follows from the bandwidth that
-amd-smi states; without that only for models whose pairs have one link. Neither tool tells the model
-(``--model``) or names NICs.
+amd-smi states; without that only for models whose pairs have one link. Neither tool tells the model or names NICs.
 """
 
 from __future__ import annotations

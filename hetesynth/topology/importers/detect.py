@@ -1,8 +1,4 @@
-"""The tools of the machine itself: runs those that exist, with fixed arguments, and gives what they printed.
-
-No shell, nothing from the user in the command, a limit on time and on output; what fails is remarked and passed
-over.
-"""
+"""The tools of the machine itself: runs those that exist, with fixed arguments, and gives what they printed."""
 
 from __future__ import annotations
 
@@ -26,8 +22,7 @@ MAX_SECONDS = 30.0
 MAX_OUTPUT = 16_000_000
 _PAUSE = 0.01  # seconds between two looks at a tool
 
-# in the order of preference: the first family that answers counts; commands of one family describe one server
-# together or in place of each other
+# in the order of preference; commands of one family describe one server together or in place of each other
 TOOLS = (
     ("nvidia", ("nvidia-smi", "topo", "-m")),
     ("nvidia", ("nvidia-smi", "-L")),
@@ -45,10 +40,7 @@ MAX_PORTS = 256
 def detect(
     tools: Sequence[tuple[str, tuple[str, ...]]] = TOOLS, seconds: float = MAX_SECONDS
 ) -> tuple[list[Source], list[Remark]]:
-    """Return the output of the first family of which a tool exists and answers, and remarks on those that failed.
-
-    HetesynthError HS745 where none answers.
-    """
+    """Return the output of the first family of which a tool answers, and remarks; HS745 where none does."""
     remarks: list[Remark] = []
     for family in dict.fromkeys(family for family, _ in tools):
         sources: list[Source] = []

@@ -1,9 +1,7 @@
 """A JSON list of nodes, directed links and groups -> text of the topology language and back, figures as they are.
 
-GPUs become the GPUs of their servers in the order of the file. What forwards becomes a switch, or a NIC with its
-fabric where the links leave no doubt. Links of one GPU to others that are alike are one statement. A node is a
-GPU or forwards; a link has a rate for all of its lanes together, in GB/s, and a latency in us; a group limits
-links between GPUs together.
+What forwards becomes a switch, or a NIC with its fabric where the links leave no doubt. Links of one GPU to others
+that are alike are one statement. A link has a rate for all of its lanes together, in GB/s, and a latency in us.
 """
 
 from __future__ import annotations
@@ -33,18 +31,15 @@ NodeId = int | str
 
 @dataclass(frozen=True, slots=True)
 class EdgeNode:
-    """``server`` is None for what stands in no server.
-
-    ``number``: of its server in the text, -1 for none; ``local``: its name there.
-    """
+    """A GPU, or what forwards."""
 
     id: NodeId
     type: str
-    server: NodeId | None
+    server: NodeId | None  # None for what stands in no server
     model: str
     host: str
-    number: int = -1
-    local: str = ""
+    number: int = -1  # of its server in the text, -1 for none
+    local: str = ""  # its name there
 
     @property
     def full(self) -> str:
@@ -344,11 +339,7 @@ _TYPES = {"fabric": "switch", "router": "border_router"}
 
 
 def edge_document(topology: Topology) -> dict[str, Any]:
-    """Return the list of a topology, ready for JSON, with every wire; GPUs are numbered by rank.
-
-    What forwards has its own name, with that of its server in front only where two would be the same. A wire that
-    never limits has ``GBps`` null.
-    """
+    """Return the list of a topology, ready for JSON, with every wire; GPUs are numbered by rank."""
 
     def number(value: Fraction) -> int | float:
         return int(value) if value.denominator == 1 else float(value)

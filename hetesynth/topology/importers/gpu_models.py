@@ -1,8 +1,4 @@
-"""What a GPU's name tells, and what a link of a generation carries in one direction.
-
-Facts of data sheets; rates are in one of three calibrations that no import mixes. Names are as `nvidia-smi -L`
-prints them or as people write them: "NVIDIA H100 80GB HBM3", "H20".
-"""
+"""What a GPU's name tells, as `nvidia-smi -L` or people write it, and what a link carries in one direction."""
 
 from __future__ import annotations
 
@@ -17,15 +13,12 @@ from hetesynth.model.target import Vendor
 
 @dataclass(frozen=True, slots=True)
 class GpuModel:
-    """``sm``: compute capability times ten; ``links``: NVLinks at most; ``pcie``: GT/s of a lane.
-
-    ``switched``: mostly in servers with NVLink, so that a table without any is hard to believe.
-    """
+    """``sm``: compute capability times ten; ``links``: NVLinks at most; ``pcie``: GT/s of a lane."""
 
     sm: int
     links: int
     pcie: str
-    switched: bool = False
+    switched: bool = False  # mostly in servers with NVLink: a table without any is hard to believe
 
 
 # the first row whose pattern is in the name counts
@@ -118,7 +111,7 @@ def short_name(name: str) -> str:
 
 
 _NVIDIA, _AMD_ID = "0x10de", "0x1002"
-_BY_DEVICE: dict[tuple[str, str], str] = {
+MODELS: dict[tuple[str, str], str] = {  # by vendor and device
     (_NVIDIA, "0x15f9"): "P100",
     (_NVIDIA, "0x1db1"): "V100",
     (_NVIDIA, "0x1db5"): "V100",
@@ -145,24 +138,13 @@ _BY_DEVICE: dict[tuple[str, str], str] = {
     (_AMD_ID, "0x74a0"): "MI300A",
     (_AMD_ID, "0x74a1"): "MI300X",
 }
-_NICS = {("0x1d0f", "0xefa0"): 100}  # Gbps; EFA of the first generation: p4d and p4de have four, 400 together
-
-
-def model_of(vendor: str, device: str) -> str:
-    """The name, or ""."""
-    return _BY_DEVICE.get((vendor, device), "")
-
-
-def nic_rate_of(vendor: str, device: str) -> Fraction | None:
-    """What a NIC carries of which there is one speed only, in bytes per second."""
-    gigabits = _NICS.get((vendor, device))
-    return None if gigabits is None else Fraction(gigabits * 10**9, 8)
-
+# B/s of NICs of which there is one speed only: EFA of the first generation, of which p4d and p4de have four
+NIC_RATES = {("0x1d0f", "0xefa0"): Fraction(100 * 10**9, 8)}
 
 Calibration = Literal["spec", "nccl", "raw"]  # data sheets, what NCCL counts on, the signalling rate
 GIGA = 10**9
 _UNSTATED_PCIE = "8"  # what NCCL takes where the speed is not told
-_SPEED = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,3})?)\s*GT/s")
+PCIE_SPEED = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,3})?)\s*GT/s")
 
 
 def _in(rates: LinkRates, calibration: Calibration) -> Fraction:
@@ -181,14 +163,9 @@ def xgmi_rate(arch: str, calibration: Calibration) -> Fraction:
 
 def pcie_rate(speed: str, width: int, calibration: Calibration) -> Fraction:
     """Return the rate of a PCIe link by the speed of a lane ("16.0 GT/s PCIe") and its width; 0 lanes mean 16."""
-    match = _SPEED.match(speed)
+    match = PCIE_SPEED.match(speed)
     lane = f"{float(match[1]):g}" if match else ""
     return _in(PCIE_RATES.get(lane, PCIE_RATES[_UNSTATED_PCIE]), calibration) * (width or 16)
-
-
-def pcie_speed_is_known(speed: str) -> bool:
-    """Return True where a speed is told at all."""
-    return bool(_SPEED.match(speed))
 
 
 def cpu_rate(vendor: str, arch: str, model: int) -> Fraction:

@@ -1,10 +1,9 @@
 """hwloc's XML (``lstopo --of xml``, formats 2 and 3) to a machine: PCIe tree with speeds, GPUs, NICs, NVLink.
 
-GPUs are PCI devices of the classes of GPUs; their order is that of CUDA, NVML or ROCm where hwloc names it,
-else that of bus ids. NICs are those of InfiniBand and RoCE, and Ethernet where there are none; hwloc does not
-tell their rates. Links between GPUs and ports into NVSwitches are in the matrix ``NVLinkBandwidth``: MB/s between
-objects, one row after the other. Objects are given by index, with their type in front where types differ; those
-that are neither GPUs nor CPUs are NVSwitches.
+The order of GPUs is that of CUDA, NVML or ROCm where hwloc names it, else that of bus ids. NICs are those of
+InfiniBand and RoCE, and Ethernet where there are none; hwloc does not tell their rates. The matrix
+``NVLinkBandwidth`` has MB/s between objects, one row after the other. Objects are given by index, with their type
+in front where types differ; those that are neither GPUs nor CPUs are NVSwitches.
 """
 
 from __future__ import annotations
@@ -14,22 +13,20 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+
+from lxml.etree import _Element
 
 from hetesynth.topology.importers.gpu_models import (
+    MODELS,
     Calibration,
     cpu_rate,
     gpu_model,
-    model_of,
     nvlink_rate,
     pcie_rate,
     short_name,
 )
 from hetesynth.topology.importers.machine import Bridge, Gpu, GpuLink, Machine, Nic, Place, Remark, SwitchPort
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, refused, root_of
-
-if TYPE_CHECKING:
-    from lxml import etree
 
 MAX_SPEED = 10_000  # GB/s of a slot
 MAX_OBJECTS = 256
@@ -94,12 +91,11 @@ def read_hwloc(source: Source, options: ReadOptions) -> Reading:
     bridges = tuple(replace(bridge, place=rooted(bridge.place)) for bridge in tree.bridges)
     told = (Remark("found", f"{len(gpus)} GPUs, {len(nics)} NICs, {len(cpus)} CPUs by hwloc"), *remarks)
     parts = (tuple(gpus), tuple(nics), tuple(cpus), bridges, cpu_rate(*tree.cpu), tuple(links), tuple(ports), told)
-    machine = Machine(tree.host, *parts)
-    return Reading((machine,))
+    return Reading((Machine(tree.host, *parts),))
 
 
-def _walk(element: etree._Element, tree: _Tree, place: Place, calibration: Calibration) -> None:
-    """Note an object and what is below it; ``place``: where it is plugged in."""
+def _walk(element: _Element, tree: _Tree, place: Place, calibration: Calibration) -> None:
+    """Note an object, which is plugged in at ``place``, and what is below it."""
     kind, bus = element.get("type", ""), element.get("pci_busid", "")
     if kind in ("Machine", "Package"):
         infos = _infos(element)
@@ -123,7 +119,7 @@ def _walk(element: etree._Element, tree: _Tree, place: Place, calibration: Calib
             infos = {key: value for system in systems for key, value in _infos(system).items()}
             numbered = [m for s in systems if (m := _GPU_OSDEV.fullmatch(s.get("name", "")))]
             order = min((int(m[2]) for m in numbered), default=10**6)
-            name = infos.get("GPUModel") or model_of(f"0x{vendor}", f"0x{device}")
+            name = infos.get("GPUModel") or MODELS.get((f"0x{vendor}", f"0x{device}"), "")
             name = name or _infos(element).get("PCIDevice", "")
             indexes = []  # how a matrix may refer to it
             for item in (element, *systems):
@@ -143,7 +139,7 @@ def _walk(element: etree._Element, tree: _Tree, place: Place, calibration: Calib
         _walk(child, tree, place, calibration)
 
 
-def _infos(element: etree._Element) -> dict[str, str]:
+def _infos(element: _Element) -> dict[str, str]:
     return {info.get("name", ""): info.get("value", "") for info in element.iterchildren("info")}
 
 
@@ -151,7 +147,7 @@ def _number(text: str | None) -> int:
     return int(text) if text and re.fullmatch(r"\d{1,9}", text) else 0
 
 
-def _speed(element: etree._Element, calibration: Calibration) -> Fraction | None:
+def _speed(element: _Element, calibration: Calibration) -> Fraction | None:
     """The rate of the link above a PCI device: hwloc states what remains after the line code, in GB/s."""
     text = element.get("pci_link_speed", "")
     if not re.fullmatch(r"\d{1,5}(\.\d{1,9})?", text) or not 0 < Fraction(text) <= MAX_SPEED:
@@ -160,7 +156,7 @@ def _speed(element: etree._Element, calibration: Calibration) -> Fraction | None
     return Fraction(text).limit_denominator(1000) * 10**9 * factor
 
 
-def _pairs(element: etree._Element, numbers: Mapping[str, int]) -> Pairs | None:
+def _pairs(element: _Element, numbers: Mapping[str, int]) -> Pairs | None:
     """Every value of a matrix off the diagonal that is a GPU's and not 0; None where it is not square."""
     indexing, kind = element.get("indexing", "gp")[:2], element.get("type", "")
     # hwloc cuts long lists
@@ -180,12 +176,9 @@ def _pairs(element: etree._Element, numbers: Mapping[str, int]) -> Pairs | None:
 
 
 def _gpu_links(
-    source: Source, root: etree._Element, numbers: Mapping[str, int], gpus: Sequence[Gpu], options: ReadOptions
+    source: Source, root: _Element, numbers: Mapping[str, int], gpus: Sequence[Gpu], options: ReadOptions
 ) -> Links:
-    """Links between GPUs, and ports into NVSwitches, as a file says; ``numbers``: of the GPUs by index.
-
-    Those to CPUs (POWER) are not used. HS733 for xGMI, of which hwloc does not tell how many links a pair has.
-    """
+    """Links between GPUs, and ports into NVSwitches, as a file says; ``numbers``: of the GPUs by index."""
     matrices = {e.get("name", ""): e for e in root.iter("distances2", "distances2hetero")}
     if "XGMIBandwidth" in matrices:
         what = "hwloc does not tell which GPUs have how many xGMI links with each other"

@@ -1,9 +1,7 @@
 """One server as a file describes it: GPUs, NICs, the PCIe tree, the links between GPUs, and what was remarked.
 
-Units: bandwidth in bytes per second and one direction, latency in seconds, both exact; None where the file does
-not tell. GPUs, NICs and bridges are named by their place in their tuple, as gpu0 and nic0 in the text. An edge of
-the PCIe tree is named after its lower end: ``gpu0``, a bridge, or the slot of a NIC, which the ports of one card
-share.
+Units: bytes per second and one direction, seconds; None where the file does not tell. An edge of the PCIe tree is
+named after its lower end: ``gpu0``, a bridge, or the slot of a NIC, which the ports of one card share.
 """
 
 from __future__ import annotations
@@ -92,23 +90,19 @@ class SwitchPort:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A server. ``between``: what every two of its CPUs have between them. ``domain``: the NVLink domain that its
-    ports join, where that reaches beyond the server.
-
-    ``node_type``: a type of the node library that stands for the whole server, in place of what is listed.
-    """
+    """A server."""
 
     host: str
     gpus: tuple[Gpu, ...]
     nics: tuple[Nic, ...] = ()
     cpus: tuple[str, ...] = ()
     bridges: tuple[Bridge, ...] = ()
-    between: Fraction = Fraction(0)
+    between: Fraction = Fraction(0)  # what every two CPUs have between them
     links: tuple[GpuLink, ...] = ()
     ports: tuple[SwitchPort, ...] = ()
     remarks: tuple[Remark, ...] = ()
-    domain: str = ""
-    node_type: str = ""
+    domain: str = ""  # the NVLink domain that its ports join, where that reaches beyond the server
+    node_type: str = ""  # of the node library, which stands for the whole server in place of what is listed
 
     def links_of(self, gpu: int) -> int:
         """Return how many NVLink or xGMI links leave a GPU, direct ones and those into a switch."""
@@ -125,10 +119,7 @@ class Machine:
 def one_nic_a_gpu(
     parents: list[str], rate: Fraction | None, otherwise: Fraction | None
 ) -> tuple[tuple[Nic, ...], Remark]:
-    """Return what stands for NICs that a tool does not name: none, or one a GPU where their rate is stated.
-
-    They are next to their GPUs, or below the same ``parents`` where these are known.
-    """
+    """Return what stands for NICs that a tool does not name: none, or one a GPU where a rate is stated."""
     if rate is None and otherwise is None:
         return (), Remark("assumed", "no NICs: the tool names none; --nic-rate adds one a GPU")
     nics = tuple(
@@ -188,10 +179,7 @@ def slot(index: int, nic: Nic) -> str:
 
 
 def with_nic_slots(machine: Machine) -> Machine:
-    """Return the machine with rates for the slots of NICs that the file has without one.
-
-    They carry what the NICs need, and no less than the slots of the GPUs: what is not told must not limit a NIC.
-    """
+    """Return the machine with rates for the slots of NICs that the file has without one: they limit no NIC."""
     of_gpus = max((gpu.place.rate or Fraction(0) for gpu in machine.gpus), default=Fraction(0))
     nics = []
     assumed: dict[Fraction, list[str]] = defaultdict(list)

@@ -1,7 +1,7 @@
 """NCCL's and RCCL's topology file (NCCL_TOPO_DUMP_FILE) -> the servers that it describes.
 
-A full dump has GPUs, their links and NICs. A skeleton, as clouds ship it for NCCL_TOPO_FILE, has the PCIe tree
-alone and needs a node type of the library. A dump of several hosts is that of one NVLink domain.
+A skeleton, as clouds ship it for NCCL_TOPO_FILE, has the PCIe tree alone and needs a node type of the library. A
+dump of several hosts is that of one NVLink domain.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+
+from lxml.etree import _Element
 
 from hetesynth.topology.importers.gpu_models import (
+    MODELS,
+    NIC_RATES,
+    PCIE_SPEED,
     Calibration,
     cpu_rate,
     gpu_model,
-    model_of,
-    nic_rate_of,
     nvlink_rate,
     pcie_rate,
-    pcie_speed_is_known,
     xgmi_rate,
 )
 from hetesynth.topology.importers.machine import (
@@ -40,9 +41,6 @@ from hetesynth.topology.importers.network import file_of, nic_rates, with_nics
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, refused, root_of
 from hetesynth.topology.importers.wording import bandwidth, network_rate, parts
 from hetesynth.topology.language.library import library_type
-
-if TYPE_CHECKING:
-    from lxml import etree
 
 _MAX_LANES = 256
 _MAX_CPUS = 256
@@ -67,7 +65,7 @@ class _Slot:
     @property
     def is_told(self) -> bool:
         """True where Linux told its speed."""
-        return pcie_speed_is_known(self.speed)
+        return bool(PCIE_SPEED.match(self.speed))
 
     def place(self, calibration: Calibration) -> Place:
         if not self.kind + self.bus:
@@ -77,52 +75,39 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class _Gpu:
-    """A ``<gpu>`` or ``<apu>`` in its slot. ``links``: kind, target and count of every link with another GPU.
-
-    ``lanes``: of links into a switch.
-    """
+    """A ``<gpu>`` or ``<apu>`` in its slot."""
 
     slot: _Slot
     dev: int
     sm: int
     arch: str
-    links: tuple[tuple[str, str, int], ...]
-    lanes: int
+    links: tuple[tuple[str, str, int], ...]  # with other GPUs: kind, target, count
+    lanes: int  # of links into a switch
 
 
 @dataclass(slots=True)
 class _Host:
-    """Everything of one host: CPUs, what is between them, the cores that they state, bridges by name.
+    """Everything of one host of the file called ``name``."""
 
-    ``empty``: slots of GPUs and NICs without a ``<gpu>`` or ``<nic>``; ``c2c``: GPUs are joined to their CPUs.
-    """
-
+    name: str
     cpus: list[str] = field(default_factory=list)
-    between: list[Fraction] = field(default_factory=list)
-    cores: list[str] = field(default_factory=list)
+    between: list[Fraction] = field(default_factory=list)  # CPUs
+    cores: list[str] = field(default_factory=list)  # that CPUs state
     bridges: dict[str, _Slot] = field(default_factory=dict)
     gpus: list[_Gpu] = field(default_factory=list)
-    nets: list[tuple[_Slot, etree._Element]] = field(default_factory=list)
-    empty: list[_Slot] = field(default_factory=list)
+    nets: list[tuple[_Slot, _Element]] = field(default_factory=list)
+    empty: list[_Slot] = field(default_factory=list)  # without a ``<gpu>`` or ``<nic>``
     buses: list[str] = field(default_factory=list)
-    c2c: bool = False
+    c2c: bool = False  # GPUs are joined to their CPUs
 
-
-class _Reader:
-    """Of the file called ``name``."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def number(self, element: etree._Element, attribute: str) -> int | None:
+    def number(self, element: _Element, attribute: str) -> int | None:
         text = (element.get(attribute) or "").strip()
         if text and not re.fullmatch(r"-?[0-9]{1,9}", text):
             what = f"<{element.tag}> has {attribute}={text[:40]!r}, which is no number"
             raise refused(self.name, what)
         return int(text) if text else None
 
-    def gpu(self, element: etree._Element, slot: _Slot, otherwise: int) -> _Gpu:
-        """A GPU; ``otherwise``: its number where the file does not tell."""
+    def gpu(self, element: _Element, slot: _Slot) -> _Gpu:
         links, lanes = [], 0
         for link in (*element.iterfind("nvlink"), *element.iterfind("xgmi")):
             target, kind = link.get("target", "").lower(), link.get("tclass", "")
@@ -138,9 +123,9 @@ class _Reader:
         gcn, sm = element.get("gcn", "").strip().lower(), max(0, self.number(element, "sm") or 0)
         arch = {"": f"sm{sm}" if sm else "", "910": "gfx90a"}.get(gcn, f"gfx{gcn.removeprefix('gfx')}")
         dev = self.number(element, "dev")
-        return _Gpu(slot, otherwise if dev is None else dev, sm, arch, tuple(links), lanes)
+        return _Gpu(slot, len(self.gpus) if dev is None else dev, sm, arch, tuple(links), lanes)
 
-    def take_in(self, host: _Host, top: etree._Element, slot: _Slot) -> None:
+    def take_in(self, top: _Element, slot: _Slot) -> None:
         """Note what is below ``top``, in document order; unknown elements are passed through."""
         stack = [(child, slot) for child in reversed(top) if isinstance(child.tag, str)]
         while stack:
@@ -151,21 +136,21 @@ class _Reader:
                     bus, kind, vendor, device = (element.get(word, "").strip().lower() for word in words)
                     speed, width = element.get("link_speed", ""), self.number(element, "link_width") or 0
                     here = _Slot(here.parent, bus, kind, vendor, device, speed, width)
-                    host.buses.append(here.bus)
+                    self.buses.append(here.bus)
                     tags = {child.tag for child in element.iter() if isinstance(child.tag, str)}
                     tags -= {"pci", "pcilink"}
                     if element.find("pci") is not None or (here.kind.startswith("0x0604") and tags):
-                        bridge = f"bridge{len(host.bridges)}"
-                        host.bridges[bridge] = here
+                        bridge = f"bridge{len(self.bridges)}"
+                        self.bridges[bridge] = here
                         here = _Slot(bridge)
                     elif not tags:
-                        host.empty.append(here)
+                        self.empty.append(here)
                 case "gpu" | "apu":
-                    host.c2c = host.c2c or element.find("c2c") is not None
+                    self.c2c = self.c2c or element.find("c2c") is not None
                     if element.get("rank") is not None or element.tag == "apu":  # NCCL uses no others
-                        host.gpus.append(self.gpu(element, here, len(host.gpus)))
+                        self.gpus.append(self.gpu(element, here))
                 case "net" if element.get("dev") is not None:
-                    host.nets.append((here, element))
+                    self.nets.append((here, element))
                 case "cpu":
                     continue
             stack += [(child, here) for child in reversed(element) if isinstance(child.tag, str)]
@@ -173,7 +158,7 @@ class _Reader:
 
 def read(source: Source, options: ReadOptions) -> Reading:
     """Return the servers of one file; HetesynthError HS732, HS733."""
-    root, reader = root_of(source.name, source.data), _Reader(source.name)
+    root = root_of(source.name, source.data)
     if root.tag != "system":
         what = (
             f"its root element is <{str(root.tag)[:40]}>, not <system>: <graphs> says nothing about the hardware"
@@ -181,12 +166,12 @@ def read(source: Source, options: ReadOptions) -> Reading:
         raise refused(source.name, what, "give what NCCL_TOPO_DUMP_FILE writes; a dump of graphs goes to --rings")
     by_identity: dict[str, _Host] = {}
     for element in root.iter("cpu"):
-        host = by_identity.setdefault(element.get("host_hash", ""), _Host())
+        host = by_identity.setdefault(element.get("host_hash", ""), _Host(source.name))
         host.cpus.append(f"cpu{len(host.cpus)}")
-        model = reader.number(element, "modelid") or 0
+        model = host.number(element, "modelid") or 0
         host.between.append(cpu_rate(element.get("vendor", ""), element.get("arch", ""), model))
         host.cores.append(element.get("affinity", ""))
-        reader.take_in(host, element, _Slot(host.cpus[-1]))
+        host.take_in(element, _Slot(host.cpus[-1]))
     hosts = list(by_identity.values())
     if not hosts:
         raise refused(source.name, "it has no <cpu>, so nothing hangs anywhere")
@@ -194,7 +179,7 @@ def read(source: Source, options: ReadOptions) -> Reading:
         raise refused(source.name, "it has more GPUs or CPUs than a server can have")
     if not any(host.gpus for host in hosts):
         return Reading((_skeleton(source, hosts, options),))
-    machines = [_machine(source, reader, host, options) for host in hosts if host.gpus]
+    machines = [_machine(source, host, options) for host in hosts if host.gpus]
     remarks = []
     if len(machines) > 1:
         domain = f"domain of {source.name}"
@@ -222,7 +207,7 @@ def _skeleton(source: Source, hosts: Sequence[_Host], options: ReadOptions) -> M
         what = f"it has {seen}, a {options.node_type} has {expected} GPUs"
         raise refused(source.name, what, "name another --node-type")
     text = f"{source.name} is a skeleton with {seen}; everything else is the library's {options.node_type}"
-    of_devices = {nic_rate_of(slot.vendor, slot.device) for slot in nics}
+    of_devices = {NIC_RATES.get((slot.vendor, slot.device)) for slot in nics}
     rate = source.stated.nic_rate or (of_devices.pop() if len(of_devices) == 1 else None) or options.nic_rate
     node_type, doubts = with_nics(options.node_type, len(nics), rate)
     machine = Machine("", (), node_type=node_type)
@@ -235,13 +220,13 @@ def _skeleton(source: Source, hosts: Sequence[_Host], options: ReadOptions) -> M
     return replace(machine, remarks=(Remark("assumed", text), *remarks))
 
 
-def _machine(source: Source, reader: _Reader, host: _Host, options: ReadOptions) -> Machine:
+def _machine(source: Source, host: _Host, options: ReadOptions) -> Machine:
     calibration = options.calibration
     gpus = sorted(host.gpus, key=lambda gpu: gpu.dev)
     devices: list[Gpu] = []
     untold: dict[Fraction, list[int]] = defaultdict(list)  # GPUs by the rate of slots whose speed is not told
     for gpu in gpus:
-        model = source.stated.model or model_of(gpu.slot.vendor, gpu.slot.device) or options.model
+        model = source.stated.model or MODELS.get((gpu.slot.vendor, gpu.slot.device)) or options.model
         place, facts = gpu.slot.place(calibration), gpu_model(model)
         if facts and place.rate and not gpu.slot.is_told:
             place = replace(place, rate=pcie_rate(facts.pcie, 0, calibration))  # 16 lanes of what it is made for
@@ -252,7 +237,7 @@ def _machine(source: Source, reader: _Reader, host: _Host, options: ReadOptions)
     sayings: dict[tuple[RemarkKind, str], list[str]] = defaultdict(list)  # what is said of which NICs
     cards: dict[tuple[str, str], list[str]] = defaultdict(list)
     for slot, net in host.nets:
-        name, mbps = net.get("name") or f"net{len(nics)}", reader.number(net, "speed") or 0
+        name, mbps = net.get("name") or f"net{len(nics)}", host.number(net, "speed") or 0
         speed = mbps if mbps > 0 else _UNSTATED
         if speed > _BELIEVABLE:
             speed = max(1, speed // 1000)  # written in kb/s
@@ -341,8 +326,7 @@ def _links(gpus: Sequence[_Gpu], calibration: Calibration) -> tuple[tuple[GpuLin
 def _bridges(
     host: _Host, gpus: Sequence[Gpu], nics: Sequence[Nic], calibration: Calibration
 ) -> tuple[tuple[Bridge, ...], list[Remark]]:
-    """Bridges with their rates; one that a hypervisor invented, or whose speed is not told, gets that of the
-    fastest device below it."""
+    """Bridges; one that a hypervisor invented, or whose speed is not told, is as fast as the devices below it."""
     below: dict[str, Fraction] = defaultdict(Fraction)
     carried = [(gpu.place, gpu.place.rate) for gpu in gpus]
     carried += [(nic.place, nic.place.rate or nic.rate) for nic in nics]
@@ -365,7 +349,7 @@ def _bridges(
 
 
 def _remarks_on_gpus(machine: Machine) -> Iterator[Remark]:
-    """GPUs of one architecture have as many links as each other, unless peers are missing by design."""
+    """What is odd: GPUs with fewer links than others of their architecture, none at all, or in other slots."""
     kinds: dict[str, list[int]] = defaultdict(list)
     for i, gpu in enumerate(machine.gpus):
         kinds[gpu.arch].append(i)

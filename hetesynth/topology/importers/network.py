@@ -1,7 +1,6 @@
 """The network between servers, stated (``--net``) or as a file tells it, and the machines that its hosts are.
 
-Units as everywhere: bytes per second and one direction, exact; None where the file does not tell. A host may be of
-a type of the node library, whose NICs take the number and rate that a file states.
+Rates are in bytes per second and one direction; None where the file does not tell.
 """
 
 from __future__ import annotations
@@ -48,15 +47,12 @@ class Trunk:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Switches by name, what is attached to them and what joins them.
-
-    ``uplink`` and ``oversubscription`` are of trunks without a rate: stated, or what hosts carry, divided.
-    """
+    """What is attached to switches and what joins them."""
 
     attachments: tuple[Attachment, ...]
     trunks: tuple[Trunk, ...] = ()
     remarks: tuple[Remark, ...] = ()
-    uplink: Fraction | None = None
+    uplink: Fraction | None = None  # of trunks without a rate, else what hosts carry over the oversubscription
     oversubscription: Fraction = Fraction(1)
 
     def __post_init__(self) -> None:
@@ -98,11 +94,10 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """The network between servers.
+    """The network between servers: as a file describes it, or by a rule.
 
     ``switch``: one that joins every NIC. ``rails``: one for each number of NIC. ``leafspine``: a leaf for every
     ``servers`` of them, below a spine, with uplinks of 1/``oversubscription`` of what the leaf's NICs carry.
-    ``network``: as a file describes it. ``none``: nothing, for a single server.
     """
 
     kind: Literal["switch", "rails", "leafspine", "network", "none"]
@@ -215,10 +210,7 @@ def file_of(node_type: str) -> str:
 
 @functools.cache
 def with_nics(node_type: str, nics: int, rate: Fraction | None) -> tuple[str, tuple[str, ...]]:
-    """The type with the NICs that a file states, as far as it has parameters for them, and what contradicts it.
-
-    ``nics``: 0, and ``rate``: None, where the file does not tell.
-    """
+    """The type with the NICs (0, None: not told) as far as it has parameters for them, and what contradicts it."""
     entry = library_type(node_type)
     wished = {"nics": str(nics)} if nics and nics != entry.nics else {}
     if rate is not None and rate * entry.nics != entry.outside:

@@ -1,8 +1,7 @@
 """``nvidia-smi topo -m``, with ``-L`` and ``nvlink -s`` of the same server, to a machine.
 
-The table tells which GPUs NVLink joins and by how many links, and what is near what. It does not tell the model
-of the GPUs (``-L`` or ``--model`` does), the rate of NICs (``--nic-rate``) or that of PCIe slots (the model's
-is assumed).
+The table does not tell the model of the GPUs (``-L`` or ``--model`` does), the rate of NICs (``--nic-rate``) or
+that of PCIe slots (the model's is assumed).
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from hetesynth.topology.importers.machine import (
     one_nic_a_gpu,
     spread,
 )
-from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, lines_of, refused
+from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, Stated, lacking, lines_of, refused
 
 MAX_DEVICES = 256
 MOST_LINKS = 18  # of a GPU today, where the model is not known
@@ -167,12 +166,9 @@ def gpu_lists(lines: Sequence[str], name: str) -> dict[int, list[ListedGpu]]:
 
 @dataclass(slots=True)
 class _Server:
-    """What was printed on one server: a table, a list of GPUs, one with their links.
+    """What was printed on one server: a table, a list of GPUs, one with their links."""
 
-    ``source``: the file of its table, with what is stated of the others.
-    """
-
-    source: Source
+    source: Source  # of its table, with what is stated of the others
     table: DeviceTable | None = None
     models: list[ListedGpu] | None = None
     links: list[ListedGpu] | None = None
@@ -198,7 +194,9 @@ def read_nvidia_smi(sources: Sequence[Source], options: ReadOptions) -> Reading:
                 servers.append(_Server(source))
             server = servers[-1]
             main, other = (source, server.source) if kind == "table" else (server.source, source)
-            server.source = main.with_stated(other)
+            mine, more = main.stated, other.stated
+            stated = Stated(mine.model or more.model, mine.nic_rate or more.nic_rate)
+            server.source = replace(main, stated=stated)
             setattr(server, kind, section)
     machines = tuple(_machine(server, server.table, options) for server in servers or [_Server(sources[0])])
     return Reading(machines, files=tuple(server.source.name for server in servers))
@@ -292,8 +290,7 @@ def _nvlinks(
 def _slot_tree(table: DeviceTable) -> tuple[list[str], dict[str, str], dict[str, str]]:
     """CPUs, PCIe switches with their parents, and the parent of each device, in a tree of the table's distances.
 
-    PIX: one PCIe switch between two devices; PXB: several; PHB and NODE: one CPU; SYS: two. Cells with NVLink hide
-    the distance, so what they join is placed by its other distances and its NUMA node.
+    Cells with NVLink hide the distance, so what they join is placed by its other distances and its NUMA node.
     """
     numa = table.numa
 

@@ -1,13 +1,10 @@
-"""Which reader a file gets, what it is given and gives back, and text, XML and YAML of anybody's within limits.
-
-A file is untrusted: it may come from a mail, a web page or a terminal's scroll-back.
-"""
+"""Which reader a file gets, what it is given and gives back, and text, XML and YAML of anybody's within limits."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -45,44 +42,33 @@ class Source:
     data: bytes
     stated: Stated = Stated()
 
-    def with_stated(self, other: Source) -> Source:
-        """The source with what is stated of ``other``, a file on the same server, where nothing is of its own."""
-        mine, more = self.stated, other.stated
-        return replace(self, stated=Stated(mine.model or more.model, mine.nic_rate or more.nic_rate))
-
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What the user adds to what files tell. ``node_type`` is of the library.
+    """What the user adds to what files tell; rates are in bytes per second.
 
-    ``nic_rate`` (bytes per second) and ``model``: where a file does not tell and nothing is stated of it. Readers
-    leave NICs without a rate, so that the network's files are asked before ``nic_rate`` is taken.
-
-    ``uplink`` (bytes per second) and ``oversubscription``: of cables between switches whose rate no file tells.
-    ``hosts``: patterns with commas between; only hosts of a network that one of them fits are taken.
+    ``nic_rate`` and ``model``: where a file does not tell and nothing is stated of it. Readers leave NICs without
+    a rate, so that the network's files are asked before ``nic_rate`` is taken.
     """
 
     calibration: Calibration = "spec"
     nic_rate: Fraction | None = None
     model: str = ""
-    node_type: str = ""
-    uplink: Fraction | None = None
-    oversubscription: Fraction = Fraction(1)
-    hosts: str = "*"
+    node_type: str = ""  # of the library
+    uplink: Fraction | None = None  # of cables between switches whose rate no file tells
+    oversubscription: Fraction = Fraction(1)  # of such cables
+    hosts: str = "*"  # patterns with commas between, of the hosts of a network that are taken
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one file told: servers, or the network between them, or a whole cluster as text of the language.
-
-    ``files``: the name of the file of each machine, where the reading is of several.
-    """
+    """What one file told: servers, or the network between them, or a whole cluster as text of the language."""
 
     machines: tuple[Machine, ...] = ()
     text: str = ""
     remarks: tuple[Remark, ...] = ()
     network: Network | None = None
-    files: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()  # that of each machine, where the reading is of several
 
 
 # what the beginning of a file of each format has, and the function that reads it; the first that fits counts

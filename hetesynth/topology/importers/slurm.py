@@ -1,7 +1,6 @@
 """Slurm's ``topology.conf`` and ``topology.yaml`` to a network: leaves with their hosts, and the switches above.
 
-They tell neither rates (LinkSpeed is a word without a unit) nor what a server is: ``--node-type`` or dumps of the
-servers do, and ``--uplink`` or ``--oversubscription`` for the cables between switches.
+They tell neither rates (LinkSpeed is a word without a unit) nor what a server is.
 """
 
 from __future__ import annotations
@@ -89,10 +88,7 @@ def read_slurm_yaml(source: Source, options: ReadOptions) -> Reading:
 
 
 def _reading(name: str, switches: list[_Switch], options: ReadOptions) -> Reading:
-    """The network; what nothing joins in the file, blocks too, meets in one more switch.
-
-    HS732 unless each switch is described once, every host below one, every switch below at most one.
-    """
+    """The network; what nothing joins in the file meets in one more switch. HS732 where it is no tree."""
     hosts = [host for switch in switches for host in switch.nodes]
     above = {below: switch.name for switch in switches for below in switch.switches}
     names = {switch.name for switch in switches}

@@ -1,8 +1,4 @@
-"""Machines and the rule for the network between them -> readable text of the topology language.
-
-One node type for each kind of machine, servers under the names of their hosts, and comments that say what was
-read, what was assumed and what looks wrong. ``import_topology`` reads the text back before it is given out.
-"""
+"""Machines and the rule for the network between them -> readable text of the topology language."""
 
 from __future__ import annotations
 
@@ -202,10 +198,7 @@ def cluster_text(
     title: str,
     measured: Sequence[str] = (),
 ) -> str:
-    """Return the text; the rates of the kinds ``measured`` are stated as what transfers get.
-
-    Raises HetesynthError HS733 where servers have no network between them.
-    """
+    """Return the text; the rates of the kinds ``measured`` are stated as what transfers get."""
     servers = _named(machines)
     libraries = {file_of(m.node_type.partition("(")[0]) for m in machines if m.node_type}
     lines = comment(title)
@@ -315,8 +308,7 @@ def _node_lines(server: Server, same: Sequence[Server]) -> list[str]:
 def demand_rates(
     machines: Sequence[Machine], of_ports: Mapping[str, Fraction], nic_rate: Fraction | None
 ) -> list[Machine]:
-    """Return the machines, every NIC with a rate, that of its port or ``nic_rate`` where it has none itself, and
-    with a slot; HS733 where no rate is there."""
+    """Return the machines, every NIC with a rate and a slot; HS733 where there is no rate."""
     lacking = [
         nic.name for m in machines for nic in m.nics if not (nic.rate or of_ports.get(nic.name) or nic_rate)
     ]
@@ -337,10 +329,8 @@ def demand_rates(
 def node_statements(machine: Machine) -> list[str]:
     """Return the lines between the braces of ``node NAME { ... }``, without comments and indentation.
 
-    GPUs meet over NVLink or xGMI; where that leaves pairs apart, over the PCIe tree as `pcie` and `cpu`
-    statements. With an NVSwitch a GPU without NVLink reaches the others through its PCIe slot. Otherwise GPUs are
-    attached to the NICs nearest to them, and where they share a slot or an uplink that is narrower than their
-    NICs, over a bus.
+    Where NVLink or xGMI leaves pairs apart, GPUs meet over the PCIe tree. Otherwise they are attached to the NICs
+    nearest to them, over a bus where they share a slot or an uplink that is narrower than their NICs.
     """
     lines = [f"gpus {len(machine.gpus)}"]
     if named := _models(machine):
@@ -453,10 +443,7 @@ def _attached(machine: Machine, used: dict[int, tuple[int, ...]], number: dict[i
 
 
 def _pcie_tree(machine: Machine, number: dict[int, int]) -> list[str]:
-    """The PCIe tree, in which NIC n is ``nic{number[n]}``; what joins fewer than two things is left out.
-
-    A bridge with one thing below it is no more than a longer wire: the wire gets the rate of the narrower.
-    """
+    """The PCIe tree, in which NIC n is ``nic{number[n]}``; what joins fewer than two things is left out."""
     below: dict[str, list[tuple[str, Fraction]]] = defaultdict(list)
 
     def hang(place: Place, name: str) -> None:
@@ -477,7 +464,7 @@ def _pcie_tree(machine: Machine, number: dict[int, int]) -> list[str]:
     for bridge in reversed(machine.bridges):  # children stand behind their parents
         under = below.get(bridge.name, [])
         rate = bridge.place.rate or max((rate for _, rate in under), default=UNSTATED)
-        if len(under) == 1:
+        if len(under) == 1:  # no more than a longer wire
             child, own = under.pop()
             below[bridge.place.parent].append((child, min(own, rate)))
         elif under:

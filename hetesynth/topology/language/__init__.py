@@ -1,8 +1,4 @@
-"""Sources -> Topology: the topology language (dsl/), its parser and its elaboration.
-
-In: the text of a .dsl file. Out: a ``Topology``, or findings that point into the text.
-Knows nothing of chunks, steps or collectives. Importing this package loads neither lark nor the grammar.
-"""
+"""Sources -> Topology: the topology language (dsl/). Importing this package loads neither lark nor the grammar."""
 
 from __future__ import annotations
 
@@ -33,10 +29,7 @@ def load_topology(source: TopologySource) -> Topology:
 
 
 def load_pods(path: str | os.PathLike[str]) -> PodCluster:
-    """The cluster that the file at ``path`` describes, as pods; no link between two pods is worked out.
-
-    Raises as ``load_topology`` does.
-    """
+    """The cluster that the file at ``path`` describes, as pods; no link between two pods is worked out."""
     from hetesynth.topology.language.elaborate import pods_of
     from hetesynth.topology.language.source import read_source
 
@@ -52,10 +45,7 @@ def parse_pods(text: str, filename: str = "<text>") -> PodCluster:
 
 
 def parse_topology(text: str, filename: str = "<text>") -> Topology:
-    """The cluster that ``text`` describes; ``filename`` is the name findings carry.
-
-    Relative imports start from the directory of ``filename``. Raises ``SourceError``.
-    """
+    """The cluster that ``text`` describes, as if it stood in ``filename``. Raises ``SourceError``."""
     from hetesynth.topology.language.elaborate import topology_of
     from hetesynth.topology.language.source import checked_source
 

@@ -1,8 +1,7 @@
 """Hardware -> a ``Topology`` or a ``PodCluster``: links found, stated groups laid over them, the result checked.
 
-In: parts and wires, and the ``shared`` statements with their scopes. Out: the cluster, or findings. Of a cluster
-of pods each instance is one, and those that are alike are one type: links are worked out once for each type, so
-the work grows with the number of wires, not with that of pairs of GPUs.
+Of a cluster of pods each instance is one, and those that are alike are one type: links are worked out once for
+each type, so the work grows with the number of wires, not with that of pairs of GPUs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Follows imports and gathers the node types, pods and the one cluster of a program.
-
-Library imports come from dsl/library, path imports from the folder of the importing file.
-"""
+"""Follows imports and gathers the node types, pods and the one cluster of a program."""
 
 from __future__ import annotations
 

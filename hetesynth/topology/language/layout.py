@@ -1,7 +1,6 @@
 """One layout for every source: tokens and comments stay, white space and semicolons are set anew.
 
-In: a ``Source``. Out: its text as ``topo fmt`` writes it, or its tokens and comments in order, as the parser lexes
-them. A statement a line, two columns for each open brace; a block on one line stays there while it fits.
+A statement a line, two columns for each open brace; a block on one line stays there while it fits.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The language as data: the grammar, and the node library with the GPUs, NICs, rates and sources of its types.
-
-A wheel carries dsl/ as hetesynth/_dsl; an editable install has it at the top of the checkout. The figures of a
-type are those of one instance, elaborated like any cluster; nothing is written down twice.
-"""
+"""The language as data: the grammar, and the node library with the GPUs, NICs, rates and sources of its types."""
 
 from __future__ import annotations
 
@@ -22,26 +18,21 @@ _TYPE = re.compile(r"^(node|pod) (\w+)(?:\((.*?)\))? \{", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class LibraryType:
-    """A node type or a pod.
-
-    ``inside``: bytes per second and one direction that a GPU has to others of its server (or pod) over wires of
-    the fastest kind; ``outside``: those of all NICs together; ``nics``: their number. ``parameters``: as declared.
-    ``line``: where in the file it begins; ``text``: its declaration; ``header``: what the file says of it.
-    """
+    """A node type or a pod, with the figures of one instance."""
 
     name: str
     library: str
     path: Path
-    line: int
+    line: int  # where it begins
     sort: str
     gpus: int
     model: str
     nics: int
-    inside: Fraction
-    outside: Fraction
-    parameters: tuple[str, ...]
-    header: tuple[str, ...]
-    text: str
+    inside: Fraction  # bytes per second from a GPU to others of its server (or pod) over the fastest kind of wires
+    outside: Fraction  # those of all NICs together
+    parameters: tuple[str, ...]  # as declared
+    header: tuple[str, ...]  # what the file says of it
+    text: str  # its declaration
 
     @property
     def title(self) -> str:

@@ -1,8 +1,4 @@
-"""NCCL's own dump of its graph search (NCCL_GRAPH_DUMP_FILE) to the order of ranks in its rings.
-
-In: XML files, of one server each, and a topology. Out: for every channel the ranks of the cluster in the order of
-the ring: server after server, each in the order of its dump. A dump without a name is for every server with that
-many GPUs. The input is untrusted: no entities, no network, limits on everything.
+"""NCCL's own dump of its graph search (NCCL_GRAPH_DUMP_FILE), of one server, to the order of ranks in its rings.
 
 The format: ``graph`` elements with a ``pattern`` (4: ring), in them ``channel`` elements with ``gpu dev="..."`` in
 the ring's order.
@@ -35,10 +31,7 @@ class RingFile:
 
 
 def server_rings(topology: Topology, files: Sequence[RingFile]) -> tuple[tuple[Rank, ...], ...]:
-    """The rings over all servers, one a channel; servers with fewer channels begin again with their first.
-
-    Raises HetesynthError HS621 (cannot be read), HS622 (no such dump), HS623 (does not fit the cluster).
-    """
+    """The rings over all servers, one a channel; servers with fewer channels begin again with their first."""
     servers: dict[str, list[Rank]] = defaultdict(list)
     for rank in range(topology.ranks):
         servers[topology.vertices[rank].server].append(rank)

@@ -1,7 +1,4 @@
-"""A topology file with losses that are stated beside it, as ``--without`` and ``--degrade`` do.
-
-A value is read as the statement that it stands for. Findings about it point into the option's values, one a line.
-"""
+"""A topology file with losses that are stated beside it, as ``--without`` and ``--degrade`` do."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Source -> syntax tree, with the Lark grammar of dsl/topology.lark.
 
-In: a ``Source``. Out: a ``File``, or ``SourceError`` at the first syntax error. Decides nothing about names and
-units. Every statement's span is that of its first word. Token names of the grammar never reach the user: the help
-of an error is the nearest word, how the statement is written, or what may stand there.
+Every statement's span is that of its first word. Token names of the grammar never reach the user.
 """
 
 from __future__ import annotations

@@ -67,27 +67,21 @@ class _Reached:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """From a state over wires that have no alternative, as from a NIC to its fabric: ``root`` is where these end.
-
-    ``passed``: the states before the root, each with its cost from a GPU and the number of wires up to it.
-    """
+    """From a state over wires that have no alternative, as from a NIC to its fabric: up to ``root``."""
 
     root: int
     cost: int
     wires: tuple[int, ...]
-    passed: dict[int, tuple[int, int]]
+    passed: dict[int, tuple[int, int]]  # state before the root -> its cost from a GPU, wires up to it
 
 
 @dataclass(slots=True)
 class _Starts:
-    """The first hops of GPUs that may swap places: by root and cost, and what each chain passes before its root.
-
-    ``best``: for a state the least cost and the hops that have it, as far as it was asked for.
-    """
+    """The first hops of GPUs that may swap places: by root and cost, and what chains pass before it."""
 
     roots: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
     passed: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # state -> cost, hop
-    best: dict[int, tuple[int, frozenset[int]]] = field(default_factory=dict)
+    best: dict[int, tuple[int, frozenset[int]]] = field(default_factory=dict)  # state -> least cost, its hops
     united: dict[tuple[tuple[int, ...], ...], frozenset[int]] = field(default_factory=dict)
 
 
@@ -290,10 +284,8 @@ class _Graph:
             self._limit(self._steps)
 
     def _ways(self, start: int, end: int, most: int) -> list[tuple[int, ...]]:
-        """The wires of the shortest paths from ``start`` to ``end``; of more than ``most`` the next in rotation.
-
-        The rotation begins where the number of ``end`` says, as D-mod-k routing does in fat trees.
-        """
+        """The wires of the shortest paths from ``start`` to ``end``; of more than ``most`` the next in rotation,
+        which begins where the number of ``end`` says, as D-mod-k routing does in fat trees."""
         chain = self._chain(start)
         if end in chain.passed:
             return [chain.wires[: chain.passed[end][1]]]

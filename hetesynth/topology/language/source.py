@@ -1,6 +1,5 @@
 """Reads a source file and refuses what cannot be a topology before any parsing.
 
-Checks size, encoding, NUL bytes, the pairing of brackets and that no string holds characters that cannot be seen.
 Figure 10 of HeteCCL gets the brackets that its print lacks.
 """
 
@@ -37,18 +36,14 @@ _PRINTED = {  # lines of HeteCCL's Figure 10: what stands before the bracket tha
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text and the name its findings carry (a path, or ``<text>``).
-
-    ``warnings``: what was mended in it; ``written`` is what it was before. ``losses``: what failed, stated beside
-    it, with the texts that say so in ``aside``.
-    """
+    """A text and the name its findings carry (a path, or ``<text>``)."""
 
     name: str
     text: str
-    written: str = ""
-    warnings: tuple[Diagnostic, ...] = ()
-    losses: tuple[Loss, ...] = ()
-    aside: tuple[tuple[str, str], ...] = ()
+    written: str = ""  # before it was mended
+    warnings: tuple[Diagnostic, ...] = ()  # what was mended
+    losses: tuple[Loss, ...] = ()  # stated beside it
+    aside: tuple[tuple[str, str], ...] = ()  # the texts that say so
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +62,7 @@ class OverriddenFile(os.PathLike[str]):
 
 
 def read_source(path: str | os.PathLike[str]) -> Source:
-    """The checked text of the file at ``path``, or of standard input for ``-``, however often it is asked for.
-
-    ``HetesynthError`` when it cannot be read as text.
-    """
+    """The checked text of the file at ``path``, or of standard input for ``-``, however often it is asked for."""
     name = os.fspath(path)
     if not isinstance(name, str):
         name = os.fsdecode(name)
@@ -116,8 +108,7 @@ def checked_source(text: str, name: str) -> Source:
 
 
 def is_topology_file(path: Path) -> bool:
-    """True where ``path``, or what it is a link to, is called as topologies are. What one file names may be shown
-    to somebody who could not read it otherwise."""
+    """True where ``path``, or what it is a link to, is called as topologies are."""
     try:
         return path.resolve().suffix == SUFFIX or path.is_dir()
     except (OSError, ValueError, RuntimeError):
@@ -193,13 +184,10 @@ def _bracket_findings(source: Source) -> list[Diagnostic]:
 
 
 def _figure_completed(text: str, name: str) -> Source | None:
-    """``text`` with both brackets that Figure 10 lacks as printed, and a warning for each; else None.
-
-    Line numbers in the margin, as printed, may stand there, and become blank.
-    """
+    """``text`` with both brackets that Figure 10 lacks as printed, and a warning for each; else None."""
     if "interbandwidth" not in text:
         return None
-    completed = re.sub(r"(?m)^\d+(?=\s+define)", lambda match: " " * len(match[0]), text)
+    completed = re.sub(r"(?m)^\d+(?=\s+define)", lambda match: " " * len(match[0]), text)  # numbers of lines
     warnings: list[Diagnostic] = []
     for line, (before, bracket, behind) in reversed(_PRINTED.items()):
         gaps = (r"\s*".join(map(re.escape, tokens.split())) for tokens in (before, behind))

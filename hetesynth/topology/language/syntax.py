@@ -1,7 +1,4 @@
-"""The syntax tree of a topology source: what was written, with spans, before anything is looked up.
-
-Both forms of the language end here; ``define`` statements are lowered to the block form by ``paper``.
-"""
+"""The syntax tree of a topology source: what was written, with spans, before anything is looked up."""
 
 from __future__ import annotations
 
@@ -28,8 +25,7 @@ class Word:
 class Amount:
     """A number and its unit as written: ``450 GB/s``. The unit is empty where none was given.
 
-    ``expression``: what stood between parentheses; ``number`` is empty until ``expansion`` has worked it out, then
-    the exact value, ``25/3``, in the unit.
+    ``expression``: what stood between parentheses; ``number`` is empty until ``expansion`` has worked it out.
     """
 
     number: str
@@ -96,14 +92,11 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """``ring A``, ``grid A 4x4``, ``rails R { ... }``: a network in one line.
-
-    ``parts`` are those that are joined, of a ring, grid, torus or hypercube; ``name`` names the rest.
-    """
+    """``ring A``, ``grid A 4x4``, ``rails R { ... }``: a network in one line."""
 
     kind: NetworkKind
     name: Word
-    parts: tuple[Word, ...]
+    parts: tuple[Word, ...]  # of a ring, grid, torus or hypercube, what is joined; the others have a name
     sizes: tuple[int, ...]
     properties: tuple[Property, ...]
     span: Span
@@ -192,13 +185,10 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """``n = 8`` behind the name of a type: a parameter and its default, or its value in one instance.
-
-    ``value``: an amount, a variable of where it stands, or None, a parameter without a default.
-    """
+    """``n = 8`` behind the name of a type: a parameter and its default, or its value in one instance."""
 
     name: Word
-    value: Amount | Word | None
+    value: Amount | Word | None  # a word is a variable; None: a parameter without a default
 
 
 Loss = Without | Down | Degrade

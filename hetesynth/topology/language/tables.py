@@ -1,8 +1,7 @@
 """The parser of the topology language, from tables computed beforehand where they fit.
 
-Out: a ``Lark``. Building the LALR tables takes longer than everything else the frontend does, so dsl/ carries them
-as plain JSON: data, no pickle, read only from where the grammar itself is read. They are used when they were made
-from this very grammar by this very version of Lark, else the tables are built anew: slower, and the same language.
+Building the LALR tables takes longer than everything else the frontend does, so dsl/ carries them as plain JSON.
+They are used when they were made from this very grammar by this very version of Lark.
 
 ``python -m hetesynth.topology.language.tables`` writes them; a test says when that is due.
 """

@@ -2,7 +2,6 @@
 
 Decimal prefixes are powers of 1000 (GB), binary ones powers of 1024 (GiB); ``b`` is a bit, ``B`` a byte. Sizes on
 the command line are also read as other tools write them: ``64M`` is 64 MiB as in nccl-tests, ``64mb`` is 64 MB.
-Missing, repeated and misplaced properties are findings.
 """
 
 from __future__ import annotations
@@ -55,10 +54,7 @@ _OF_OPTIONS: dict[str, tuple[Dimension, Fraction]] = {
 
 
 def measure(amount: Amount, dimension: Dimension, what: str, findings: Findings) -> Fraction | None:
-    """``amount`` in B/s, seconds or bytes; None, with a finding, when number or unit is wrong.
-
-    Bandwidths and sizes must be positive, times must not be negative.
-    """
+    """``amount`` in B/s, seconds or bytes; None, with a finding, when number or unit is wrong."""
     number = _number(amount, findings)
     if number is None:
         return None
@@ -142,10 +138,7 @@ LaneRate = tuple[Fraction, int]  # bandwidth of a lane, lanes
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a block states; None where it says nothing.
-
-    ``send`` and ``receive`` are stated in place of ``bandwidth`` where directions differ.
-    """
+    """What a block states; None where it says nothing."""
 
     bandwidth: Fraction | None = None
     lanes: int = 1
@@ -154,7 +147,7 @@ class Measured:
     model: str | None = None
     reduce: Fraction | None = None
     copy: Fraction | None = None
-    send: LaneRate | None = None
+    send: LaneRate | None = None  # in place of a bandwidth, where directions differ
     receive: LaneRate | None = None
     length: Fraction | None = None
 

@@ -1,7 +1,4 @@
-"""Topology files that are right and yet doubtful: findings with a span, a severity and a way out.
-
-In: a ``Source``. Out: diagnostics in the order of the text. Knows nothing of schedules.
-"""
+"""Topology files that are right and yet doubtful: findings with a span, a severity and a way out."""
 
 from __future__ import annotations
 

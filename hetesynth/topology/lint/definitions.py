@@ -1,7 +1,4 @@
-"""Parts named twice, node types and imports that nothing uses, ratios upside down (HS243, HS246, HS255).
-
-In: the syntax of the file. Out: findings at the words. Knows nothing of rates.
-"""
+"""Parts named twice, node types and imports that nothing uses, ratios upside down (HS243, HS246, HS255)."""
 
 from __future__ import annotations
 

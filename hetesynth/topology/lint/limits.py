@@ -1,7 +1,6 @@
 """What no server with GPUs of the stated model has, and NICs faster than what is behind them (HS252 to HS254).
 
-In: the cluster as built. Out: findings with both figures. What is too little is not told of servers in which
-something is out of order or was slowed by `degrade`; what is too much is.
+What is too little is not told of servers in which something is out of order or was slowed by `degrade`.
 """
 
 from __future__ import annotations
@@ -36,11 +35,7 @@ _FAR_KINDS = ("net", "wan", "lan", "router", "uplink", "upi", "cpu", "numa")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """``spec``, ``least``, ``most``: of one link, in the data sheet, as libraries count it and as signalled.
-
-    ``slot``: sixteen lanes of its PCIe; ``together``: GPUs that one server or NVLink domain has at most;
-    ``nic``: what a NIC beside it mostly has, Gbps; 0 where anything is usual; ``always``: none is without links.
-    """
+    """``spec``, ``least``, ``most``: of one link, in the data sheet, as libraries count it and as signalled."""
 
     name: str
     word: str  # NVLink or xGMI
@@ -48,10 +43,10 @@ class Limits:
     spec: Fraction
     least: Fraction
     most: Fraction
-    slot: Fraction
-    together: int
-    nic: int = 0
-    always: bool = False
+    slot: Fraction  # sixteen lanes of its PCIe
+    together: int  # GPUs that one server or NVLink domain has at most
+    nic: int = 0  # what a NIC beside it mostly has, Gbps; 0 where anything is usual
+    always: bool = False  # none is without links
 
 
 _GFX906_LINK = Fraction(50) * GB  # the most that AMD stated of MI50 and MI60; 33, which imports take, is measured
@@ -120,15 +115,13 @@ def beyond_models(view: View) -> Iterator[Finding]:
 
 @dataclass(slots=True)
 class _Reach:
-    """What leaves a GPU towards others: over NVLink as stated, over wires of no such kind, of both to switches;
-    the fastest connection with another GPU, and the fastest over PCIe.
-    """
+    """What leaves a GPU towards others."""
 
-    stated: Fraction
-    other: Fraction = Fraction(0)
-    switched: Fraction = Fraction(0)
-    pair: Fraction = Fraction(0)
-    pcie: Fraction = Fraction(0)
+    stated: Fraction  # over NVLink
+    other: Fraction = Fraction(0)  # over wires of no such kind
+    switched: Fraction = Fraction(0)  # of both to switches
+    pair: Fraction = Fraction(0)  # the fastest connection with another GPU
+    pcie: Fraction = Fraction(0)  # the fastest
 
 
 def _reach(view: View, rank: int, stated: Fraction) -> _Reach:

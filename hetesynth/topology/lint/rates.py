@@ -1,7 +1,6 @@
 """What pieces of hardware are, and rates and latencies that no such hardware has (HS241, HS242): bits for bytes.
 
-In: the cluster as built. Out: roles of parts, and findings that name the value that was probably meant. The ranges
-are wide: from the oldest hardware of a sort, derated, to several times the newest.
+The ranges are wide: from the oldest hardware of a sort, derated, to several times the newest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What the rules about parts look at, and their findings as diagnostics.
 
-In: the inspection of a file. Out: the cluster as built, by server and by part. What is out of order on purpose
-(`disable`, `without`, `down`, `degrade`) makes its server different: rules that compare say nothing of it.
+What is out of order on purpose makes its server different: rules that compare say nothing of it.
 """
 
 from __future__ import annotations

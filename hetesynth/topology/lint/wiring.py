@@ -1,7 +1,4 @@
-"""Hardware that differs from its twins, that nothing uses, or that a file contradicts itself in.
-
-HS240, HS244, HS245, HS255 to HS257. In: the cluster as built. Out: findings with both figures.
-"""
+"""Hardware that differs from its twins, that nothing uses, or that a file contradicts itself in."""
 
 from __future__ import annotations
 
@@ -57,8 +54,7 @@ def unlike_twins(view: View) -> Iterator[Finding]:
 
 
 def one_way(view: View) -> Iterator[Finding]:
-    """Connections in one direction only, where most of their kind have both; ways back that are far quicker; NICs
-    with far less in one direction."""
+    """Connections in one direction only, where most have both, or with far less latency or rate one way."""
     kinds: dict[str, dict[tuple[str, str], Fraction]] = defaultdict(dict)  # latencies; of GPUs by server
     for wire in view.topology.wires:
         a, b = view.vertices[wire.src], view.vertices[wire.dst]
