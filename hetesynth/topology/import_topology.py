@@ -18,7 +18,7 @@ from hetesynth.model.topology import Topology
 from hetesynth.topology.importers.detect import FABRIC, detect, nic_rates_of_ports
 from hetesynth.topology.importers.gpu_models import short_name
 from hetesynth.topology.importers.machine import Machine, Remark, gpus_of_nics
-from hetesynth.topology.importers.network import Fabric, Network, file_of, machines_of_network, nic_rates
+from hetesynth.topology.importers.network import Fabric, file_of, machines_of_network, nic_rates
 from hetesynth.topology.importers.reading import ReadOptions, Source, Stated, read_in_order
 from hetesynth.topology.importers.write_dsl import assumed_figures, cluster_text, demand_rates
 from hetesynth.topology.language import parse_topology
@@ -102,7 +102,11 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
         )
     fabric = request.fabric or Fabric("switch")
     for _, network in networks:
-        hosted = _with_hosts(named, network)
+        known = {host.split(".")[0].lower(): host for host in network.hosts}
+        hosted = []  # machines without a host get that of their file's name, if the network has it
+        for name, machine in named:
+            stem = PurePath(name).name.split(".")[0].lower()
+            hosted.append(replace(machine, host=machine.host or known.get(stem, "")))
         machines, more = machines_of_network(hosted, network, options.hosts, options.node_type)
         remarks += more
         fabric = request.fabric or Fabric("network", network=network)
@@ -110,7 +114,7 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
         help_ = "add a dump of a server, or name one with --node-type"
         raise HetesynthError("no file describes a server", code="HS733", help=help_)
     machines = demand_rates(machines, request.nic_rates, options.nic_rate)
-    remarks += [*_needless(request, machines), *_unlike_slots(machines)]
+    remarks += _doubts(request, machines)
     remarks.append(Remark("assumed", f"links and slots carry what --calibration {options.calibration} says"))
     remarks += assumed_figures(machines)
     origins = [*map(_bare, request.files)] or list(dict.fromkeys(formats))
@@ -164,16 +168,6 @@ def _sources(request: ImportTopologyRequest) -> list[tuple[Source, int]]:
     return inputs
 
 
-def _with_hosts(named: Sequence[tuple[str, Machine]], network: Network) -> list[Machine]:
-    """The machines; those without a host get that of their file's name, if the network has it."""
-    hosts = {host.split(".")[0].lower(): host for host in network.hosts}
-    stems = [PurePath(name).name.split(".")[0].lower() for name, _ in named]
-    return [
-        machine if machine.host or stem not in hosts else replace(machine, host=hosts[stem])
-        for stem, (_, machine) in zip(stems, named, strict=True)
-    ]
-
-
 def _read_back(text: str, name: str) -> Topology:
     """The topology of ``text``; HetesynthError HS735 where the frontend refuses it."""
     try:
@@ -203,8 +197,8 @@ def _demand_agreement(topology: Topology, machines: Sequence[Machine]) -> None:
         raise HetesynthError(what, code="HS735", help=help_)
 
 
-def _needless(request: ImportTopologyRequest, machines: Sequence[Machine]) -> list[Remark]:
-    """Options that nothing was taken from, as every file tells what they say."""
+def _doubts(request: ImportTopologyRequest, machines: Sequence[Machine]) -> list[Remark]:
+    """Options that nothing was taken from, as every file tells what they say; servers of unlike slots."""
     options = request.options
     rates = {rate for machine in machines for rate in nic_rates(machine)}
     models = {gpu.model for machine in machines for gpu in machine.gpus}
@@ -212,22 +206,18 @@ def _needless(request: ImportTopologyRequest, machines: Sequence[Machine]) -> li
         "--nic-rate": options.nic_rate is not None and options.nic_rate not in rates,
         "--model": bool(options.model) and not models & {options.model, short_name(options.model)},
     }
-    texts = (
+    texts = [
         f"{option} is not used, as nothing lacks it; {option} FILE=... overrides what a file tells"
         for option, is_needless in needless.items()
         if is_needless
-    )
-    return [Remark("suspicious", text) for text in texts]
-
-
-def _unlike_slots(machines: Sequence[Machine]) -> list[Remark]:
-    """Servers that differ in nothing but their slots."""
+    ]
     kinds: dict[object, set[object]] = defaultdict(set)
     for m in machines:
         slots = (*(gpu.place.rate for gpu in m.gpus), *(nic.place.rate for nic in m.nics))
         kinds[tuple((gpu.model, gpu.arch) for gpu in m.gpus), tuple(nic.rate for nic in m.nics)].add(slots)
-    text = "servers with the same GPUs and NICs differ in the rates of their PCIe slots"
-    return [Remark("suspicious", text)] if any(len(slots) > 1 for slots in kinds.values()) else []
+    if any(len(slots) > 1 for slots in kinds.values()):
+        texts.append("servers with the same GPUs and NICs differ in the rates of their PCIe slots")
+    return [Remark("suspicious", text) for text in texts]
 
 
 def document(imported: ImportedTopology, output: Path | None) -> dict[str, object]:

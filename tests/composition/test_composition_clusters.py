@@ -8,13 +8,12 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from support.pods import SMALL, composed, document, encoded, server
+from support.pods import SMALL, composed, document, encoded, parse_pods, server
 from support.pods import cluster as text
 
 from hetesynth.judge.composition.judge import judge_composition
 from hetesynth.model.pods import PodCluster
 from hetesynth.search.pods.compose import ComposedName
-from hetesynth.topology.language import parse_pods
 
 NETWORKS = {
     **SMALL,

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from support.pods import SMALL, cluster, server
+from support.pods import SMALL, cluster, parse_pods, server
 
-from hetesynth.topology.language import load_topology, parse_pods, parse_topology
+from hetesynth.topology.language import load_topology, parse_topology
 
 ROOT = Path(__file__).parents[2]
 

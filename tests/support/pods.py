@@ -14,9 +14,15 @@ from hetesynth.policy import DEFAULT
 from hetesynth.search.chunking import ChunkingOptions
 from hetesynth.search.pods.compose import ComposedName, Composition, Task, compose
 from hetesynth.search.registry import strategy
-from hetesynth.topology.language import parse_pods
+from hetesynth.topology.language import elaborate
+from hetesynth.topology.language.source import checked_source
 
 CHUNK = 1_000_000
+
+
+def parse_pods(text: str) -> PodCluster:
+    """The cluster that ``text`` describes, as pods."""
+    return elaborate.pods_of(checked_source(text, "<text>"))
 
 
 def server(name: str, gpus: int, nics: int, rate: str = "100 Gbps", reduce: str = "") -> str:

@@ -1,7 +1,7 @@
 """The classes of links that measurements are of, and the text of a topology with fitted figures for one of them.
 
-A rate that stands in the file is replaced there; one from an imported type or an expression is stated by ``set`` in
-the cluster; for direct links, which have no name to be set by, the library's types are copied into the file.
+A rate that stands in the file is replaced there; one from an imported type or an expression is stated by ``set``
+in the cluster; for direct links, which have no name to be set by, the library's types are copied into the file.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import accumulate
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import Span, visible
@@ -119,6 +120,11 @@ def updated(
     ``note``: where they come from, for a comment in front, which takes the place of an older one of this kind.
     """
     editor = _Editor(name, topology, links, figures)
+    if figures != Figures() and not any(
+        isinstance(item, syntax.Cluster) for item in parse(checked_source(text, name)).items
+    ):
+        help_ = "hetesynth topo convert FILE --to block writes the cluster in the block form"
+        raise HetesynthError(f"{name} is in the paper form, which is not edited", code="HS847", help=help_)
     try:
         changed, effects = editor.updated(text)
     except HetesynthError as error:
@@ -156,7 +162,7 @@ class _Editor:
         return changed, self._effects(parse_topology(changed, self.name))
 
     def _with_rate(self, text: str, total: Fraction) -> str:
-        """``text`` with the rate, and outside of the paper form a statement that nothing derates it."""
+        """``text`` with the rate, and a statement that it is what transfers get, so that nothing derates it."""
         edits = [
             _replaced(
                 text, stated.amount, bandwidth_text(rounded(float(total) / lanes_of(stated.lanes, Findings())))
@@ -172,11 +178,10 @@ class _Editor:
                 raise _no_place(self.links, "bandwidth")
             rate = bandwidth_text(rounded(float(total) / min(lanes)), min(lanes))
             text = self._with_set(text, self._owners(), f"bandwidth {rate}")
-        end = _closing(text, self._cluster(text))
-        if end is None or self.links.kind.lower() in self.topology.measured:
+        if self.links.kind.lower() in self.topology.measured:
             return text
-        at, lead = _line_before(text, end)
-        return _edited(text, [(at, at, f"{lead}  measured {self.links.kind}\n")])
+        at, lead = self._end(text)
+        return f"{text[:at]}{lead}  measured {self.links.kind}\n{text[at:]}"
 
     def _with_alpha(self, text: str, goal: Fraction) -> str:
         """The latency of the element that stands for the class, so that all of the way has ``goal``."""
@@ -218,16 +223,18 @@ class _Editor:
                 edits.append((inside, inside, f" latency {shown};"))
         return _edited(text, edits)
 
-    def _cluster(self, text: str) -> int:
+    def _end(self, text: str) -> tuple[int, str]:
+        """Where lines may be added to the cluster, and what goes in front: its brace may not stand alone."""
         items = parse(checked_source(text, self.name)).items
-        return next(_offset(text, item.span) for item in items if isinstance(item, syntax.Cluster))
+        end = next(_closing(text, _offset(text, item.span)) for item in items if isinstance(item, syntax.Cluster))
+        line = text.rfind("\n", 0, end) + 1
+        return (line, "") if not text[line:end].strip() else (end, "\n")
 
     def _with_set(self, text: str, owners: Sequence[str], figure: str) -> str:
         """A ``set`` before the cluster's closing brace, in place of one that was written for the same before."""
-        end = _closing(text, self._cluster(text))
-        if end is None or not owners:
+        if not owners:
             raise _no_place(self.links, figure.split()[0])
-        at, lead = _line_before(text, end)
+        at, lead = self._end(text)
         target = compressed(owners, [v.name for v in self.topology.vertices])
         added = f"set {target} {{ {figure} }}  {_CALIBRATED}"
         older = re.compile(
@@ -366,15 +373,10 @@ def compressed(names: Sequence[str], every: Iterable[str]) -> str:
 
 
 def _edited(text: str, edits: Iterable[Edit]) -> str:
-    """``text`` after ``edits``, no two of which may overlap."""
-    pieces: list[str] = []
-    at = 0
-    for start, end, new in sorted(edits):
-        if start < at:
-            raise ValueError("two edits overlap")
-        pieces += [text[at:start], new]
-        at = end
-    return "".join([*pieces, text[at:]])
+    """``text`` after ``edits``, no two of which overlap."""
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
 
 
 def _offset(text: str, span: Span) -> int:
@@ -383,20 +385,11 @@ def _offset(text: str, span: Span) -> int:
     return sum(len(line) + 1 for line in lines[: span.line - 1]) + span.column - 1
 
 
-def _closing(text: str, start: int) -> int | None:
+def _closing(text: str, start: int) -> int:
     """The place of the `}` that closes the first `{` at or after ``start``."""
-    depth = 0
-    for token in _TOKENS.finditer(text, start):
-        depth += {"{": 1, "}": -1}.get(token[0], 0)
-        if token[0] == "}" and depth == 0:
-            return token.start()
-    return None
-
-
-def _line_before(text: str, end: int) -> tuple[int, str]:
-    """Where to insert lines before the brace at ``end``, and what goes in front: it may not stand alone."""
-    line = text.rfind("\n", 0, end) + 1
-    return (line, "") if not text[line:end].strip() else (end, "\n")
+    braces = [token for token in _TOKENS.finditer(text, start) if token[0] in "{}"]
+    depths = accumulate(1 if token[0] == "{" else -1 for token in braces)
+    return next(token.start() for token, depth in zip(braces, depths, strict=True) if depth == 0)
 
 
 def _replaced(text: str, amount: Amount, shown: str) -> Edit:

@@ -1,13 +1,12 @@
 """ASTRA-sim's network file to text of the language: a product of rings, switches and full meshes.
 
-Dimension 0 is that of the numbers next to each other. A ring has a link each way between neighbours, a full
-mesh between every two, a switch a port for each; ``latency`` is that of a link in nanoseconds, so a transfer
+Dimension 0 is that of the numbers next to each other. ``latency`` is that of a link in nanoseconds, so a transfer
 through a switch takes it twice. A bandwidth is read as 10^9 bytes a second and direction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, pairwise
@@ -82,29 +81,19 @@ def cluster_text(dimensions: Sequence[Dimension], model: str = "") -> str:
     stride = 1
     for number, dimension in enumerate(others, 1):
         rates = _stated(dimension)
-        for line in _lines(dimension.size, stride, instances) if dimension.size > 1 else ():
-            if dimension.shape == SWITCH:
-                for gpu in range(size):
-                    ports = ", ".join(f"n{i}.gpu{gpu}" for i in line)
-                    lines.append(f"  switch sw{number}_{line[0]}_{gpu} {{ ports {ports}; {rates} }}")
-            for a, b in _pairs(dimension.shape, line):
+        bases = [base for base in range(instances) if base // stride % dimension.size == 0]
+        for base in bases if dimension.size > 1 else ():
+            line = range(base, base + dimension.size * stride, stride)
+            pairs = list(combinations(line, 2)) if dimension.shape == FULL else []
+            if dimension.shape == RING:
+                pairs = [*pairwise(line), *([(line[-1], base)] if len(line) > 2 else [])]
+            for gpu in range(size) if dimension.shape == SWITCH else ():
+                ports = ", ".join(f"n{i}.gpu{gpu}" for i in line)
+                lines.append(f"  switch sw{number}_{base}_{gpu} {{ ports {ports}; {rates} }}")
+            for a, b in pairs:
                 lines.append(f"  link n{a}.gpu[0-{size - 1}] <-> n{b}.gpu[0-{size - 1}] {{ {rates} }}")
         stride *= dimension.size
     return "\n".join([*lines, "}", ""])
-
-
-def _lines(size: int, stride: int, total: int) -> Iterator[list[int]]:
-    """What a dimension of a size puts in line with each other, of ``total`` things."""
-    for base in range(total):
-        if base // stride % size == 0:
-            yield [base + k * stride for k in range(size)]
-
-
-def _pairs(shape: str, line: Sequence[int]) -> list[tuple[int, int]]:
-    """The pairs of a line that have a link; none where it has a switch."""
-    if shape == RING:
-        return [*pairwise(line), *([(line[-1], line[0])] if len(line) > 2 else [])]
-    return list(combinations(line, 2)) if shape == FULL else []
 
 
 def _stated(dimension: Dimension) -> str:

@@ -8,7 +8,7 @@ from hetesynth.model.pods import PodCluster
 from hetesynth.model.topology import Topology
 from hetesynth.topology.language.reachability import unreachable_pairs
 
-__all__ = ["TopologySource", "load_pods", "load_topology", "parse_pods", "parse_topology", "unreachable_pairs"]
+__all__ = ["TopologySource", "load_pods", "load_topology", "parse_topology", "unreachable_pairs"]
 
 
 TopologySource = str | os.PathLike[str] | Topology
@@ -34,14 +34,6 @@ def load_pods(path: str | os.PathLike[str]) -> PodCluster:
     from hetesynth.topology.language.source import read_source
 
     return pods_of(read_source(path))
-
-
-def parse_pods(text: str, filename: str = "<text>") -> PodCluster:
-    """The cluster that ``text`` describes, as pods; for text that is in no file."""
-    from hetesynth.topology.language.elaborate import pods_of
-    from hetesynth.topology.language.source import checked_source
-
-    return pods_of(checked_source(text, filename))
 
 
 def parse_topology(text: str, filename: str = "<text>") -> Topology:

@@ -52,15 +52,6 @@ def _rate(children: _Parsed) -> tuple[Any, Amount | None]:
     return rate[0], rate[1]
 
 
-def _instance(c: _Parsed, span: Span) -> syntax.Instance:
-    overrides = tuple(child for child in _plain(c[2:]) if not isinstance(child, Amount))
-    return syntax.Instance(c[0], c[1], _rate(c)[0], overrides, span, _arguments(c))
-
-
-def _shared(c: _Parsed, span: Span) -> syntax.Shared:
-    return syntax.Shared(c[0], *_rate(c), tuple(child for child in c if isinstance(child, syntax.Flow)), span)
-
-
 _MADE: dict[str, Callable[[_Parsed, Span], Any]] = {  # of the children of a rule and the span of its first word
     "start": lambda c, _: c,
     "selectors": lambda c, _: tuple(c),
@@ -72,7 +63,9 @@ _MADE: dict[str, Callable[[_Parsed, Span], Any]] = {  # of the children of a rul
     "node": lambda c, span: syntax.NodeType(c[0], _plain(c[1:]), span, _arguments(c)),
     "pod": lambda c, span: syntax.PodType(c[0], _plain(c[1:]), span, _arguments(c)),
     "cluster": lambda c, span: syntax.Cluster(c[0], tuple(c[1:]), span),
-    "instance": _instance,
+    "instance": lambda c, span: syntax.Instance(
+        c[0], c[1], _rate(c)[0], tuple(x for x in _plain(c[2:]) if not isinstance(x, Amount)), span, _arguments(c)
+    ),
     "loop": lambda c, span: syntax.Loop(c[0], c[1], tuple(c[2:]), span),
     "gpus": lambda c, span: syntax.Gpus(c[0], tuple(c[1:]), span),
     "port": lambda c, span: Property("port", span, c[1], c[2] if len(c) > 2 else None, words=c[0]),
@@ -83,7 +76,9 @@ _MADE: dict[str, Callable[[_Parsed, Span], Any]] = {  # of the children of a rul
     "down": lambda c, span: syntax.Down(c[0], c[-1], _both_ways(c), span),
     "degrade": lambda c, span: syntax.Degrade(*_sides(c), _both_ways(c), *_rate(c), span),
     "flow": lambda c, _: syntax.Flow(c[0], c[-1], _both_ways(c), c[0][0].span),
-    "shared": _shared,
+    "shared": lambda c, span: syntax.Shared(
+        c[0], *_rate(c), tuple(child for child in c if isinstance(child, syntax.Flow)), span
+    ),
     # the paper form
     "define": lambda c, span: syntax.Define(c[0], c[1], span),
     "amount": lambda c, _: c[0],
@@ -110,7 +105,9 @@ def parse(source: Source) -> syntax.File:
         raise SourceError([finding], {source.name: source.text}) from None
     items = tuple(_TreeBuilder(source).transform(cast(Any, tree)))
     if not items:
-        raise SourceError([_empty(source)], {source.name: source.text})
+        help_ = "start with `import h20` and `cluster NAME { ... }`; see dsl/reference.md and examples/"
+        empty = Diagnostic("HS110", Span(source.name, 1, 1), "the topology is empty", help_)
+        raise SourceError([empty], {source.name: source.text})
     return syntax.File(source.name, items)
 
 
@@ -225,16 +222,12 @@ _WRITTEN = {  # how a statement that begins with a word is written
 }
 
 
-def _empty(source: Source) -> Diagnostic:
-    """The finding for a source without a single statement."""
-    help_ = "start with `import h20` and `cluster NAME { ... }`; see dsl/reference.md and examples/"
-    return Diagnostic("HS110", Span(source.name, 1, 1), "the topology is empty", help_)
-
-
 def _diagnostic(error: UnexpectedInput, source: Source, lark: Lark) -> Diagnostic:
     """What is wrong at the place Lark stopped, and what may stand there."""
     signs = {t.name: f"`{t.pattern.value}`" for t in lark.terminals if isinstance(t.pattern, PatternStr)}
-    expected = [{**signs, **_SHOWN}.get(name, f"`{name.lower()}`") for name in _accepted(error)]
+    interactive = getattr(error, "interactive_parser", None)
+    names = interactive.accepts() if interactive is not None else getattr(error, "allowed", None) or ["$END"]
+    expected = [{**signs, **_SHOWN}.get(name, f"`{name.lower()}`") for name in sorted({*names} - {"_SEMI"})]
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         lines = source.text.rstrip().split("\n")
         end = Span(source.name, len(lines), max(1, len(lines[-1])))
@@ -252,12 +245,6 @@ def _diagnostic(error: UnexpectedInput, source: Source, lark: Lark) -> Diagnosti
         if begun and begun[1] in _WRITTEN:
             help_ = f"write it like `{_WRITTEN[begun[1]]}`"
     return Diagnostic("HS111", span, f"unexpected `{shown}`", help_)
-
-
-def _accepted(error: UnexpectedInput) -> list[str]:
-    interactive = getattr(error, "interactive_parser", None)
-    names = interactive.accepts() if interactive is not None else getattr(error, "allowed", None) or ["$END"]
-    return sorted(set(names) - {"_SEMI"})
 
 
 def _expected_help(expected: list[str]) -> str:
