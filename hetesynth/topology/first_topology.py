@@ -22,7 +22,7 @@ class FirstTopology:
     node_type: str
     servers: int
     remark: str
-    template: str
+    text: str
 
 
 def first_topology(place: Path, node_type: str, servers: int | None, hosts: str) -> tuple[Path, FirstTopology]:
@@ -60,9 +60,9 @@ def first_topology(place: Path, node_type: str, servers: int | None, hosts: str)
     stem = path.stem if path.name != FILE_NAME else path.resolve().parent.name
     name = re.sub(r"[^A-Za-z0-9_]+", "_", stem).strip("_")[:40]
     name = name if name and name[0].isalpha() else f"cluster_{name}".rstrip("_")
-    template = _TEXT.format(
+    text = _TEXT.format(
         cluster=name,
-        file="{file}",
+        file=visible(path.name),
         library=entry.library,
         model=entry.model,
         type=entry.name,
@@ -72,7 +72,7 @@ def first_topology(place: Path, node_type: str, servers: int | None, hosts: str)
         gpu=gpu,
         nics=nics.replace("*.", f"{one}.", 1),
     )
-    return path, FirstTopology(name, entry.name, total, remark, template)
+    return path, FirstTopology(name, entry.name, total, remark, text)
 
 
 def write_first_topology(path: Path, first: FirstTopology) -> None:
@@ -80,12 +80,7 @@ def write_first_topology(path: Path, first: FirstTopology) -> None:
     from hetesynth.files.atomic import write_atomically
 
     path.parent.mkdir(exist_ok=True)
-    write_atomically(path, text(first, visible(path.name)).encode())
-
-
-def text(first: FirstTopology, file_name: str = FILE_NAME) -> str:
-    """The topology with its comments, in which the file has that name."""
-    return first.template.replace("{file}", file_name)
+    write_atomically(path, first.text.encode())
 
 
 _HOSTS = """

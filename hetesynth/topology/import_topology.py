@@ -63,14 +63,8 @@ def detect_topology(options: ReadOptions, *, fabric: bool, name: str = "detected
         host = socket.gethostname().split(".")[0]
         sources = [replace(source, name=f"{host}.{source.name.split()[0]}") for source in (*sources, *seen)]
         remarks += more
-    request = ImportTopologyRequest(
-        files=(),
-        options=options,
-        name=name,
-        sources=tuple((source, 1) for source in sources),
-        remarks=tuple(remarks),
-        nic_rates=nic_rates_of_ports(),
-    )
+    rates, pairs = nic_rates_of_ports(), tuple((source, 1) for source in sources)
+    request = ImportTopologyRequest((), "", None, options, name, pairs, tuple(remarks), rates)
     return import_topology(request)
 
 
@@ -95,11 +89,9 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
         return ImportedTopology(text, _read_back(text, request.name), (), tuple(remarks), formats)
     networks = [(answer.names[0], answer.reading.network) for answer in told if answer.reading.network is not None]
     if len(networks) > 1:
-        raise HetesynthError(
-            f"{networks[0][0]} and {networks[1][0]} both describe the network between servers",
-            code="HS742",
-            help="give one of them: ibnetdiscover tells more than Slurm's files",
-        )
+        what = f"{networks[0][0]} and {networks[1][0]} both describe the network between servers"
+        help_ = "give one of them: ibnetdiscover tells more than Slurm's files"
+        raise HetesynthError(what, code="HS742", help=help_)
     fabric = request.fabric or Fabric("switch")
     for _, network in networks:
         known = {host.split(".")[0].lower(): host for host in network.hosts}
@@ -173,11 +165,9 @@ def _read_back(text: str, name: str) -> Topology:
     try:
         return parse_topology(text, f"{name}.dsl")
     except HetesynthError as error:
-        raise HetesynthError(
-            f"what was read is no cluster that the topology language can say: {error.message}",
-            code="HS735",
-            help=error.help or "import a dump of one server at a time and join them by hand",
-        ) from error
+        what = f"what was read is no cluster that the topology language can say: {error.message}"
+        help_ = error.help or "import a dump of one server at a time and join them by hand"
+        raise HetesynthError(what, code="HS735", help=help_) from error
 
 
 def _demand_agreement(topology: Topology, machines: Sequence[Machine]) -> None:

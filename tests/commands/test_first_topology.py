@@ -10,7 +10,7 @@ import pytest
 
 from hetesynth.cli.main import run
 from hetesynth.errors import HetesynthError
-from hetesynth.topology.first_topology import first_topology, text, write_first_topology
+from hetesynth.topology.first_topology import first_topology, write_first_topology
 from hetesynth.topology.language import load_topology, parse_topology
 from hetesynth.topology.language.library import library_types
 
@@ -18,9 +18,9 @@ from hetesynth.topology.language.library import library_types
 @pytest.mark.parametrize("name", sorted(entry.name for entry in library_types() if entry.sort == "node"))
 def test_each_type_makes_a_topology(name: str) -> None:
     _, first = first_topology(Path("new.dsl"), name, 2, "")
-    topology = parse_topology(text(first))
+    topology = parse_topology(first.text)
     assert len(set(topology.servers)) == 2 and topology.name == first.cluster == "new"
-    edited = parse_topology(with_examples(text(first)))
+    edited = parse_topology(with_examples(first.text))
     assert edited.ranks == topology.ranks - 1 and edited.notes
     assert {wire.bandwidth for wire in edited.wires} - {wire.bandwidth for wire in topology.wires}
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
@@ -140,17 +140,18 @@ def _size(word: str) -> float:
 
 # --- nccl-tests and rccl-tests: a table of sizes, with times out of place and in place
 
-_PROGRAMS: tuple[tuple[str, Operation], ...] = (
-    ("all_reduce", "allreduce"),
-    ("all_gather", "allgather"),
-    ("reduce_scatter", "reducescatter"),
-    ("broadcast", "broadcast"),
-    ("alltoall", "alltoall"),
-    ("sendrecv", "transfer"),
-    ("gather", "gather"),
-    ("scatter", "scatter"),
-    ("reduce", "reduce"),
+_WORDS = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "broadcast",
+    "alltoall",
+    "sendrecv",
+    "gather",
+    "scatter",
+    "reduce",
 )
+_PROGRAMS = {word: cast(Operation, word.replace("_", "")) for word in _WORDS} | {"sendrecv": "transfer"}
 _NCCL_RANK = re.compile(r"#\s+Rank\s+(\d{1,6})\b")
 _NCCL_HEADER = re.compile(r"#\s*size\s+count\s+type.*")
 
@@ -165,7 +166,7 @@ def _read_nccl_tests(text: str, source: str, operation: Operation | None, ranks:
     starts = [place - len(header) for place, word in enumerate(header) if word == "time"]
     devices = len(set(_NCCL_RANK.findall(text)))
     for said in (text, Path(source).name):
-        named = (named for program, named in _PROGRAMS if re.search(rf"\b{program}(_perf)?\b", said))
+        named = (named for program, named in _PROGRAMS.items() if re.search(rf"\b{program}(_perf)?\b", said))
         operation = operation or next(named, None)
     if operation is None:
         raise ValueError("the table does not say which collective it is", "add --operation allreduce (or ...)")
@@ -178,18 +179,10 @@ def _read_nccl_tests(text: str, source: str, operation: Operation | None, ranks:
 
 _OSU_TITLE = re.compile(r"#\s*OSU\s+(?P<what>[^\n]*?)(?:\s+(?:Latency|Bandwidth))?\s+Test(?:\s+v\S{1,20})?")
 _OSU_COLLECTIVES: dict[str, Operation] = {
-    "allreduce": "allreduce",
-    "allgather": "allgather",
-    "reduce_scatter": "reducescatter",
-    "reduce-scatter": "reducescatter",
-    "broadcast": "broadcast",
+    **{operation: operation for operation in OPERATIONS if operation not in (*PAIRWISE, "reducescatter")},
+    **dict.fromkeys(("reduce_scatter", "reduce-scatter"), "reducescatter"),
+    **dict.fromkeys(("all-to-all", "all-to-all personalized exchange"), "alltoall"),
     "bcast": "broadcast",
-    "all-to-all": "alltoall",
-    "alltoall": "alltoall",
-    "all-to-all personalized exchange": "alltoall",
-    "gather": "gather",
-    "scatter": "scatter",
-    "reduce": "reduce",
     **dict.fromkeys(("", "latency", "d2d", "multi latency"), "transfer"),
 }
 
@@ -227,19 +220,11 @@ def _read_perftest(text: str, source: str, operation: Operation | None, ranks: i
     header = _PERFTEST.search(text)
     if header and header["unit"]:
         unit = _PERFTEST_UNITS[header["unit"]]
-        yield (
-            "bandwidth",
-            operation or "stream",
-            ranks,
-            ((n, size, size / (v * unit)) for n, size, v in _columns(text, 4, 3)),
-        )
+        rates = ((at, size, size / (rate * unit)) for at, size, rate in _columns(text, 4, 3))
+        yield "bandwidth", operation or "stream", ranks, rates
     else:
-        yield (
-            "latency",
-            operation or "transfer",
-            ranks,
-            ((n, size, v * 1e-6) for n, size, v in _columns(text, 5, 4)),
-        )
+        times = ((at, size, time * 1e-6) for at, size, time in _columns(text, 5, 4))
+        yield "latency", operation or "transfer", ranks, times
 
 
 # --- nvbandwidth, JSON: matrices of GB/s between devices

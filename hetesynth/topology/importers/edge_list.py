@@ -151,14 +151,10 @@ def _named(nodes: Sequence[EdgeNode]) -> dict[NodeId, EdgeNode]:
     servers = [(server, [node.id for node in own]) for server, own in groupby(gpus, lambda node: node.server)]
     numbers = {server: i for i, (server, _) in enumerate(servers)}
     local = {gpu: f"gpu{k}" for _, own in servers for k, gpu in enumerate(own)}
-    named = {
-        node.id: replace(
-            node,
-            number=numbers.get(node.server, -1),
-            local=local.get(node.id) or identifier(str(node.id), "v"),
-        )
-        for node in nodes
-    }
+    named = {}
+    for node in nodes:
+        name = local.get(node.id) or identifier(str(node.id), "v")
+        named[node.id] = replace(node, number=numbers.get(node.server, -1), local=name)
     if len(numbers) < len(servers) or len({node.full for node in named.values()}) < len(named):
         raise ValueError(
             "GPUs of a server that do not stand together, or two nodes that the text would call alike"

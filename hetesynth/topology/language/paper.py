@@ -251,8 +251,8 @@ class _Lowering:
         prefix, kinds = ("inter", BETWEEN_NODES) if owner.nodes else ("", IN_A_NODE)
         values: dict[str, tuple[Span, _Sort]] = {}
         for entry in entries(owner.behind.get(f"{prefix}{name}"), kinds, self.findings):
-            value = self.value(Define(entry.key, entry.value, entry.key.span), sort, name)
-            values |= {} if value is None else {entry.key.text: (entry.key.span, value)}
+            value = self.value(entry, sort, name)
+            values |= {} if value is None else {entry.name.text: (entry.name.span, value)}
         return values
 
     # --- a node: its type, and what is out of order in its one instance
@@ -293,18 +293,18 @@ class _Lowering:
         for entry in entries(node.behind.get("slowdown"), _SLOWED, self.findings):
             rate = rate_of(entry.value)
             if rate is not None:
-                every = (Word(f"{entry.key.text}*", entry.key.span),)
-                yield syntax.Change(every, rate.properties(), entry.key.span)
+                every = (Word(f"{entry.name.text}*", entry.name.span),)
+                yield syntax.Change(every, rate.properties(), entry.name.span)
                 continue
             for connection in connections_in(entry.value, "slowdown", 1, self.findings):
-                slowed = _named(entry.key.text, connection.sides[0])
+                slowed = _named(entry.name.text, connection.sides[0])
                 yield syntax.Change(slowed, connection.rate.properties(), slowed[0].span)
         for entry in entries(node.behind.get("failure"), _FAILED, self.findings):
             failed = numbers(entry.value)
             if failed:
-                yield syntax.Disable(_named(entry.key.text, failed), entry.key.span)
+                yield syntax.Disable(_named(entry.name.text, failed), entry.name.span)
             else:
-                refuse("failure", entry.key.span, self.findings)
+                refuse("failure", entry.name.span, self.findings)
 
     def _connections(self, owner: _Owner) -> Iterator[Connection]:
         """The connections inside a node, or between the nodes of an internode, in the order written."""
@@ -314,11 +314,11 @@ class _Lowering:
         kind_of = self._values(owner, "linktype", Word)
         numbers_of: Counter[str] = Counter()
         for entry in entries(owner.behind.get(f"{prefix}bandwidth"), kinds, self.findings):
-            sort = entry.key.text
+            sort = entry.name.text
             sides = lists if sort == "switch" else 2 if sort == "direct" else 1
             if sort == "direct" and lists > 2:
                 help_ = "give the two nodes an `internode` of their own"
-                self.findings.add("HS221", entry.key.span, "`direct` joins GPUs of two nodes", help_)
+                self.findings.add("HS221", entry.name.span, "`direct` joins GPUs of two nodes", help_)
                 continue
             for connection in connections_in(entry.value, sort, sides, self.findings):
                 self.findings.spend(_WORK_OF_A_CONNECTION, connection.span)
@@ -389,7 +389,7 @@ class _Lowering:
         for entry in define.value.entries:
             group = group_of(entry.value)
             if group is None:
-                refuse(name, entry.key.span, self.findings)
+                refuse(name, entry.name.span, self.findings)
                 continue
             edges, rate = group
             ends = [tuple(self._members(end, name) for end in (edge.left, edge.right)) for edge in edges]
@@ -397,7 +397,7 @@ class _Lowering:
                 Flow(left, right, False, edge.span) for (left, right), edge in zip(ends, edges, strict=True)
             )
             if all(flow.left and flow.right for flow in flows):
-                yield Shared(entry.key, rate.bandwidth, rate.lanes, flows, entry.key.span)
+                yield Shared(entry.name, rate.bandwidth, rate.lanes, flows, entry.name.span)
 
     def _members(self, value: Value, name: str) -> tuple[Word, ...]:
         """The GPUs of ``(0,1)``, and in `intergroup` of ``(node1, node2.gpu0)``: all of node1 and one of node2."""
@@ -537,7 +537,7 @@ def refuse(name: str, span: Span, findings: Findings) -> None:
     findings.add("HS221", span, f"`{name}` is not written like this", f"write it like `{example}`")
 
 
-def entries(define: Define | None, keys: dict[str, str], findings: Findings) -> Iterator[syntax.Entry]:
+def entries(define: Define | None, keys: dict[str, str], findings: Findings) -> Iterator[Define]:
     """The entries of a mapping whose keys are among ``keys``, each once; others are findings."""
     if define is None:
         return
@@ -546,12 +546,12 @@ def entries(define: Define | None, keys: dict[str, str], findings: Findings) -> 
         return
     seen: set[str] = set()
     for entry in define.value.entries:
-        key = entry.key.text
+        key = entry.name.text
         if key not in keys:
             message = f"`{define.name.text}` has no `{key[:60]}`"
-            findings.add("HS220", entry.key.span, message, did_you_mean(key, keys))
+            findings.add("HS220", entry.name.span, message, did_you_mean(key, keys))
         elif key in seen and not define.name.text.endswith("bandwidth"):
-            findings.add("HS203", entry.key.span, f"`{key}` is given twice", "keep one of them")
+            findings.add("HS203", entry.name.span, f"`{key}` is given twice", "keep one of them")
         else:
             seen.add(key)
             yield entry

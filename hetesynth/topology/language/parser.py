@@ -74,7 +74,7 @@ _MADE: dict[str, Callable[[_Parsed, Span], Any]] = {  # of the children of a rul
     "without": lambda c, span: syntax.Without(c[0], span),
     "detach": lambda c, span: syntax.Detach(c[0], c[-1], False, span),
     "down": lambda c, span: syntax.Down(c[0], c[-1], _both_ways(c), span),
-    "degrade": lambda c, span: syntax.Degrade(*_sides(c), _both_ways(c), *_rate(c), span),
+    "degrade": lambda c, span: syntax.Degrade(*_sides(c), _both_ways(c), span, *_rate(c)),
     "flow": lambda c, _: syntax.Flow(c[0], c[-1], _both_ways(c), c[0][0].span),
     "shared": lambda c, span: syntax.Shared(
         c[0], *_rate(c), tuple(child for child in c if isinstance(child, syntax.Flow)), span
@@ -85,7 +85,7 @@ _MADE: dict[str, Callable[[_Parsed, Span], Any]] = {  # of the children of a rul
     "word": lambda c, _: c[0],
     "tuple": lambda c, span: syntax.Sequence(tuple(c), span),
     "list": lambda c, span: syntax.Sequence(tuple(c), span),
-    "entry": lambda c, _: syntax.Entry(c[0], c[2]),
+    "entry": lambda c, _: syntax.Define(c[0], c[2], c[0].span),
     "map": lambda c, span: syntax.Mapping(tuple(c), span),
 }
 

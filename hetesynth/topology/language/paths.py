@@ -208,11 +208,8 @@ class _Graph:
     def _chain(self, start: int) -> _Chain:
         chain = self._chains.get(start)
         if chain is None:
-            root, cost, wires = (
-                start,
-                _entry_cost("gpu", self._vertices[start % len(self._vertices)].kind),
-                list[int](),
-            )
+            root, wires = start, list[int]()
+            cost = _entry_cost("gpu", self._vertices[start % len(self._vertices)].kind)
             passed: dict[int, tuple[int, int]] = {}
             while len(self._next.get(root, ())) == 1 and len(wires) < _MAX_CHAIN:
                 wire, state, step = self._next[root][0]

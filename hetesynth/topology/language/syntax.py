@@ -162,15 +162,11 @@ class Without(_Targets):
 
 
 @dataclass(frozen=True, slots=True)
-class Degrade:
+class Degrade(_Sides):
     """``degrade A to RATE`` or ``degrade A <-> B to 50 %``; ``right`` is empty for parts."""
 
-    left: tuple[Word, ...]
-    right: tuple[Word, ...]
-    both_ways: bool
     amount: Amount
     lanes: Amount | None
-    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,18 +249,10 @@ class Sequence:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """Paper form: ``direct => VALUE``."""
-
-    key: Word
-    value: Value
-
-
-@dataclass(frozen=True, slots=True)
 class Mapping:
     """Paper form: ``{direct => ..., switch => ...}``."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[Define, ...]
     span: Span
 
 
@@ -273,7 +261,7 @@ Value = Amount | Word | Sequence | Mapping
 
 @dataclass(frozen=True, slots=True)
 class Define:
-    """Paper form: ``define NAME = VALUE``."""
+    """Paper form: ``define NAME = VALUE``, or ``direct => VALUE`` in a mapping."""
 
     name: Word
     value: Value

@@ -17,8 +17,8 @@ from hetesynth.model.topology import Wire
 from hetesynth.topology.language.elaborate import Inspection
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.library import library_path
-from hetesynth.topology.language.names import Part, expand, glob, part_of
-from hetesynth.topology.language.syntax import Degrade, Down, Instance, PodType, Word
+from hetesynth.topology.language.names import expand, glob, part_of
+from hetesynth.topology.language.syntax import Degrade, Down, Instance, PodType
 
 _SHOWN = 6
 
@@ -30,29 +30,6 @@ class Finding(NamedTuple):
     part: str
     message: str
     help: str = ""
-
-
-class PartIndex:
-    """Parts by name, with or without the names of the instances they are in."""
-
-    def __init__(self, parts: Iterable[Part]) -> None:
-        self._by_head: dict[str, dict[str, list[Part]]] = defaultdict(lambda: defaultdict(list))
-        for part in parts:
-            pieces = part.name.split(".")
-            for i in range(len(pieces)):
-                self._by_head[pieces[i]][".".join(pieces[i:])].append(part)
-        self._matches: dict[str, list[Part]] = {}
-
-    def matching(self, words: Iterable[Word]) -> Iterator[Part]:
-        """The parts that ``words`` name."""
-        for pattern in (name for word in words for name in expand(word, Findings())):
-            if pattern not in self._matches:
-                regex = glob(pattern)
-                head = pattern.partition(".")[0]
-                groups = self._by_head.values() if "*" in head else [self._by_head.get(head, {})]
-                parts = [group[name] for group in groups for name in group if regex.fullmatch(name)]
-                self._matches[pattern] = [part for named in parts for part in named]
-            yield from self._matches[pattern]
 
 
 class View:
@@ -78,9 +55,15 @@ class View:
         pods = [node for node in self.inspection.expanded.values() if isinstance(node, PodType)]
         statements = [statement for item in (*self.inspection.stated, *pods) for statement in item.items]
         changes = [statement for statement in statements if isinstance(statement, (Down, Degrade))]
-        index = PartIndex(parts if changes else ())
-        for change in changes:
-            servers.update(part.server for part in index.matching((*change.left, *change.right)))
+        words = {word for change in changes for word in (*change.left, *change.right)}
+        named: dict[str, set[str]] = defaultdict(set)  # servers by names of parts, with and without instances
+        for part in parts if words else ():
+            pieces = part.name.split(".")
+            for i in range(len(pieces)):
+                named[".".join(pieces[i:])].add(part.server)
+        for pattern in {name for word in words for name in expand(word, Findings())}:
+            matching = filter(glob(pattern).fullmatch, named) if "*" in pattern else [pattern]
+            servers.update(*(named.get(name, ()) for name in matching))
         return servers
 
 
