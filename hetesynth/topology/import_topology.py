@@ -73,7 +73,8 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
     options = request.options
     if options.node_type:
         file_of(options.node_type)
-    told = read_in_order(request.sources or _sources(request), request.format, options)
+    inputs = request.sources or _sources(request)
+    told = read_in_order(inputs, request.format, options)
     formats = tuple(answer.format for answer in told for _ in answer.names)
     named = [pair for answer in told for pair in answer.named_machines()]
     if len(named) > MAX_SERVERS:
@@ -94,11 +95,11 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
         raise HetesynthError(what, code="HS742", help=help_)
     fabric = request.fabric or Fabric("switch")
     for _, network in networks:
-        known = {host.split(".")[0].lower(): host for host in network.hosts}
+        hosts = {host.split(".")[0].lower(): host for host in network.hosts}
         hosted = []  # machines without a host get that of their file's name, if the network has it
         for name, machine in named:
             stem = PurePath(name).name.split(".")[0].lower()
-            hosted.append(replace(machine, host=machine.host or known.get(stem, "")))
+            hosted.append(replace(machine, host=machine.host or hosts.get(stem, "")))
         machines, more = machines_of_network(hosted, network, options.hosts, options.node_type)
         remarks += more
         fabric = request.fabric or Fabric("network", network=network)
@@ -109,7 +110,8 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
     remarks += _doubts(request, machines)
     remarks.append(Remark("assumed", f"links and slots carry what --calibration {options.calibration} says"))
     remarks += assumed_figures(machines)
-    origins = [*map(_bare, request.files)] or list(dict.fromkeys(formats))
+    origins = [source.name if count == 1 else f"{source.name} ({count} servers)" for source, count in inputs]
+    origins = list(dict.fromkeys(formats)) if request.sources else origins
     title = f"Imported from {', '.join(origins[:8])}"
     text = cluster_text(machines, fabric, remarks, request.name, title)
     topology = _read_back(text, request.name)
@@ -134,12 +136,6 @@ def split_count(argument: str) -> tuple[str, int]:
             )
         return path, int(count)
     return argument, 1
-
-
-def _bare(argument: str) -> str:
-    path, count = split_count(argument)
-    name = "standard input" if path == STANDARD_INPUT else Path(path).name
-    return name if count == 1 else f"{name} ({count} servers)"
 
 
 def _sources(request: ImportTopologyRequest) -> list[tuple[Source, int]]:

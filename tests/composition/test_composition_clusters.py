@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from support.pods import SMALL, composed, document, encoded, parse_pods, server
+from support.pods import SMALL, composed, document, encoded, pods_of, server
 from support.pods import cluster as text
 
 from hetesynth.judge.composition.judge import judge_composition
@@ -47,7 +47,7 @@ def _put(values: tuple[Any, ...], at: int, value: Any) -> tuple[Any, ...]:
 
 def messages(name: str, collective: ComposedName, change: Callable[[PodCluster], PodCluster]) -> list[str]:
     """What the judge says of a good composition on a changed cluster."""
-    cluster = parse_pods(NETWORKS[name])
+    cluster = pods_of(NETWORKS[name])
     data = encoded(document(composed(NETWORKS[name], collective)))
     assert judge_composition(data, cluster).violations == ()
     return [v.message for v in judge_composition(data, change(cluster)).violations]
@@ -87,7 +87,7 @@ def test_a_group_that_is_slower_is_too_slow(lanes: int) -> None:
 def test_each_wire_that_is_used_matters(changed: str) -> None:
     """Slower, later, or elsewhere: most wires of the cluster carry something."""
     noticed = 0
-    cluster = parse_pods(NETWORKS["racks"])
+    cluster = pods_of(NETWORKS["racks"])
     data = encoded(document(composed(NETWORKS["racks"], "allgather")))
     for w, wire in enumerate(cluster.wires):
         values = {
@@ -115,13 +115,13 @@ def test_two_lanes_of_a_group_are_as_good_as_one() -> None:
 def test_a_pod_of_another_type_is_named_once() -> None:
     kinds = server("s", 2, 2), server("t", 2, 1)
     data = encoded(document(composed(text("instance a = t instance b = s instance c = t", *kinds), "allgather")))
-    other = parse_pods(text("instance a = t instance b = s instance c = s", *kinds))
+    other = pods_of(text("instance a = t instance b = s instance c = s", *kinds))
     (said,) = judge_composition(data, other).violations
     assert said.message == "pod c is not like the others of kind 0"
 
 
 def test_a_path_of_wires_that_are_not_there() -> None:
-    values, cluster = document(composed(NETWORKS["uplinks"], "allgather")), parse_pods(NETWORKS["uplinks"])
+    values, cluster = document(composed(NETWORKS["uplinks"], "allgather")), pods_of(NETWORKS["uplinks"])
     next(path for _, _, path in values["phases"][0]["paths"] if path)[0] = 10**6
     (said,) = judge_composition(encoded(values), cluster).violations
     assert said.message == "a wire is named that the cluster does not have"

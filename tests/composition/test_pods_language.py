@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.pods import SMALL, cluster, parse_pods, server
+from support.pods import SMALL, cluster, pods_of, server
 
 from hetesynth.topology.language import load_topology, parse_topology
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("name", ["4p8 of two rates", "slow NIC", "racks"])
 def test_pods_and_the_flat_cluster_are_the_same_hardware(name: str) -> None:
-    flat, pods = parse_topology(SMALL[name]), parse_pods(SMALL[name])
+    flat, pods = parse_topology(SMALL[name]), pods_of(SMALL[name])
     assert pods.vertices == flat.vertices and pods.wires == flat.wires
     assert pods.ranks == flat.ranks and pods.chunk_bytes == flat.chunk_bytes
     for pod in pods.pods:
@@ -31,13 +31,13 @@ def test_pods_and_the_flat_cluster_are_the_same_hardware(name: str) -> None:
 
 
 def test_pods_with_the_same_hardware_are_of_one_type() -> None:
-    assert len(parse_pods(SMALL["4x2"]).types) == 1
-    assert len(parse_pods(SMALL["4p8"]).types) == 2
+    assert len(pods_of(SMALL["4x2"]).types) == 1
+    assert len(pods_of(SMALL["4p8"]).types) == 2
     changed = cluster("instance a[0-2] = s instance b = s { set sw { bandwidth 90 GB/s } }", server("s", 2, 2))
-    assert [pod.type for pod in parse_pods(changed).pods] == [0, 0, 0, 1]
+    assert [pod.type for pod in pods_of(changed).pods] == [0, 0, 0, 1]
     broken = cluster("instance a[0-2] = s disable a1.gpu0", server("s", 4, 2))
-    assert [pod.type for pod in parse_pods(broken).pods] == [0, 1, 0]
-    assert [pod.first_rank for pod in parse_pods(broken).pods] == [0, 4, 7]
+    assert [pod.type for pod in pods_of(broken).pods] == [0, 1, 0]
+    assert [pod.first_rank for pod in pods_of(broken).pods] == [0, 4, 7]
 
 
 def test_a_pod_is_the_servers_that_it_holds() -> None:

@@ -20,11 +20,6 @@ from hetesynth.topology.language.source import checked_source
 CHUNK = 1_000_000
 
 
-def parse_pods(text: str) -> PodCluster:
-    """The cluster that ``text`` describes, as pods."""
-    return elaborate.pods_of(checked_source(text, "<text>"))
-
-
 def server(name: str, gpus: int, nics: int, rate: str = "100 Gbps", reduce: str = "") -> str:
     """A node type: GPUs on a switch, NICs shared evenly."""
     each = gpus // nics
@@ -77,7 +72,7 @@ SMALL = {
 def composed(text: str, collective: ComposedName, chunks: int = 1, chunk_bytes: int = CHUNK) -> Composition:
     """A composition of the cluster in ``text``."""
     task = Task(
-        parse_pods(text), collective, chunks, chunk_bytes, ChunkingOptions(chunk_bytes), collective == "allreduce"
+        pods_of(text), collective, chunks, chunk_bytes, ChunkingOptions(chunk_bytes), collective == "allreduce"
     )
     solvers = tuple(verified_solver(strategy(n), Budget(None), DEFAULT) for n in ("greedy", "hierarchical"))
     return compose(task, solvers, lambda what, steps: None)
@@ -199,4 +194,4 @@ def _land(
 
 def pods_of(text: str) -> PodCluster:
     """The cluster in ``text``."""
-    return parse_pods(text)
+    return elaborate.pods_of(checked_source(text, "<text>"))

@@ -140,18 +140,8 @@ def _size(word: str) -> float:
 
 # --- nccl-tests and rccl-tests: a table of sizes, with times out of place and in place
 
-_WORDS = (
-    "all_reduce",
-    "all_gather",
-    "reduce_scatter",
-    "broadcast",
-    "alltoall",
-    "sendrecv",
-    "gather",
-    "scatter",
-    "reduce",
-)
-_PROGRAMS = {word: cast(Operation, word.replace("_", "")) for word in _WORDS} | {"sendrecv": "transfer"}
+_NAMES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall", "gather", "scatter", "reduce")
+_PROGRAMS = {name: cast(Operation, name.replace("_", "")) for name in _NAMES} | {"sendrecv": "transfer"}
 _NCCL_RANK = re.compile(r"#\s+Rank\s+(\d{1,6})\b")
 _NCCL_HEADER = re.compile(r"#\s*size\s+count\s+type.*")
 

@@ -6,7 +6,7 @@ import os
 
 from hetesynth.model.pods import PodCluster
 from hetesynth.model.topology import Topology
-from hetesynth.topology.language.reachability import unreachable_pairs
+from hetesynth.topology.language.paths import unreachable_pairs
 
 __all__ = ["TopologySource", "load_pods", "load_topology", "parse_topology", "unreachable_pairs"]
 

@@ -16,8 +16,7 @@ from hetesynth.model.pods import Pod, PodCluster
 from hetesynth.model.topology import Link, Rank, SharedGroup, Topology, Vertex, Wire
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.names import HardwareGraph, Part, Scope, plain
-from hetesynth.topology.language.paths import links_over
-from hetesynth.topology.language.reachability import separate_parts
+from hetesynth.topology.language.paths import links_over, separate_parts
 from hetesynth.topology.language.syntax import Cluster, Property, Shared
 from hetesynth.topology.language.units import lanes_of, measure
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import permutations
+from itertools import permutations, takewhile
 
 from hetesynth.model.diagnostics import Span
-from hetesynth.model.topology import HOST_KINDS, NETWORK_KINDS, Link, Vertex, VertexKind, Wire
+from hetesynth.model.topology import HOST_KINDS, NETWORK_KINDS, Link, Rank, Topology, Vertex, VertexKind, Wire
 from hetesynth.topology.language.findings import Findings
 
 _FABRIC_COST = 1 << 40  # more than any path through servers costs, so that networks count first
@@ -325,3 +325,47 @@ def _entry_cost(src: VertexKind, dst: VertexKind) -> int:
     if dst in NETWORK_KINDS:
         return 0 if src in NETWORK_KINDS else _FABRIC_COST
     return _HOST_COST if dst in HOST_KINDS else 0
+
+
+# --- which ranks can pass data to which, over any number of links
+
+
+def unreachable_pairs(topology: Topology) -> tuple[tuple[Rank, Rank], ...]:
+    """The pairs (u, v) such that no chain of links leads from u to v, in order; empty when all can talk."""
+    ends = [(link.src, link.dst) for link in topology.links]
+    forward, backward = (_neighbours(topology.ranks, way) for way in (ends, [(v, u) for u, v in ends]))
+    everyone = set(range(topology.ranks))
+    if _reached(forward, 0) == _reached(backward, 0) == everyone:
+        return ()
+    return tuple((u, v) for u in range(topology.ranks) for v in sorted(everyone - _reached(forward, u)))
+
+
+def separate_parts(topology: Topology) -> list[list[Rank]]:
+    """The ranks by part, where no link of either direction joins two parts; one part when connected."""
+    if len({link.dst for link in takewhile(lambda link: link.src == 0, topology.links)}) == topology.ranks - 1:
+        return [list(range(topology.ranks))]
+    ends = [(link.src, link.dst) for link in topology.links]
+    around = _neighbours(topology.ranks, ends + [(v, u) for u, v in ends])
+    parts: dict[Rank, list[Rank]] = {}
+    for rank in range(topology.ranks):
+        part = _reached(around, rank) if not any(rank in part for part in parts.values()) else set()
+        parts |= {min(part): sorted(part)} if part else {}
+    return list(parts.values())
+
+
+def _neighbours(ranks: int, ends: Iterable[tuple[Rank, Rank]]) -> list[set[Rank]]:
+    table: list[set[Rank]] = [set() for _ in range(ranks)]
+    for src, dst in ends:
+        table[src].add(dst)
+    return table
+
+
+def _reached(neighbours: list[set[Rank]], start: Rank) -> set[Rank]:
+    """The ranks reachable from ``start``, itself included."""
+    seen = {start}
+    todo = [start]
+    while todo:
+        new = neighbours[todo.pop()] - seen
+        seen |= new
+        todo.extend(new)
+    return seen

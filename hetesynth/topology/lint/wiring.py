@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from hetesynth.topology.language.names import part_of
-from hetesynth.topology.language.reachability import unreachable_pairs
+from hetesynth.topology.language.paths import unreachable_pairs
 from hetesynth.topology.lint.rates import BITS
 from hetesynth.topology.lint.view import Finding, View, gb, listed, rate_of
 
