@@ -131,9 +131,8 @@ def split_count(argument: str) -> tuple[str, int]:
     path, star, count = argument.rpartition("*")
     if star and path and count.isascii() and count.isdigit() and len(count) <= 4:
         if not 1 <= int(count) <= MAX_SERVERS:
-            raise HetesynthError(
-                f"{argument}: 1 to {MAX_SERVERS} servers", code="HS736", help="for example a.xml*4"
-            )
+            what = f"{argument}: 1 to {MAX_SERVERS} servers"
+            raise HetesynthError(what, code="HS736", help="for example a.xml*4")
         return path, int(count)
     return argument, 1
 
@@ -242,9 +241,8 @@ def values_of_files(option: str, values: Sequence[str], files: Sequence[str]) ->
         is_wrong = not named or of.keys() & set(named) if equals else everywhere
         if is_wrong:
             what = f"{option} {value[:80]!r} names no file that is imported, or is a second value for the same"
-            raise HetesynthError(
-                what, code="HS736", help=f"state one, for all files or one of: {', '.join(files[:8])}"
-            )
+            help_ = f"state one, for all files or one of: {', '.join(files[:8])}"
+            raise HetesynthError(what, code="HS736", help=help_)
         everywhere += [] if equals else [text]
         of |= dict.fromkeys(named if equals else (), text)
     return next(iter(everywhere), None), of

@@ -111,9 +111,7 @@ def calibrate(request: CalibrationRequest) -> Calibrated:
     reduce = [float(r) for r in topology.reduce_bandwidth if r is not None]
     stated = Stated(float(links.alpha), float(links.rate), min(reduce, default=None))
     fitted = fit([o for _, o in observed if o.size not in held_out], stated)
-    points = tuple(
-        Compared(title, o.size, o.seconds, fitted.seconds(o), o.size not in held_out) for title, o in observed
-    )
+    points = tuple(Compared(s, o.size, o.seconds, fitted.seconds(o), o.size not in held_out) for s, o in observed)
     most = _demand_possible(fitted, observed, topology, links)
     copy: Figure | None = None  # what one thread block copies, where the links carried less than they can
     if request.channels is not None and fitted.rate.value < _LIMITING * float(links.rate):

@@ -77,9 +77,8 @@ def link_classes(topology: Topology) -> tuple[LinkClass, ...]:
                 next(w for w, wire in wires if wire.bandwidth is not None and wire.bandwidth * wire.lanes == rate)
             )
         width = min(len(wires) for wires in through.values())
-        classes.append(
-            LinkClass(kind, rate, alpha, tuple(links), tuple(sorted(set().union(*through.values()))), width)
-        )
+        limiting = tuple(sorted(set().union(*through.values())))
+        classes.append(LinkClass(kind, rate, alpha, tuple(links), limiting, width))
     return tuple(sorted(classes, key=lambda c: (-len(c.links), c.title)))
 
 
@@ -163,13 +162,12 @@ class _Editor:
 
     def _with_rate(self, text: str, total: Fraction) -> str:
         """``text`` with the rate, and a statement that it is what transfers get, so that nothing derates it."""
-        edits = [
-            _replaced(
-                text, stated.amount, bandwidth_text(rounded(float(total) / lanes_of(stated.lanes, Findings())))
-            )
-            for statement in _statements(text, self.name)
-            if _is_of(statement, self.links) and (stated := _property(statement, "bandwidth")) and stated.amount
-        ]
+        edits = []
+        for statement in _statements(text, self.name):
+            stated = _property(statement, "bandwidth") if _is_of(statement, self.links) else None
+            if stated is not None and stated.amount is not None:
+                lane = rounded(float(total) / lanes_of(stated.lanes, Findings()))
+                edits.append(_replaced(text, stated.amount, bandwidth_text(lane)))
         if edits:
             text = _edited(text, edits)
         else:
@@ -237,18 +235,15 @@ class _Editor:
         at, lead = self._end(text)
         target = compressed(owners, [v.name for v in self.topology.vertices])
         added = f"set {target} {{ {figure} }}  {_CALIBRATED}"
-        older = re.compile(
-            rf"(?m)^[ \t]*set {re.escape(target)} \{{ {figure.split()[0]} [^\n]*\}}  {_CALIBRATED}\n"
-        )
-        return older.sub("", text[:at]) + f"{lead}  {added}\n{text[at:]}"
+        older = rf"(?m)^[ \t]*set {re.escape(target)} \{{ {figure.split()[0]} [^\n]*\}}  {_CALIBRATED}\n"
+        return re.sub(older, "", text[:at]) + f"{lead}  {added}\n{text[at:]}"
 
     def _owners(self, *, latency: bool = False) -> list[str]:
         """The parts whose figures these are: NICs, switches, buses; of latencies, the fabric where one is."""
         vertices, wires = self.topology.vertices, self.topology.wires
-        ways = (
-            [wires[w] for number in self.links.links for w in self.topology.links[number].wires] if latency else []
-        )
-        owners = [vertices[wire.dst].name for wire in ways if vertices[wire.dst].kind == "fabric"]
+        links = [self.topology.links[number] for number in self.links.links] if latency else []
+        crossed = [vertices[wires[w].dst] for link in links for w in link.wires]
+        owners = [vertex.name for vertex in crossed if vertex.kind == "fabric"]
         for wire in (wires[w] for w in self.links.wires) if not owners else ():
             ends = [vertices[v] for v in (wire.src, wire.dst)]
             named = [v for v in ends if v.kind == "nic"] or [v for v in ends if v.kind not in ("gpu", "fabric")]
@@ -279,11 +274,9 @@ def _titled(kind: str, rate: Fraction, latency: Fraction) -> str:
 
 
 def _no_place(links: LinkClass, what: str) -> HetesynthError:
-    message = (
-        f"the {what} of {links.title} has no statement that could be changed to what was fitted: it comes from "
-    )
+    message = f"the {what} of {links.title} has no statement that could be changed to what was fitted: it comes "
     message += (
-        "an imported file that is not the library's, from a loss (`degrade`), or from other parts of the way"
+        "from an imported file that is not the library's, from a loss (`degrade`), or from other parts of the way"
     )
     help_ = "see `topo show --all`; state the figure by hand, or copy the node type into a file of yours"
     return HetesynthError(message, code="HS847", help=help_)
@@ -313,16 +306,10 @@ def _with_own_types(text: str, name: str, links: LinkClass) -> str:
 
 def _items(text: str, name: str) -> list[object]:
     """What stands in types and in the cluster, inside of loops too."""
-    file = parse(checked_source(text, name))
-    todo: list[object] = [item for item in file.items if isinstance(item, _Block)]
-    inside: list[object] = []
-    while todo:
-        item = todo.pop(0)
-        if isinstance(item, _Block | syntax.Loop):
-            todo += item.items
-        else:
-            inside.append(item)
-    return inside
+    items: list[object] = [*parse(checked_source(text, name)).items]
+    for item in items:  # grows while it is walked
+        items += item.items if isinstance(item, _Block | syntax.Loop) else ()
+    return items
 
 
 def _statements(text: str, name: str) -> list[Statement]:

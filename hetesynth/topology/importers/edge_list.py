@@ -156,9 +156,8 @@ def _named(nodes: Sequence[EdgeNode]) -> dict[NodeId, EdgeNode]:
         name = local.get(node.id) or identifier(str(node.id), "v")
         named[node.id] = replace(node, number=numbers.get(node.server, -1), local=name)
     if len(numbers) < len(servers) or len({node.full for node in named.values()}) < len(named):
-        raise ValueError(
-            "GPUs of a server that do not stand together, or two nodes that the text would call alike"
-        )
+        what = "GPUs of a server that do not stand together, or two nodes that the text would call alike"
+        raise ValueError(what)
     return named
 
 

@@ -103,9 +103,8 @@ def gpu_vendor(name: str) -> Vendor | None:
 
 def short_name(name: str) -> str:
     """The name without vendor and memory: "NVIDIA H100 80GB HBM3" is "H100", "NVIDIA H100 PCIe" keeps its slot."""
-    match = re.search(
-        r"\b(?:RTX (?:PRO )?)?[A-Z]{0,3}\d{1,4}[A-Z]{0,2}\b", re.sub(r"NVIDIA|Tesla|GeForce", "", name)
-    )
+    plain = re.sub(r"NVIDIA|Tesla|GeForce", "", name)
+    match = re.search(r"\b(?:RTX (?:PRO )?)?[A-Z]{0,3}\d{1,4}[A-Z]{0,2}\b", plain)
     slot = re.search(r"\b(PCIe|NVL)\b", name, re.IGNORECASE)
     return match[0] + (f" {_SLOTS[slot[1].upper()]}" if slot else "") if match else name.strip()[:40]
 

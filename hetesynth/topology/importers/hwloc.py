@@ -62,9 +62,8 @@ def read_hwloc(source: Source, options: ReadOptions) -> Reading:
     root = root_of(source.name, source.data.replace(_DOCTYPE, b"", 1))
     version = root.get("version", "2")
     if root.tag != "topology" or not version.startswith(("2", "3")):
-        raise refused(
-            source.name, "no topology of hwloc 2", "give the output of `lstopo --of xml` of hwloc 2 or later"
-        )
+        way_out = "give the output of `lstopo --of xml` of hwloc 2 or later"
+        raise refused(source.name, "no topology of hwloc 2", way_out)
     tree = _Tree(old=version.startswith("2"))
     for child in root.iterchildren("object"):
         _walk(child, tree, Place(), options.calibration)
@@ -159,10 +158,8 @@ def _speed(element: _Element, calibration: Calibration) -> Fraction | None:
 def _pairs(element: _Element, numbers: Mapping[str, int]) -> Pairs | None:
     """Every value of a matrix off the diagonal that is a GPU's and not 0; None where it is not square."""
     indexing, kind = element.get("indexing", "gp")[:2], element.get("type", "")
-    # hwloc cuts long lists
-    indexes, values = (
-        " ".join(e.text or "" for e in element.iterchildren(t)).split() for t in ("indexes", "u64values")
-    )
+    parts = (element.iterchildren(tag) for tag in ("indexes", "u64values"))  # hwloc cuts long lists
+    indexes, values = (" ".join(part.text or "" for part in of_tag).split() for of_tag in parts)
     objects: list[int | str] = []
     for word in indexes[:MAX_OBJECTS]:
         of_cpu = (word.partition(":")[0] if ":" in word else kind) in _OF_CPUS

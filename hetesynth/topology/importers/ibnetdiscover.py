@@ -104,9 +104,8 @@ def read_ibnetdiscover(source: Source, options: ReadOptions) -> Reading:
             cables[switches[one], switches[other], rate] += 1
     ordered = sorted(cables.items(), key=lambda item: (item[0][0], item[0][1], item[0][2] or 0))
     trunks = tuple(Trunk(a, b, lanes, rate) for (a, b, rate), lanes in ordered)
-    return Reading(
-        network=Network(tuple(attachments), trunks, tuple(remarks), options.uplink, options.oversubscription)
-    )
+    described = (tuple(attachments), trunks, tuple(remarks))
+    return Reading(network=Network(*described, options.uplink, options.oversubscription))
 
 
 def _attachments(devices: _Devices, switches: dict[str, str]) -> tuple[list[Attachment], list[Remark]]:
@@ -141,9 +140,9 @@ def _attachments(devices: _Devices, switches: dict[str, str]) -> tuple[list[Atta
     remarks = [Remark("found", f"{len(attachments)} NICs of {len({one.host for one in attachments})} hosts")]
     if unnamed:
         text = (
-            "their descriptions name no one host, so that they are left out: name hosts by `--node-name-map FILE`"
+            f"NICs {some(unnamed)}: their descriptions name no one host, so that they are left out: name hosts by "
         )
-        remarks.append(Remark("suspicious", f"NICs {some(unnamed)}: {text}"))
+        remarks.append(Remark("suspicious", f"{text}`--node-name-map FILE`"))
     unplugged = [name or guid for guid, name in devices.names.items() if guid[0] == "H" and guid not in ports]
     if odd := list(dict.fromkeys([*(f"{name} has no link" for name in unplugged), *devices.odd])):
         remarks.append(Remark("suspicious", f"ports to look at: {some(odd)}"))

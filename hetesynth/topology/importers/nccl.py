@@ -160,9 +160,8 @@ def read(source: Source, options: ReadOptions) -> Reading:
     """Return the servers of one file; HetesynthError HS732, HS733."""
     root = root_of(source.name, source.data)
     if root.tag != "system":
-        what = (
-            f"its root element is <{str(root.tag)[:40]}>, not <system>: <graphs> says nothing about the hardware"
-        )
+        what = f"its root element is <{str(root.tag)[:40]}>, not <system>: "
+        what += "<graphs> says nothing about the hardware"
         raise refused(source.name, what, "give what NCCL_TOPO_DUMP_FILE writes; a dump of graphs goes to --rings")
     by_identity: dict[str, _Host] = {}
     for element in root.iter("cpu"):
@@ -270,10 +269,8 @@ def _machine(source: Source, host: _Host, options: ReadOptions) -> Machine:
     machine = Machine("", tuple(devices), tuple(nics), *tree, links, ports)
     remarks = [*link_remarks, *virtual, *_remarks_on_gpus(machine)]
     for rate, those in untold.items():
-        text = (
-            f"{parts('gpu', those)}: the slot's speed is not told: {bandwidth(rate)}, 16 lanes of what the model "
-        )
-        remarks.append(Remark("assumed", text + "is made for, or of PCIe 3 where it is not known"))
+        text = f"{parts('gpu', those)}: the slot's speed is not told: {bandwidth(rate)}, 16 lanes of what the "
+        remarks.append(Remark("assumed", f"{text}model is made for, or of PCIe 3 where it is not known"))
     remarks += [Remark(kind, f"{', '.join(names)}: {what}") for (kind, what), names in sayings.items()]
     shared = [", ".join(names) for names in cards.values() if len(names) > 1]
     remarks += [Remark("found", f"{names} are ports of one card and share its slot") for names in shared]
@@ -303,10 +300,10 @@ def _links(gpus: Sequence[_Gpu], calibration: Calibration) -> tuple[tuple[GpuLin
                 dropped["itself" if target in ranks else "a device that the file does not list"].append(i)
             else:
                 counts[i, peer][tag] += count
-    remarks = [
-        Remark("suspicious", f"{parts('gpu', sorted(set(those)))}: links to {what} are left out")
-        for what, those in dropped.items()
+    left_out = [
+        f"{parts('gpu', sorted({*those}))}: links to {what} are left out" for what, those in dropped.items()
     ]
+    remarks = [Remark("suspicious", text) for text in left_out]
     links = []
     for a, b in sorted({(min(pair), max(pair)) for pair in counts}):
         there, back = counts.get((a, b), Counter()), counts.get((b, a), Counter())

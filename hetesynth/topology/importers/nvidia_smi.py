@@ -235,11 +235,10 @@ def _machine(server: _Server, table: DeviceTable | None, options: ReadOptions) -
         nics, remark = one_nic_a_gpu([parents[gpu] for gpu in table.gpus], stated, options.nic_rate)
         remarks.append(remark)
     remarks.append(Remark("assumed", f"PCIe slots and uplinks of 16 lanes at {speed}: the table has no rates"))
+    placed = (replace(gpu, place=Place(parents[name], slot)) for name, gpu in zip(table.gpus, gpus, strict=True))
     return replace(
         machine,
-        gpus=tuple(
-            replace(gpu, place=Place(parents[name], slot)) for name, gpu in zip(table.gpus, gpus, strict=True)
-        ),
+        gpus=tuple(placed),
         nics=nics,
         cpus=tuple(cpus),
         bridges=tuple(Bridge(name, Place(parent, slot)) for name, parent in bridges.items()),

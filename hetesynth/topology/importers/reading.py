@@ -162,9 +162,8 @@ def lacking(name: str, what: str, way_out: str) -> HetesynthError:
 
 
 def _too_large(name: str) -> HetesynthError:
-    return HetesynthError(
-        f"{name} is larger than its reader takes", code="HS741", help="give the tool's output only"
-    )
+    what, help_ = f"{name} is larger than its reader takes", "give the tool's output only"
+    return HetesynthError(what, code="HS741", help=help_)
 
 
 def lines_of(data: bytes, name: str) -> list[str]:
@@ -208,7 +207,5 @@ def plain_yaml(data: bytes, name: str) -> object:
             raise ValueError("aliases")
         return yaml.safe_load(data)
     except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise refused(
-            name, f"not YAML that is read here: {reason}", "YAML is read without tags and aliases"
-        ) from error
+        what = f"not YAML that is read here: {' '.join(str(error).split())[:200]}"
+        raise refused(name, what, "YAML is read without tags and aliases") from error

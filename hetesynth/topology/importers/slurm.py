@@ -115,9 +115,8 @@ def _reading(name: str, switches: list[_Switch], options: ReadOptions) -> Readin
         text = "a block is a leaf switch; the file does not tell whether NVLink joins it"
         remarks.append(Remark("assumed", text))
     attachments = tuple(Attachment(host, switch.name) for switch in switches for host in switch.nodes)
-    return Reading(
-        network=Network(attachments, tuple(trunks), tuple(remarks), options.uplink, options.oversubscription)
-    )
+    described = (attachments, tuple(trunks), tuple(remarks))
+    return Reading(network=Network(*described, options.uplink, options.oversubscription))
 
 
 def hosts_of(text: str, where: str) -> list[str]:

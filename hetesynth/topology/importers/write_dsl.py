@@ -37,9 +37,7 @@ from hetesynth.topology.language.library import declared_types
 LATENCY = Fraction("1.3") / 10**6  # NIC to NIC through one switch; examples/ and the node library agree
 TIER = Fraction("0.65") / 10**6  # of a leaf and of a spine, so that two leaves and a spine take 1.95 us
 NVLINK_LATENCY = Fraction("0.7") / 10**6  # TE-CCL; the node library has the same
-CROSSING = (
-    Fraction("0.3") / 10**6
-)  # of a PCIe switch, a CPU and a CPU link: 1.5 us for the five of the longest way
+CROSSING = Fraction("0.3") / 10**6  # of a PCIe switch, a CPU or a CPU link: 1.5 us for the five of the longest way
 _PLAIN = str.maketrans({"[": "", "]": "", ",": "_", "-": "_"})
 
 
@@ -315,12 +313,8 @@ def demand_rates(
     if lacking:
         what = f"the rate of {len(lacking)} NICs is not told: {', '.join(lacking[:4])}"
         raise HetesynthError(what, code="HS733", help="state it with --nic-rate, for example --nic-rate 400Gbps")
-    return [
-        with_nic_slots(
-            replace(m, nics=tuple(replace(n, rate=n.rate or of_ports.get(n.name) or nic_rate) for n in m.nics))
-        )
-        for m in machines
-    ]
+    rated = (tuple(replace(n, rate=n.rate or of_ports.get(n.name) or nic_rate) for n in m.nics) for m in machines)
+    return [with_nic_slots(replace(m, nics=nics)) for m, nics in zip(machines, rated, strict=True)]
 
 
 # --- a machine as the statements of a node type

@@ -227,9 +227,8 @@ class _Elaboration:
 
     def _hosts_of(self, item: Instance, names: Sequence[str]) -> list[str]:
         """A host for each of ``names``, "" where none is stated: `host "node[10-13]"` in an instance."""
-        stated = by_name(
-            (o for o in item.overrides if isinstance(o, Property) and o.name == "host"), self.findings
-        )
+        hosts_stated = (o for o in item.overrides if isinstance(o, Property) and o.name == "host")
+        stated = by_name(hosts_stated, self.findings)
         if not stated:
             return [""] * len(names)
         word = stated["host"].words[0]

@@ -41,9 +41,8 @@ def resolve(source: Source, findings: Findings) -> Program:
         plain(cluster.name, "a cluster", findings)
     if len(clusters) != 1:
         span = clusters[1].span if clusters else Span(source.name, 1, 1)
-        message = (
-            f"a file describes one cluster; there {'are several' if clusters else 'is no cluster'} in this one"
-        )
+        number = "are several" if clusters else "is no cluster"
+        message = f"a file describes one cluster; there {number} in this one"
         help_ = "put each into its own file" if clusters else "add `cluster NAME { instance a = NODE ... }`"
         findings.add("HS203" if clusters else "HS200", span, message, help_)
         if not clusters:

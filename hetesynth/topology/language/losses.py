@@ -113,10 +113,8 @@ class Losses:
             wires = self._limiting(wires) if percent else wires
             if not wires:
                 message = f"`{name}` has no bandwidth of its own"
-                help_ = (
-                    "name a NIC, a switch, a bus, a GPU, or two parts that are joined: `degrade A <-> B to RATE`"
-                )
-                self.findings.add("HS211", loss.left[0].span, message, help_)
+                help_ = "name a NIC, a switch, a bus, a GPU, or two parts that are joined: "
+                self.findings.add("HS211", loss.left[0].span, message, f"{help_}`degrade A <-> B to RATE`")
             elif not percent and all(self.hardware.wires[wire][2].slower_than(limit) for wire in wires):
                 message = f"`{name}` is slower than {amount.number} {amount.unit} already"
                 self.findings.add("HS208", amount.span, message)

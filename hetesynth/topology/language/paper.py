@@ -151,9 +151,8 @@ def lowered(file: syntax.File, findings: Findings) -> syntax.File:
         path = Path(span.file).absolute()
         name = path.parent.name if path.stem in ("topo", "topology", "paper") else path.stem
         name = re.sub(r"^(?=\d)", "_", re.sub(r"[^A-Za-z0-9_]", "_", name)[:MAX_NAME]) or "cluster"
-    cluster = syntax.Cluster(
-        Word(name, span), (*sizes, *(instance for _, instance in nodes), *network, *groups), span
-    )
+    items = (*sizes, *(instance for _, instance in nodes), *network, *groups)
+    cluster = syntax.Cluster(Word(name, span), items, span)
     return syntax.File(file.name, (*(node for node, _ in nodes), cluster))
 
 
@@ -392,10 +391,10 @@ class _Lowering:
                 refuse(name, entry.name.span, self.findings)
                 continue
             edges, rate = group
-            ends = [tuple(self._members(end, name) for end in (edge.left, edge.right)) for edge in edges]
-            flows = tuple(
-                Flow(left, right, False, edge.span) for (left, right), edge in zip(ends, edges, strict=True)
-            )
+            sides = [
+                (self._members(edge.left, name), self._members(edge.right, name), edge.span) for edge in edges
+            ]
+            flows = tuple(Flow(left, right, False, span) for left, right, span in sides)
             if all(flow.left and flow.right for flow in flows):
                 yield Shared(entry.name, rate.bandwidth, rate.lanes, flows, entry.name.span)
 

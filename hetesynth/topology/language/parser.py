@@ -128,9 +128,8 @@ class _TreeBuilder(Transformer[Token, Any]):
             left, sign, right = children
             way: Any = "->" if sign.type == "ONE_WAY" else ">->"
             return syntax.Edge(left, right, way, Span(self._file, sign.line, sign.column, len(sign)))
-        span = Span(
-            self._file, getattr(meta, "line", 1), getattr(meta, "column", 1), len(_FIRST_WORDS.get(kind, word))
-        )
+        line, column = getattr(meta, "line", 1), getattr(meta, "column", 1)
+        span = Span(self._file, line, column, len(_FIRST_WORDS.get(kind, word)))
         if kind == "computed":
             return Amount("", "", span, text or " ")
         if kind in _MADE:
@@ -140,9 +139,8 @@ class _TreeBuilder(Transformer[Token, Any]):
         if kind in _ELEMENTS:
             return syntax.Element(kind, children[0], properties, span)
         if kind in _JOINS:
-            return syntax.Join(
-                kind, near, far, kind in ("attach", "mesh") or _both_ways(children), properties, span
-            )
+            both_ways = kind in ("attach", "mesh") or _both_ways(children)
+            return syntax.Join(kind, near, far, both_ways, properties, span)
         if kind in _NETWORKS:
             sizes = next((c for c in children if isinstance(c, Token) and c.type == "SIZES"), "")
             numbers = tuple(int(size[:MAX_DIGITS]) for size in re.findall("[0-9]+", sizes))

@@ -227,9 +227,9 @@ def _carried(view: View, at: int, seen: set[int], depth: int = 0) -> Fraction | 
             continue
         seen.add(wire.dst)
         limits = limits_of(far.model) if far.kind == "gpu" else None
-        behind = (
-            _carried(view, wire.dst, seen, depth + 1) if far.kind != "gpu" else limits.slot if limits else None
-        )
+        behind = limits.slot if limits else None
+        if far.kind != "gpu":
+            behind = _carried(view, wire.dst, seen, depth + 1)
         stated = rate_of(wire) if wire.bandwidth is not None and wire.kind != "upi" else None  # nobody's slot
         rates = [rate for rate in (stated, behind) if rate is not None]
         if not rates:

@@ -83,9 +83,8 @@ def doubtful_rates(view: View) -> Iterator[Finding]:
 def _odd_latency(part: str, role: Role, latency: Fraction) -> Iterator[Finding]:
     if latency and not role.least_latency <= latency <= role.most_latency:
         message = f"{float(latency * 10**6):.6g} us, which {role.what} does not have"
-        yield Finding(
-            "HS242", part, message, "is it in another unit? a latency is alpha: seconds for each transfer"
-        )
+        help_ = "is it in another unit? a latency is alpha: seconds for each transfer"
+        yield Finding("HS242", part, message, help_)
 
 
 def _odd_rate(part: str, role: Role, rate: Fraction) -> Iterator[Finding]:

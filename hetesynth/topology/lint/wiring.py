@@ -124,10 +124,8 @@ def narrow(view: View) -> Iterator[Finding]:
         for rate, what in ((pipe, "one pipe"), (sum(map(rate_of, ups), Fraction(0)), "uplinks")):
             if 0 < rate * _NARROW <= carried and not far:
                 message = f"{what} of {gb(rate)} for NICs of {gb(carried)} together"
-                help_ = (
-                    "`bandwidth` of a fabric is what all NICs share, without it the switch does not block; state "
-                )
-                help_ += "all uplinks, as `bandwidth 200 GB/s x 4`; slow on purpose: `degrade` it"
+                help_ = "`bandwidth` of a fabric is what all NICs share, without it the switch does not block; "
+                help_ += "state all uplinks, as `bandwidth 200 GB/s x 4`; slow on purpose: `degrade` it"
                 yield Finding("HS255", part.name, message, help_)
 
 
