@@ -274,10 +274,9 @@ def _titled(kind: str, rate: Fraction, latency: Fraction) -> str:
 
 
 def _no_place(links: LinkClass, what: str) -> HetesynthError:
-    message = f"the {what} of {links.title} has no statement that could be changed to what was fitted: it comes "
-    message += (
-        "from an imported file that is not the library's, from a loss (`degrade`), or from other parts of the way"
-    )
+    message = f"the {what} of {links.title} has no statement that could be changed to what was fitted: it "
+    message += "comes from an imported file that is not the library's, from a loss (`degrade`), or from "
+    message += "other parts of the way"
     help_ = "see `topo show --all`; state the figure by hand, or copy the node type into a file of yours"
     return HetesynthError(message, code="HS847", help=help_)
 

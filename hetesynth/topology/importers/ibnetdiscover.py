@@ -139,10 +139,8 @@ def _attachments(devices: _Devices, switches: dict[str, str]) -> tuple[list[Atta
     attachments.sort(key=lambda one: (natural(one.host), natural(one.nic)))
     remarks = [Remark("found", f"{len(attachments)} NICs of {len({one.host for one in attachments})} hosts")]
     if unnamed:
-        text = (
-            f"NICs {some(unnamed)}: their descriptions name no one host, so that they are left out: name hosts by "
-        )
-        remarks.append(Remark("suspicious", f"{text}`--node-name-map FILE`"))
+        text = "their descriptions name no one host, so that they are left out: name hosts by "
+        remarks.append(Remark("suspicious", f"NICs {some(unnamed)}: {text}`--node-name-map FILE`"))
     unplugged = [name or guid for guid, name in devices.names.items() if guid[0] == "H" and guid not in ports]
     if odd := list(dict.fromkeys([*(f"{name} has no link" for name in unplugged), *devices.odd])):
         remarks.append(Remark("suspicious", f"ports to look at: {some(odd)}"))

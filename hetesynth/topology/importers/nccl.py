@@ -300,10 +300,8 @@ def _links(gpus: Sequence[_Gpu], calibration: Calibration) -> tuple[tuple[GpuLin
                 dropped["itself" if target in ranks else "a device that the file does not list"].append(i)
             else:
                 counts[i, peer][tag] += count
-    left_out = [
-        f"{parts('gpu', sorted({*those}))}: links to {what} are left out" for what, those in dropped.items()
-    ]
-    remarks = [Remark("suspicious", text) for text in left_out]
+    left_out = ((parts("gpu", sorted(set(those))), what) for what, those in dropped.items())
+    remarks = [Remark("suspicious", f"{names}: links to {what} are left out") for names, what in left_out]
     links = []
     for a, b in sorted({(min(pair), max(pair)) for pair in counts}):
         there, back = counts.get((a, b), Counter()), counts.get((b, a), Counter())

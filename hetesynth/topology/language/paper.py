@@ -391,10 +391,8 @@ class _Lowering:
                 refuse(name, entry.name.span, self.findings)
                 continue
             edges, rate = group
-            sides = [
-                (self._members(edge.left, name), self._members(edge.right, name), edge.span) for edge in edges
-            ]
-            flows = tuple(Flow(left, right, False, span) for left, right, span in sides)
+            sides = [(self._members(edge.left, name), self._members(edge.right, name)) for edge in edges]
+            flows = tuple(Flow(a, b, False, edge.span) for (a, b), edge in zip(sides, edges, strict=True))
             if all(flow.left and flow.right for flow in flows):
                 yield Shared(entry.name, rate.bandwidth, rate.lanes, flows, entry.name.span)
 

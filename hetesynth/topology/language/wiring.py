@@ -274,7 +274,7 @@ def statements_of(network: Network, scope: Scope, findings: Findings) -> list[St
         return []
     if name is None or not nics:
         return []
-    fabrics = _Fabrics(network, name, by_server(nics), scope, findings)
+    fabrics = _Fabrics(network, name, by_server(nics), scope, findings, by_name(network.properties, findings))
     return {"rails": fabrics.rails, "leafspine": fabrics.leafspine}.get(network.kind, fabrics.dragonfly)()
 
 
@@ -345,12 +345,11 @@ class _Fabrics:
     servers: Servers
     scope: Scope
     findings: Findings
-    _properties: dict[str, Property] = field(init=False)
-    _shared: tuple[Property, ...] = field(init=False)
+    properties: dict[str, Property]
 
-    def __post_init__(self) -> None:
-        self._properties = by_name(self.network.properties, self.findings)
-        self._shared = tuple(p for p in self.network.properties if p.name in ("latency", "kind"))
+    @property
+    def _shared(self) -> tuple[Property, ...]:
+        return tuple(p for p in self.network.properties if p.name in ("latency", "kind"))
 
     def rails(self) -> list[Statement]:
         """Rail i joins the i-th NIC of every server; with ``spine`` a switch joins the rails."""
@@ -361,7 +360,7 @@ class _Fabrics:
         rails = [f"{self.name}{i}" for i in range(width)]
         result: list[Statement] = []
         result += [self._fabric(rail, [nics[i] for _, nics in self.servers]) for i, rail in enumerate(rails)]
-        spine = self._properties.get("spine")
+        spine = self.properties.get("spine")
         if spine is not None:
             ports = Property("ports", self.network.span, words=tuple(Word(rail, span) for rail in rails))
             result.append(self._switch(f"{self.name}_spine", (ports, _bandwidth(spine))))
@@ -422,7 +421,7 @@ class _Fabrics:
 
     def _uplink(self, nics: Sequence[Part], spines: int) -> tuple[Property, ...] | None:
         """The rate of a leaf's uplinks: stated, or what its NICs send and receive over all spines."""
-        stated, over = self._properties.get("uplink"), self._properties.get("oversubscription")
+        stated, over = self.properties.get("uplink"), self.properties.get("oversubscription")
         if (stated is None) == (over is None):
             message = f"leafspine `{self.name}` needs `uplink` or `oversubscription`, one of them"
             self.findings.add("HS209", self.network.span, message)
@@ -438,11 +437,9 @@ class _Fabrics:
         if not all(rates):
             return None
         names = ("bandwidth",) if rates[0] == rates[1] else ("send", "receive")
-        exact = [(name, rate / factor / spines) for name, rate in zip(names, rates, strict=False)]
-        return tuple(  # a computed rate may be no decimal number
-            Property(name, over.span, amount=Amount(str(rate), "B/s", over.span, expression=str(rate)))
-            for name, rate in exact
-        )
+        exact = [str(rate / factor / spines) for rate in rates]  # it may be no decimal number
+        amounts = [Amount(rate, "B/s", over.span, expression=rate) for rate in exact]
+        return tuple(Property(name, over.span, amount=a) for name, a in zip(names, amounts, strict=False))
 
     # --- statements
 
