@@ -107,12 +107,7 @@ def _text_tables(lines: Sequence[str], name: str) -> Tables:
         heading = below[0] if below else []
         rows = below[1 : len(heading) + 1]
         whole = [row[:1] for row in rows] == [[gpu] for gpu in heading] and all(map(_GPU.fullmatch, heading))
-        if (
-            not heading
-            or not whole
-            or {len(row) for row in rows} != {len(heading) + 1}
-            or len(set(heading)) != len(rows)
-        ):
+        if not whole or {len(row) for row in rows} != {len(heading) + 1} or len(set(heading)) != len(rows):
             raise refused(name, f"line {number}: no whole table of GPUs below it", HELP)
         if tables[title] or (gpus and heading != gpus):
             raise refused(name, f"line {number}: a second table, or one of other GPUs", HELP)

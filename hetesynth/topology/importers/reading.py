@@ -73,31 +73,20 @@ class Reading:
 
 # what the beginning of a file of each format has, and the function that reads it; the first that fits counts
 _FORMATS = {
-    # a JSON list of nodes, directed links and groups
     "edges": (rb'(?s)\A\s*\{(?=.*"(nodes|links)"\s*:)', "edge_list:read"),
-    # NCCL's or RCCL's topology XML (NCCL_TOPO_DUMP_FILE)
     "nccl": (rb"<(system|graphs)[\s>/]", "nccl:read"),
-    # hwloc's XML (lstopo --of xml)
     "hwloc": (rb"<topology[\s>]", "hwloc:read_hwloc"),
-    # amd-smi topology, as text or JSON, or rocm-smi --showtopo
-    "amd-smi": (
-        rb"between two GPUs|[A-Z]{2} TABLE:|\A\s*\[\s*\{\s*\"gpu\"\s*:",
-        "amd_smi:read_amd_smi",
-    ),
-    # nvidia-smi topo -m, with -L and nvlink -s of the same server
+    "amd-smi": (rb"between two GPUs|[A-Z]{2} TABLE:|\A\s*\[\s*\{\s*\"gpu\"\s*:", "amd_smi:read_amd_smi"),
     "nvidia-smi": (
         rb"(?m)^[ \t]*(\x1b\[[0-9;]*m)?[ \t]*(GPU0[ \t]|GPU \d+: .{1,200}\(UUID: )",
         "nvidia_smi:read_nvidia_smi",
     ),
-    # Slurm's topology.conf and topology.yaml
     "slurm": (rb"(?im)^[ \t]*(SwitchName|BlockName)[ \t]*=", "slurm:read_slurm_conf"),
     "slurm-yaml": (rb"(?m)^[ \t]*-[ \t]+topology[ \t]*:", "slurm:read_slurm_yaml"),
-    # the InfiniBand fabric
     "ibnetdiscover": (
         rb"(?m)^(Switch|Ca|Rt)[ \t]+\d+[ \t]+\"[SHR]-|^# Topology file: generated",
         "ibnetdiscover:read_ibnetdiscover",
     ),
-    # a network of ASTRA-sim's analytical back end (YAML)
     "astra-sim": (rb"(?m)^[ \t]*npus_count[ \t]*:", "astra_sim:read_astra_sim"),
 }
 FORMAT_NAMES = tuple(_FORMATS)

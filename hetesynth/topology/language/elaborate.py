@@ -245,24 +245,18 @@ _APART = "HS217"  # GPUs that cannot reach each other
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """``file``: the syntax of the file, in the block form; ``cluster`` is None where it holds node types only.
+    """All that is known of a file that is right."""
 
-    ``types``: what may be instantiated, by name, imported ones too; ``stated`` are the types of this file and,
-    last, its cluster with numbers worked out and loops repeated; ``expanded`` are all types like that, by the
-    names that instances then have for them. ``parts`` are in the order of declaration, ``servers`` are pairs of an
-    instance and its type; ``sources`` are the texts that spans point into.
-    """
-
-    file: syntax.File
+    file: syntax.File  # in the block form
     is_paper: bool
-    cluster: Cluster | None
+    cluster: Cluster | None  # None where there are node types only
     topology: Topology
-    types: Mapping[str, NodeType | PodType]
-    stated: tuple[NodeType | PodType | Cluster, ...]
-    expanded: Mapping[str, NodeType | PodType]
-    parts: tuple[Part, ...]
-    servers: tuple[tuple[str, str], ...]
-    sources: Mapping[str, str]
+    types: Mapping[str, NodeType | PodType]  # what may be instantiated, imported ones too
+    stated: tuple[NodeType | PodType | Cluster, ...]  # types of this file and its cluster, loops repeated
+    expanded: Mapping[str, NodeType | PodType]  # all types like that, by the names that instances have for them
+    parts: tuple[Part, ...]  # in the order of declaration
+    servers: tuple[tuple[str, str], ...]  # instances and their types
+    sources: Mapping[str, str]  # what spans point into
 
 
 def inspected(source: Source) -> Iterator[Inspection]:

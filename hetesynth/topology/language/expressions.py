@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TypeVar
 
 from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Span
@@ -50,7 +50,6 @@ class Value:
         return "a number" if self.dimension == "count" else f"a {self.dimension}"
 
 
-_Result = TypeVar("_Result")
 Variables = Mapping[str, Value | str]  # a string is a word that a loop goes through
 
 
@@ -62,30 +61,37 @@ class _WrongError(Exception):
         self.code, self.message, self.help = code, message, help
 
 
+@contextmanager
+def _reported(text: str, span: Span, findings: Findings) -> Iterator[None]:
+    findings.spend(WORK_OF_A_CHARACTER * len(text), span)
+    try:
+        yield
+    except _WrongError as error:
+        findings.add(error.code, span, error.message, error.help)
+
+
 def evaluated(text: str, span: Span, variables: Variables, findings: Findings) -> Value | None:
     """The value of ``text``, which begins at ``span``; None, with a finding, when it has none."""
-    return _read(text, span, findings, lambda: _value(text, variables))
+    with _reported(text, span, findings):
+        return _value(text, variables)
+    return None
 
 
 def ranges(
     text: str, span: Span, variables: Variables, findings: Findings, *, may_be_empty: bool = False
 ) -> list[tuple[int, int]] | None:
-    """``0-(n-1),i`` as pairs of first and last number; None, with a finding, when that is no list of ranges.
-
-    ``may_be_empty``: 0-(0-1) is a range without a number.
-    """
-
-    def pairs() -> list[tuple[int, int]]:
-        result = []
+    """``0-(n-1),i`` as pairs of first and last number; None, with a finding, when that is no list of ranges."""
+    with _reported(text, span, findings):
+        pairs = []
         for piece in outside(text, ","):
             ends = outside(piece, "-")
             if len(ends) > 2 or not all(map(_INDEX.fullmatch, ends)):
                 raise _WrongError("HS230", f"`{piece.strip()[:40]}` is not a range")
             first, last = (_value(end, variables) for end in (ends[0], ends[-1]))
-            result.append((_index(first, 0), _index(last, -1 if may_be_empty and len(ends) > 1 else 0)))
-        return result
-
-    return _read(text, span, findings, pairs)
+            least = -1 if may_be_empty and len(ends) > 1 else 0  # 0-(0-1) is a range without a number
+            pairs.append((_index(first, 0), _index(last, least)))
+        return pairs
+    return None
 
 
 def outside(text: str, sign: str) -> list[str]:
@@ -98,15 +104,6 @@ def outside(text: str, sign: str) -> list[str]:
         else:
             pieces[-1] += character
     return pieces
-
-
-def _read(text: str, span: Span, findings: Findings, result: Callable[[], _Result]) -> _Result | None:
-    findings.spend(WORK_OF_A_CHARACTER * len(text), span)
-    try:
-        return result()
-    except _WrongError as error:
-        findings.add(error.code, span, error.message, error.help)
-        return None
 
 
 def _value(text: str, variables: Variables) -> Value:
