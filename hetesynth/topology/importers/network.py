@@ -76,20 +76,14 @@ class Network:
         """Return the names of the NICs of the host that has most: where others have fewer, ports are down."""
         return [one.nic for one in max(self.by_host().values(), key=len)]
 
-    def tiers(self) -> dict[str, int]:
+    def tiers(self) -> dict[str, float]:
         """Return how far each switch is from the hosts, 0 being a leaf, without switches that no host reaches."""
-        neighbours: dict[str, list[str]] = defaultdict(list)
-        for trunk in self.trunks:
-            neighbours[trunk.a].append(trunk.b)
-            neighbours[trunk.b].append(trunk.a)
-        tiers = dict.fromkeys((one.switch for one in self.attachments), 0)
-        border = list(tiers)
-        for switch in border:  # grows while it is walked
-            for other in neighbours[switch]:
-                if other not in tiers:
-                    tiers[other] = tiers[switch] + 1
-                    border.append(other)
-        return tiers
+        import networkx as nx
+
+        graph: nx.Graph[str] = nx.Graph((trunk.a, trunk.b) for trunk in self.trunks)
+        leaves = {one.switch for one in self.attachments}
+        graph.add_nodes_from(leaves)
+        return dict(nx.multi_source_dijkstra_path_length(graph, leaves))
 
 
 @dataclass(frozen=True, slots=True)

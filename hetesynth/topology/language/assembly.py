@@ -25,24 +25,17 @@ _SHOWN_PARTS = 4
 Groups = Sequence[tuple[Shared, Scope]]
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """Hardware with all its wires, the groups and the chunk size that are stated, and what is to be noted."""
-
-    cluster: Cluster
-    chunk: int | None
-    hardware: HardwareGraph
-    stated: Groups
-    notes: tuple[str, ...]
+# a cluster, the chunk size that is stated, hardware with all its wires, stated groups, what is to be noted
+Built = tuple[Cluster, int | None, HardwareGraph, Groups, tuple[str, ...]]
 
 
 def topology_from(built: Built, findings: Findings) -> Topology:
     """The cluster with links between all its GPUs."""
-    cluster, hardware = built.cluster, built.hardware
+    cluster, chunk, hardware, stated, notes = built
     vertices, wires = hardware.graph()
     gpus = hardware.gpus()
     links = links_over(vertices, wires, len(gpus), findings, cluster.name.span)
-    groups = _shared_groups(built.stated, gpus, links, findings)
+    groups = _shared_groups(stated, gpus, links, findings)
     findings.raise_any()
     kinds = {wire.kind.lower() for wire in wires}
     measured = [item for item in cluster.items if isinstance(item, Property) and item.name == "measured"]
@@ -59,8 +52,8 @@ def topology_from(built: Built, findings: Findings) -> Topology:
         groups=groups,
         reduce_bandwidth=_stated([part.reduce for part in gpus]),
         copy_bandwidth=_stated([part.copy for part in gpus]),
-        chunk_bytes=built.chunk,
-        notes=built.notes,
+        chunk_bytes=chunk,
+        notes=notes,
         measured=tuple(sorted({word.text.lower() for word in words})),
     )
     pieces = separate_parts(topology)  # links in one direction join
@@ -137,7 +130,7 @@ class _Instance:
 
 def pods_from(built: Built, findings: Findings) -> PodCluster:
     """The cluster as pods, in the order of ranks; a shared group that is stated of several pods is a finding."""
-    hardware, span = built.hardware, built.cluster.name.span
+    cluster, chunk, hardware, stated, notes = built
     vertices, wires = hardware.graph()
     instances: dict[str, _Instance] = defaultdict(_Instance)
     for gpu in hardware.gpus():
@@ -152,7 +145,7 @@ def pods_from(built: Built, findings: Findings) -> PodCluster:
         pod = owner[wire.src]
         if pod in instances and owner[wire.dst] == pod:
             instances[pod].wires.append(number)
-    for shared, scope in built.stated:
+    for shared, scope in stated:
         pod = scope.prefix.partition(".")[0]
         if pod in instances:
             instances[pod].groups.append((shared, scope))
@@ -170,18 +163,17 @@ def pods_from(built: Built, findings: Findings) -> PodCluster:
         key = (alone.vertices, alone.wires, profile, tuple(shared.name.span for shared, _ in instance.groups))
         if key not in numbers:
             numbers[key] = len(types)
-            links = links_over(alone.vertices, alone.wires, alone.ranks, findings, span)
+            links = links_over(alone.vertices, alone.wires, alone.ranks, findings, cluster.name.span)
             groups = _shared_groups(instance.groups, instance.gpus, links, findings)
             types.append(replace(alone, links=links, groups=groups))
             pieces = len(separate_parts(types[-1]))
             if pieces > 1:
                 message = f"the GPUs of pod `{pod}` cannot reach each other inside it: {pieces} pieces"
-                findings.add("HS223", span, message)
+                findings.add("HS223", cluster.name.span, message)
             findings.raise_any()
         pods.append(Pod(pod, numbers[key], rank, tuple(instance.vertices), tuple(instance.wires)))
         rank += alone.ranks
-    name = built.cluster.name.text
-    return PodCluster(name, tuple(types), tuple(pods), vertices, wires, built.chunk, built.notes)
+    return PodCluster(cluster.name.text, tuple(types), tuple(pods), vertices, wires, chunk, notes)
 
 
 def _alone(pod: str, instance: _Instance, vertices: Sequence[Vertex], wires: Sequence[Wire]) -> Topology:

@@ -107,8 +107,7 @@ class _Elaboration:
         self.findings.raise_any()
         disabled = [p.name for p in self.hardware.parts if p.disabled and p.name not in self.losses.lost]
         notes = (*(f"{name} is disabled" for name in disabled), *self.losses.notes)
-        size = None if chunk is None else int(chunk)
-        return assembly.Built(cluster, size, self.hardware, self.groups, notes)
+        return cluster, None if chunk is None else int(chunk), self.hardware, self.groups, notes
 
     # --- parts
 

@@ -51,7 +51,7 @@ class Wiring:
         stated = {prop.name: prop for prop in element.properties}
         values = measured([p for p in element.properties if p.name not in _PLACES], self.findings)
         members = stated.get("members")
-        two_sided = members is not None and _two_sided(members)
+        two_sided = members is not None and bool(members.far or members.two_sided)
         directed = element.kind != "fabric" and (element.kind != "bus" or members is None or two_sided)
         needed = element.kind in ("nic", "bus") or "members" in stated or "ports" in stated
         if (needed and element.kind != "fabric") or (RATES & stated.keys() and not directed):
@@ -174,26 +174,19 @@ class Wiring:
         for part in parts:
             near = self._others(part, members.words, members.span, scope)
             far = self._others(part, members.far, members.span, scope)
-            if not _two_sided(members):
-                self._pipe(part, part.inlet, part.outlet)
-                self._lay_side(part, part.inlet, part.outlet, near)
-                continue
-            self._pipe(part, f"{part.name}.fwd.in", f"{part.name}.fwd.out")
-            self._pipe(part, f"{part.name}.rev.in", f"{part.name}.rev.out", back=True)
-            self._lay_side(part, f"{part.name}.fwd.in", f"{part.name}.rev.out", near)
-            self._lay_side(part, f"{part.name}.rev.in", f"{part.name}.fwd.out", far)
+            ends = self.hardware.inner[part.name]
+            for back, way in enumerate(zip(ends[::2], ends[1::2], strict=True)):
+                self._pipe(part, *way, back=bool(back))
+            free = Rate(part.link_kind)  # between a side and its members nothing limits
+            for entry, exit_, others in ((ends[0], ends[-1], near), (ends[-2], ends[1], far)):
+                side = replace(part, inlet=entry, outlet=exit_, latency=ZERO)
+                for member in others:
+                    self.hardware.connect(member, side, free, free)
 
     def _pipe(self, part: Part, entry: str, exit_: str, *, back: bool = False) -> None:
         """The one wire that everything crossing ``part`` in one direction shares, if it has one."""
         if entry != exit_ and not part.disabled:
             self.hardware.wires.append((entry, exit_, replace(_rates(part)[back], latency=part.latency)))
-
-    def _lay_side(self, bus: Part, entry: str, exit_: str, members: Iterable[Part]) -> None:
-        """Wires that never limit, between one side of a bus and its members."""
-        side = Part(bus.name, bus.kind, bus.server, bus.span, disabled=bus.disabled, inlet=entry, outlet=exit_)
-        free = Rate(bus.link_kind)
-        for member in members:
-            self.hardware.connect(member, side, free, free)
 
     def _others(self, part: Part, words: Iterable[Word], span: Span, scope: Scope) -> list[Part]:
         """The parts behind ``words`` that ``part`` joins, each once."""
@@ -242,10 +235,6 @@ def _rates(part: Part) -> tuple[Rate, Rate]:
     """The rates away from the GPUs and back."""
     there = Rate(part.link_kind, part.bandwidth, part.lanes)
     return there, Rate(part.link_kind, *part.receive) if part.receive else there
-
-
-def _two_sided(members: Property) -> bool:
-    return bool(members.far) or members.two_sided
 
 
 MAX_SWITCHES = 4096
