@@ -1,7 +1,4 @@
-"""A topology file -> the same cluster in the block form or JSON, or the same file in the one layout.
-
-The block form is read again and compared with what the source says. Comments stand at its top.
-"""
+"""A topology file -> the same cluster in the block form or JSON, or the same file in the one layout."""
 
 from __future__ import annotations
 

@@ -74,21 +74,21 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
     if options.node_type:
         file_of(options.node_type)
     inputs = request.sources or _sources(request)
-    told = read_in_order(inputs, request.format, options)
-    formats = tuple(answer.format for answer in told for _ in answer.names)
-    named = [pair for answer in told for pair in answer.named_machines()]
+    readings = read_in_order(inputs, request.format, options)
+    formats = tuple(reading.format for reading in readings for _ in reading.names)
+    named = [pair for reading in readings for pair in reading.named_machines()]
     if len(named) > MAX_SERVERS:
         raise HetesynthError(f"more than {MAX_SERVERS} servers", code="HS736", help="import a part of them")
     machines = [machine for _, machine in named]
-    remarks = [*request.remarks, *(remark for answer in told for remark in answer.reading.remarks)]
-    texts = [(answer.names[0], answer.reading.text) for answer in told if answer.reading.text]
+    remarks = [*request.remarks, *(remark for reading in readings for remark in reading.remarks)]
+    texts = [(reading.names[0], reading.text) for reading in readings if reading.text]
     if texts:
         if len(formats) > 1:
             what = f"{texts[0][0]} describes a whole cluster, which cannot be joined with other files"
             raise HetesynthError(what, code="HS738", help="import it by itself")
         text = texts[0][1]
         return ImportedTopology(text, _read_back(text, request.name), (), tuple(remarks), formats)
-    networks = [(answer.names[0], answer.reading.network) for answer in told if answer.reading.network is not None]
+    networks = [(reading.names[0], reading.network) for reading in readings if reading.network is not None]
     if len(networks) > 1:
         what = f"{networks[0][0]} and {networks[1][0]} both describe the network between servers"
         help_ = "give one of them: ibnetdiscover tells more than Slurm's files"

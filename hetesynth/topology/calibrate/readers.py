@@ -262,10 +262,7 @@ def _is_csv(text: str) -> bool:
 
 
 def _read_csv(text: str, source: str, operation: Operation | None, ranks: int | None) -> Iterator[Read]:
-    """A series for each column of times beside that of sizes; without a header size and microseconds.
-
-    Cells are separated by commas, semicolons or tabs.
-    """
+    """A series for each column of times beside that of sizes; without a header size and microseconds."""
     rows = _cells(text)
     titles = ["size", "us"]
     if any(cell.lower() in _SIZES for cell in rows[0][1]):

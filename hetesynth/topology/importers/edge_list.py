@@ -141,14 +141,10 @@ def _document(value: Any) -> EdgeDocument:
             notes += [f"{key}: {text[:400]}" for text in texts[:16] if isinstance(text, str)]
     # nodes that forward and are joined to nothing are left out
     ends = {end for src, dst, _ in links for end in (src, dst)}
-    named = _named([node for node in nodes if node.type == "gpu" or node.id in ends])
-    return EdgeDocument(_text(value, "name"), notes, named, links, groups)
-
-
-def _named(nodes: Sequence[EdgeNode]) -> dict[NodeId, EdgeNode]:
-    """Servers in order of their first GPU; the GPUs of one stand together, or ranks would change."""
-    gpus = [node for node in nodes if node.type == "gpu"]
-    servers = [(server, [node.id for node in own]) for server, own in groupby(gpus, lambda node: node.server)]
+    nodes = [node for node in nodes if node.type == "gpu" or node.id in ends]
+    # servers in order of their first GPU; the GPUs of one stand together, or ranks would change
+    of_gpus = groupby((node for node in nodes if node.type == "gpu"), lambda node: node.server)
+    servers = [(server, [node.id for node in own]) for server, own in of_gpus]
     numbers = {server: i for i, (server, _) in enumerate(servers)}
     local = {gpu: f"gpu{k}" for _, own in servers for k, gpu in enumerate(own)}
     named = {}
@@ -158,7 +154,7 @@ def _named(nodes: Sequence[EdgeNode]) -> dict[NodeId, EdgeNode]:
     if len(numbers) < len(servers) or len({node.full for node in named.values()}) < len(named):
         what = "GPUs of a server that do not stand together, or two nodes that the text would call alike"
         raise ValueError(what)
-    return named
+    return EdgeDocument(_text(value, "name"), notes, named, links, groups)
 
 
 _WORDS = {"border_router": "router", "router": "router", "cpu": "cpu", "numa": "numa", "pcie": "pcie"}

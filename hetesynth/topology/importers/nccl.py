@@ -127,9 +127,8 @@ class _Host:
 
     def take_in(self, top: _Element, slot: _Slot) -> None:
         """Note what is below ``top``, in document order; unknown elements are passed through."""
-        stack = [(child, slot) for child in reversed(top) if isinstance(child.tag, str)]
-        while stack:
-            element, here = stack.pop()
+        for element in top:
+            here = slot
             match element.tag:
                 case "pci":
                     words = ("busid", "class", "vendor", "device")
@@ -153,7 +152,7 @@ class _Host:
                     self.nets.append((here, element))
                 case "cpu":
                     continue
-            stack += [(child, here) for child in reversed(element) if isinstance(child.tag, str)]
+            self.take_in(element, here)
 
 
 def read(source: Source, options: ReadOptions) -> Reading:

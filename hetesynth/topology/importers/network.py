@@ -1,7 +1,4 @@
-"""The network between servers, stated (``--net``) or as a file tells it, and the machines that its hosts are.
-
-Rates are in bytes per second and one direction; None where the file does not tell.
-"""
+"""The network between servers, stated (``--net``) or as a file tells it, and the machines that its hosts are."""
 
 from __future__ import annotations
 

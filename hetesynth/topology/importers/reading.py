@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -62,13 +62,20 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one file told: servers, or the network between them, or a whole cluster as text of the language."""
+    """What a file told, or several of one server: servers, or the network between them, or a cluster as text."""
 
     machines: tuple[Machine, ...] = ()
     text: str = ""
     remarks: tuple[Remark, ...] = ()
     network: Network | None = None
     files: tuple[str, ...] = ()  # that of each machine, where the reading is of several
+    names: tuple[str, ...] = ()  # of all files
+    format: str = ""
+    count: int = 1  # of servers that it stands for
+
+    def named_machines(self) -> list[tuple[str, Machine]]:
+        """Return every machine with the name of its file, as often as it stands for a server."""
+        return list(zip(self.files or self.names * len(self.machines), self.machines, strict=False)) * self.count
 
 
 # what the beginning of a file of each format has, and the function that reads it; the first that fits counts
@@ -93,21 +100,6 @@ FORMAT_NAMES = tuple(_FORMATS)
 _TOGETHER = "nvidia-smi"  # neighbours of this format may describe one server: the reader takes all of them
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What one file told, or several of one server: ``count`` is how many servers it stands for."""
-
-    names: tuple[str, ...]
-    count: int
-    format: str
-    reading: Reading
-
-    def named_machines(self) -> list[tuple[str, Machine]]:
-        """Return every machine with the name of its file, as often as it stands for a server."""
-        names = self.reading.files or self.names[:1] * len(self.reading.machines)
-        return list(zip(names, self.reading.machines, strict=True)) * self.count
-
-
 def format_of(source: Source) -> str:
     """The format whose mark the file bears; HetesynthError HS730 where it bears none."""
     for name, (mark, _) in _FORMATS.items():
@@ -125,7 +117,7 @@ def read_as(format_name: str, sources: Sequence[Source], options: ReadOptions) -
     return reading
 
 
-def read_in_order(inputs: Sequence[tuple[Source, int]], format_name: str, options: ReadOptions) -> list[Told]:
+def read_in_order(inputs: Sequence[tuple[Source, int]], format_name: str, options: ReadOptions) -> list[Reading]:
     """Return what the files tell, in their order, neighbours of one server together."""
     groups: list[tuple[str, int, list[Source]]] = []
     for source, count in inputs:
@@ -134,10 +126,11 @@ def read_in_order(inputs: Sequence[tuple[Source, int]], format_name: str, option
             groups[-1][2].append(source)
         else:
             groups.append((name, count, [source]))
-    return [
-        Told(tuple(source.name for source in sources), count, name, read_as(name, sources, options))
-        for name, count, sources in groups
-    ]
+    readings = []
+    for name, count, sources in groups:
+        names = tuple(source.name for source in sources)
+        readings.append(replace(read_as(name, sources, options), names=names, format=name, count=count))
+    return readings
 
 
 def refused(where: str, what: str, way_out: str = "see docs/importing.md") -> HetesynthError:

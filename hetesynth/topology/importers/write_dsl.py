@@ -202,11 +202,8 @@ def cluster_text(
     lines = comment(title)
     lines += _remark_lines([*remarks, *(remark for m in machines if m.node_type for remark in m.remarks)])
     lines += [f"import {library}" for library in sorted(libraries)]
-    written: set[str] = set()
-    for server in servers:
-        if server.node_type not in written and not server.machine.node_type:
-            written.add(server.node_type)
-            lines += ["", *_node_lines(server, [s for s in servers if s.node_type == server.node_type])]
+    for node_type in dict.fromkeys(server.node_type for server in servers if not server.machine.node_type):
+        lines += ["", *_node_lines([server for server in servers if server.node_type == node_type])]
     lines += ["", f"cluster {identifier(name, 'c')} {{"]
     # neighbours of one type without hosts are one statement
     for _, run in groupby(servers, lambda server: (server.node_type, server.machine.host and server.name)):
@@ -278,9 +275,9 @@ def assumed_figures(machines: Sequence[Machine]) -> list[Remark]:
     return [*(Remark("assumed", text) for text in texts), *(Remark("suspicious", d) for d in doubts)]
 
 
-def _node_lines(server: Server, same: Sequence[Server]) -> list[str]:
-    """``node NAME { ... }`` with the remarks about the machine, and comments on which device is which."""
-    machine = server.machine
+def _node_lines(same: Sequence[Server]) -> list[str]:
+    """``node NAME { ... }`` of servers that are alike, with remarks, and comments on which device is which."""
+    server, machine = same[0], same[0].machine
     used = gpus_of_nics(machine)
     links = Counter(machine.links_of(i) for i in range(len(machine.gpus)))
     counts = ", ".join(f"{n} on {gpus}" if len(links) > 1 else f"{n}" for n, gpus in sorted(links.items()))

@@ -16,10 +16,7 @@ TopologySource = str | os.PathLike[str] | Topology
 
 
 def load_topology(source: TopologySource) -> Topology:
-    """The cluster that the file at ``source`` describes, or that is given in its place.
-
-    Raises ``HetesynthError`` when the file cannot be read and ``SourceError`` when its text is wrong.
-    """
+    """The cluster that the file at ``source`` describes, or that is given in its place; else ``SourceError``."""
     if isinstance(source, Topology):
         return source
     from hetesynth.topology.language.elaborate import topology_of

@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import product
 
 from hetesynth.model.pods import Pod, PodCluster
-from hetesynth.model.topology import Link, Rank, SharedGroup, Topology, Vertex, Wire
+from hetesynth.model.topology import Link, Rank, SharedGroup, Topology
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.names import HardwareGraph, Part, Scope, plain
 from hetesynth.topology.language.paths import links_over, separate_parts
@@ -158,7 +158,22 @@ def pods_from(built: Built, findings: Findings) -> PodCluster:
     pods: list[Pod] = []
     rank = 0
     for pod, instance in instances.items():
-        alone = _alone(pod, instance, vertices, wires)
+        # the pod by itself, without links; equal but for its name for pods that are alike
+        local = {vertex: i for i, vertex in enumerate(instance.vertices)}
+        own = []
+        for vertex in (vertices[i] for i in instance.vertices):
+            server = "" if vertex.server == pod else vertex.server.removeprefix(f"{pod}.")
+            own.append(replace(vertex, host="", name=vertex.name.removeprefix(f"{pod}."), server=server))
+        inside = (replace(w, src=local[w.src], dst=local[w.dst]) for w in (wires[i] for i in instance.wires))
+        alone = Topology(
+            pod,
+            tuple(own),
+            len(instance.gpus),
+            tuple(inside),
+            (),
+            reduce_bandwidth=_stated([part.reduce for part in instance.gpus]),
+            copy_bandwidth=_stated([part.copy for part in instance.gpus]),
+        )
         profile = tuple((gpu.reduce, gpu.copy) for gpu in instance.gpus)
         key = (alone.vertices, alone.wires, profile, tuple(shared.name.span for shared, _ in instance.groups))
         if key not in numbers:
@@ -174,27 +189,6 @@ def pods_from(built: Built, findings: Findings) -> PodCluster:
         pods.append(Pod(pod, numbers[key], rank, tuple(instance.vertices), tuple(instance.wires)))
         rank += alone.ranks
     return PodCluster(cluster.name.text, tuple(types), tuple(pods), vertices, wires, chunk, notes)
-
-
-def _alone(pod: str, instance: _Instance, vertices: Sequence[Vertex], wires: Sequence[Wire]) -> Topology:
-    """The pod by itself, without links; equal but for its name for pods that are alike."""
-    prefix = f"{pod}."
-    local = {vertex: i for i, vertex in enumerate(instance.vertices)}
-    own = []
-    for vertex in (vertices[i] for i in instance.vertices):
-        server = "" if vertex.server == pod else vertex.server.removeprefix(prefix)
-        own.append(replace(vertex, host="", name=vertex.name.removeprefix(prefix), server=server))
-    inside = tuple(replace(w, src=local[w.src], dst=local[w.dst]) for w in (wires[i] for i in instance.wires))
-    gpus = instance.gpus
-    return Topology(
-        pod,
-        tuple(own),
-        len(gpus),
-        inside,
-        (),
-        reduce_bandwidth=_stated([part.reduce for part in gpus]),
-        copy_bandwidth=_stated([part.copy for part in gpus]),
-    )
 
 
 def _stated(rates: list[Fraction | None]) -> tuple[Fraction | None, ...]:

@@ -1,7 +1,4 @@
-"""Syntax tree -> ``Topology``, or a ``PodCluster`` without the links between pods, or everything that is wrong.
-
-Reading order: imports, parts, overrides, wires, checks, links, groups.
-"""
+"""Syntax tree -> ``Topology``, or a ``PodCluster`` without the links between pods, or everything that is wrong."""
 
 from __future__ import annotations
 

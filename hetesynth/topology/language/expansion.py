@@ -1,7 +1,4 @@
-"""Parameters, loops and expressions -> a syntax tree without them, and what instances add -> types of their own.
-
-For each use of a type with other arguments or with parts of its own there is one more type.
-"""
+"""Parameters, loops and expressions -> a syntax tree without them, and what instances add -> own types."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""``without``, ``down`` and ``degrade``: what failed or became slow in a cluster described as it was built.
-
-Parts are disabled before wires are laid, wires removed or slowed afterwards, with a note for each statement.
-"""
+"""``without``, ``down`` and ``degrade``: what failed or became slow in a cluster described as it was built."""
 
 from __future__ import annotations
 

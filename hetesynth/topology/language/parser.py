@@ -1,7 +1,4 @@
-"""Source -> syntax tree, with the Lark grammar of dsl/topology.lark.
-
-Every statement's span is that of its first word. Token names of the grammar never reach the user.
-"""
+"""Source -> syntax tree, with the Lark grammar of dsl/topology.lark, whose token names never reach the user."""
 
 from __future__ import annotations
 
