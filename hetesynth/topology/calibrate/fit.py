@@ -1,6 +1,6 @@
 """Measured times to alpha, a rate, a reduction's rate and a floor, by robust least squares on relative residuals.
 
-In: observations (what each time is made of) and what the topology states. Out: a ``Fit``. The model is
+The model, from what each time is made of, is
 
     seconds = max(floor, start + latencies x alpha + moved / rate + reduced / reduce)
 
@@ -55,13 +55,10 @@ class Stated:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A fitted value and half of its 95 % interval, as a share of the value; ``stated``: it was not fitted.
-
-    The share is infinite where there are no more points than figures: these points state no interval.
-    """
+    """A fitted value and half of its 95 % interval, as a share of the value; ``stated``: it was not fitted."""
 
     value: float
-    error: float = 0.0
+    error: float = 0.0  # infinite where there are no more points than figures
     stated: bool = False
 
 
@@ -89,10 +86,7 @@ class Fit:
 def coefficients(
     operation: Operation, algorithm: Algorithm | None, ranks: int | None
 ) -> tuple[float, float, float]:
-    """Return the multiples of alpha, of bytes moved and of bytes reduced, each a byte of the size.
-
-    Without an algorithm it is what libraries do for large buffers.
-    """
+    """Return the multiples of alpha, of bytes moved and of bytes reduced, each a byte of the size."""
     if operation in PAIRWISE:
         return (1.0 if operation == "transfer" else 0.0), 1.0, 0.0
     if ranks is None:
@@ -114,7 +108,7 @@ def coefficients(
         ("gather", "direct"): (1.0, part, 0.0),
         ("scatter", "direct"): (1.0, part, 0.0),
     }
-    fitting = [a for o, a in table if o == operation]
+    fitting = [a for o, a in table if o == operation]  # first what libraries do for large buffers
     row = table.get((operation, algorithm or fitting[0]))
     if row is None:
         what = f"{operation} has no algorithm {algorithm}"

@@ -114,10 +114,7 @@ def rounded(value: float) -> Fraction:
 def updated(
     text: str, name: str, topology: Topology, links: LinkClass, figures: Figures, note: str
 ) -> tuple[str, tuple[str, ...]]:
-    """Return ``text`` with ``figures``, and what else that changes; HS847 where a figure has no place.
-
-    ``note``: where they come from, for a comment in front, which takes the place of an older one of this kind.
-    """
+    """Return ``text`` with ``figures`` and a ``note`` in front, and what else that changes; else HS847."""
     editor = _Editor(name, topology, links, figures)
     if figures != Figures() and not any(
         isinstance(item, syntax.Cluster) for item in parse(checked_source(text, name)).items

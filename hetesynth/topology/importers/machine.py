@@ -213,20 +213,19 @@ def gpus_of_nics(machine: Machine) -> dict[int, tuple[int, ...]]:
     usable = [n for n, nic in enumerate(machine.nics) if not nic.name.startswith(_VIRTUAL)]
     if stated or not usable:
         return stated
-    groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
     tree = Tree(machine)
-    for index, gpu in enumerate(machine.gpus):
-        far = {n: tree.distance(gpu.place, machine.nics[n].place) for n in usable}
-        least = min(far.values())
-        rates = {n: machine.nics[n].rate or 0 for n in usable if far[n] == least}
-        fastest = max(rates.values())  # of NICs that are as near over a CPU libraries choose the fastest
-        groups[tuple(n for n, rate in rates.items() if rate == fastest)].append(index)
-    pairs = spread(groups)
+    far = [{n: tree.distance(gpu.place, machine.nics[n].place) for n in usable} for gpu in machine.gpus]
+    pairs = nearest(far, {n: machine.nics[n].rate or Fraction(0) for n in usable})
     return {nic: pairs[nic] for nic in sorted(pairs)}
 
 
-def spread(groups: Mapping[tuple[Name, ...], Sequence[int]]) -> dict[Name, tuple[int, ...]]:
-    """Return the GPUs of each NIC, where those of a group share the NICs that it is under evenly and in order."""
+def nearest(far: Sequence[Mapping[Name, int]], rates: Mapping[Name, Fraction]) -> dict[Name, tuple[int, ...]]:
+    """Return the GPUs of each NIC: those that it is nearest to, of NICs as near the fastest; evenly, in order."""
+    groups: dict[tuple[Name, ...], list[int]] = defaultdict(list)
+    for gpu, distances in enumerate(far):
+        least = min(distances.values())
+        near = {nic: rates.get(nic, Fraction(0)) for nic, distance in distances.items() if distance == least}
+        groups[tuple(nic for nic, rate in near.items() if rate == max(near.values()))].append(gpu)
     pairs: dict[Name, set[int]] = defaultdict(set)
     for nics, gpus in groups.items():
         most = max(len(nics), len(gpus))

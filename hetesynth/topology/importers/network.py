@@ -85,15 +85,11 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """The network between servers: as a file describes it, or by a rule.
-
-    ``switch``: one that joins every NIC. ``rails``: one for each number of NIC. ``leafspine``: a leaf for every
-    ``servers`` of them, below a spine, with uplinks of 1/``oversubscription`` of what the leaf's NICs carry.
-    """
+    """The network between servers: as a file describes it, or one switch, one a number of NIC, or leaves."""
 
     kind: Literal["switch", "rails", "leafspine", "network", "none"]
-    servers: int = 0
-    oversubscription: Fraction = Fraction(1)
+    servers: int = 0  # of a leaf
+    oversubscription: Fraction = Fraction(1)  # what its NICs carry over what its uplinks do
     network: Network | None = None
 
 

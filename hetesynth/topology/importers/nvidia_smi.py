@@ -7,7 +7,6 @@ that of PCIe slots (the model's is assumed).
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -30,8 +29,8 @@ from hetesynth.topology.importers.machine import (
     Place,
     Remark,
     SwitchPort,
+    nearest,
     one_nic_a_gpu,
-    spread,
 )
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, Stated, lacking, lines_of, refused
 
@@ -344,11 +343,7 @@ def _nearest_nics(
         cell = table.cell(gpu, nic)
         return DISTANCES.index(cell) if cell in DISTANCES else len(DISTANCES) - 1  # SOC is what SYS was before
 
-    sharers: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for index, gpu in enumerate(table.gpus):
-        least = min(distance(gpu, nic) for nic in table.nics)
-        sharers[tuple(nic for nic in table.nics if distance(gpu, nic) == least)].append(index)
-    users = spread(sharers)
+    users = nearest([{nic: distance(gpu, nic) for nic in table.nics} for gpu in table.gpus], {})
     names = {nic: table.nic_names.get(nic, nic) for nic in table.nics}
     used = [nic for nic in table.nics if nic in users]
     remarks = []

@@ -432,12 +432,9 @@ class _Lowering:
                 # in two pairs of nodes, lists of GPUs of a node are the same NIC or have no GPU in common
                 self.findings.spend(len(nics), span)
                 for other_gpus, other_uses in nics.items():
-                    if (
-                        other_gpus != gpus
-                        and gpus & other_gpus
-                        and len(pairs | {pair for pair, *_ in other_uses}) > 1
-                    ):
-                        message = f"`{min(gpus & other_gpus)}` shares its NIC with other GPUs elsewhere"
+                    both = gpus & other_gpus if other_gpus != gpus else ()
+                    if both and len(pairs | {pair for pair, *_ in other_uses}) > 1:
+                        message = f"`{min(both)}` shares its NIC with other GPUs elsewhere"
                         self.findings.add("HS221", span, message)
                         break
                 if len(pairs) > 1:

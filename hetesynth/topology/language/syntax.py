@@ -23,32 +23,25 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A number and its unit as written: ``450 GB/s``. The unit is empty where none was given.
+    """A number and its unit as written: ``450 GB/s``. The unit is empty where none was given."""
 
-    ``expression``: what stood between parentheses; ``number`` is empty until ``expansion`` has worked it out.
-    """
-
-    number: str
+    number: str  # empty until ``expansion`` has worked out the expression
     unit: str
     span: Span
-    expression: str = ""
+    expression: str = ""  # what stood between parentheses
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """``bandwidth 25 GB/s x 2``, ``ports gpu[0-7]``, ``kind nvlink``: one line inside a pair of braces.
-
-    ``amount`` and ``lanes`` are those of rates, times, sizes; ``words`` and ``far`` (right of ``<->``) the rest.
-    ``two_sided``: members have a right side even where ``far`` is empty, for other buses to join.
-    """
+    """``bandwidth 25 GB/s x 2``, ``ports gpu[0-7]``, ``kind nvlink``: one line inside a pair of braces."""
 
     name: str
     span: Span
-    amount: Amount | None = None
+    amount: Amount | None = None  # of rates, times and sizes
     lanes: Amount | None = None
-    words: tuple[Word, ...] = ()
-    far: tuple[Word, ...] = ()
-    two_sided: bool = False
+    words: tuple[Word, ...] = ()  # of the rest
+    far: tuple[Word, ...] = ()  # right of ``<->``
+    two_sided: bool = False  # members have a right side even where ``far`` is empty, for other buses to join
 
 
 @dataclass(frozen=True, slots=True)

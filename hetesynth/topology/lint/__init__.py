@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hetesynth.model.diagnostics import Diagnostic
 from hetesynth.topology.language.elaborate import Inspection, inspected
@@ -14,8 +14,7 @@ from hetesynth.topology.lint.view import Finding, View, grouped
 __all__ = ["RULES", "Rule", "lint", "lint_inspected"]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """A check: its code, its name in SARIF, and what it says."""
 
     code: str
