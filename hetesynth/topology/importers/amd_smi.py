@@ -83,16 +83,8 @@ def read_amd_smi(source: Source, options: ReadOptions) -> Reading:
     remarks += [of_nics, *doubts]
     if not is_whole:
         remarks.append(Remark("assumed", "PCIe slots of 16 lanes at 16 GT/s: the tools have no such rates"))
-    machine = Machine(
-        "",
-        gpus,
-        nics,
-        () if is_whole else tuple(cpus.values()),
-        between=cpu_rate("AMD", "", 0),
-        links=tuple(links),
-        remarks=tuple(remarks),
-    )
-    return Reading((machine,))
+    tree = (() if is_whole else tuple(cpus.values()), (), cpu_rate("AMD", "", 0))
+    return Reading((Machine("", gpus, nics, *tree, tuple(links), remarks=tuple(remarks)),))
 
 
 def _text_tables(lines: Sequence[str], name: str) -> Tables:

@@ -107,16 +107,11 @@ def _edges(pairs: Any, ends: set[NodeId]) -> list[tuple[NodeId, NodeId]]:
 
 
 def _document(value: Any) -> EdgeDocument:
-    nodes = [
-        EdgeNode(
-            _id(item.get("id")),
-            _text(item, "type") or "gpu",
-            None if item.get("server") in (None, -1) else _id(item["server"]),
-            _text(item, "model"),
-            _text(item, "host"),
-        )
-        for item in value.get("nodes", [])
-    ]
+    nodes = []
+    for item in value.get("nodes", []):
+        server = None if item.get("server") in (None, -1) else _id(item["server"])
+        sort, model, host = (_text(item, key) for key in ("type", "model", "host"))
+        nodes.append(EdgeNode(_id(item.get("id")), sort or "gpu", server, model, host))
     ids, gpus = {node.id for node in nodes}, {node.id for node in nodes if node.type == "gpu"}
     if len({str(i) for i in ids}) != len(nodes) or not gpus:
         raise ValueError("no node is of type gpu, or two nodes have the same id")

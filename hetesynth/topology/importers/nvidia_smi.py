@@ -235,15 +235,9 @@ def _machine(server: _Server, table: DeviceTable | None, options: ReadOptions) -
         remarks.append(remark)
     remarks.append(Remark("assumed", f"PCIe slots and uplinks of 16 lanes at {speed}: the table has no rates"))
     placed = (replace(gpu, place=Place(parents[name], slot)) for name, gpu in zip(table.gpus, gpus, strict=True))
-    return replace(
-        machine,
-        gpus=tuple(placed),
-        nics=nics,
-        cpus=tuple(cpus),
-        bridges=tuple(Bridge(name, Place(parent, slot)) for name, parent in bridges.items()),
-        between=cpu_rate("", "", 0),
-        remarks=tuple(remarks),
-    )
+    bridged = tuple(Bridge(name, Place(parent, slot)) for name, parent in bridges.items())
+    tree = (tuple(cpus), bridged, cpu_rate("", "", 0))
+    return Machine("", tuple(placed), nics, *tree, links, ports, tuple(remarks))
 
 
 def _model(server: _Server, table: DeviceTable, options: ReadOptions) -> tuple[str, GpuModel | None]:

@@ -74,16 +74,11 @@ def read_slurm_yaml(source: Source, options: ReadOptions) -> Reading:
         what = "no topology of switches or blocks, or several and none is the default"
         raise refused(source.name, what, "keep the one to import, or mark it with cluster_default: true")
     _, kind, entries = chosen[0]
-    switches = [
-        _switch(
-            source.name,
-            [entry[kind]] if isinstance(entry.get(kind), str) else [],
-            entry.get("nodes"),
-            entry.get("children", entry.get("switches")),
-            block=kind == "block",
-        )
-        for entry in entries
-    ]
+    switches = []
+    for entry in entries:
+        names = [entry[kind]] if isinstance(entry.get(kind), str) else []
+        below = entry.get("children", entry.get("switches"))
+        switches.append(_switch(source.name, names, entry.get("nodes"), below, block=kind == "block"))
     return _reading(source.name, switches, options)
 
 

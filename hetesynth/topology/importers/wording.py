@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from itertools import groupby
 from textwrap import wrap
 
 MAX_NAME = 48
@@ -41,13 +42,8 @@ def time(seconds: Fraction) -> str:
 
 def numbers(values: Iterable[int]) -> str:
     """``0-3,5``: numbers in order, with ranges."""
-    runs: list[list[int]] = []
-    for value in values:
-        if runs and value == runs[-1][-1] + 1:
-            runs[-1] = [runs[-1][0], value]
-        else:
-            runs.append([value])
-    return ",".join("-".join(map(str, run)) for run in runs)
+    runs = [[n for _, n in run] for _, run in groupby(enumerate(values), lambda pair: pair[1] - pair[0])]
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def parts(name: str, values: Sequence[int]) -> str:

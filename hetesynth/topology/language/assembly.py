@@ -165,16 +165,9 @@ def pods_from(built: Built, findings: Findings) -> PodCluster:
             server = "" if vertex.server == pod else vertex.server.removeprefix(f"{pod}.")
             own.append(replace(vertex, host="", name=vertex.name.removeprefix(f"{pod}."), server=server))
         inside = (replace(w, src=local[w.src], dst=local[w.dst]) for w in (wires[i] for i in instance.wires))
-        alone = Topology(
-            pod,
-            tuple(own),
-            len(instance.gpus),
-            tuple(inside),
-            (),
-            reduce_bandwidth=_stated([part.reduce for part in instance.gpus]),
-            copy_bandwidth=_stated([part.copy for part in instance.gpus]),
-        )
         profile = tuple((gpu.reduce, gpu.copy) for gpu in instance.gpus)
+        rates = (_stated([reduce for reduce, _ in profile]), _stated([copy for _, copy in profile]))
+        alone = Topology(pod, tuple(own), len(instance.gpus), tuple(inside), (), (), *rates)
         key = (alone.vertices, alone.wires, profile, tuple(shared.name.span for shared, _ in instance.groups))
         if key not in numbers:
             numbers[key] = len(types)

@@ -68,18 +68,9 @@ def limits_of(model: str) -> Limits | None:
     together = _WHOLE.get(gpu.sm // 10 * 10, 16) if gpu.switched else 32
     if grace := re.search(r"G[BH]\d00", model, re.IGNORECASE):
         together = 72 if grace[0][1] in "Bb" else 256
-    return Limits(
-        short_name(model),
-        "NVLink",
-        gpu.links,
-        spec,
-        least,
-        max(spec, raw),
-        pcie_rate(gpu.pcie, 16, "raw"),
-        together,
-        _NIC.get(gpu.sm // 10 * 10, 0) if gpu.switched else 0,
-        gpu.switched and gpu.sm // 10 == 10,
-    )
+    rates = (spec, least, max(spec, raw), pcie_rate(gpu.pcie, 16, "raw"))
+    nic, always = (_NIC.get(gpu.sm // 10 * 10, 0), gpu.sm // 10 == 10) if gpu.switched else (0, False)
+    return Limits(short_name(model), "NVLink", gpu.links, *rates, together, nic, always)
 
 
 # --- findings
