@@ -119,7 +119,7 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
         kinds = {wire.kind.lower() for wire in topology.wires}
         counted = dict.fromkeys(prefix for prefix, _, _ in CALIBRATIONS["nccl"].factors)
         measured = [kind for kind in counted if kind in kinds]
-        text = cluster_text(machines, fabric, remarks, request.name, title, measured)
+        text = cluster_text(machines, fabric, remarks, request.name, title, *measured)
         topology = _read_back(text, request.name)
     _demand_agreement(topology, machines)
     own = [remark for machine in machines for remark in machine.remarks]

@@ -27,6 +27,7 @@ MAX_COUNT = 1024
 MAX_FIGURE = 10**9  # GB/s, us
 
 NodeId = int | str
+_TYPES = {"fabric": "switch", "router": "border_router"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,9 +320,6 @@ def _lanes(total: Fraction, count: int) -> str:
     lane = total / count
     exact = Fraction(decimal(lane / 10**9)) * 10**9 == lane
     return bandwidth(lane, count) if exact else f"({bandwidth(total)} / {count}) x {count}"
-
-
-_TYPES = {"fabric": "switch", "router": "border_router"}
 
 
 def edge_document(topology: Topology) -> dict[str, Any]:

@@ -10,6 +10,11 @@ from typing import Literal
 from hetesynth.model.calibration import NVLINK_RATES, PCIE_RATES, XGMI_RATES, LinkRates
 from hetesynth.model.target import Vendor
 
+Calibration = Literal["spec", "nccl", "raw"]  # data sheets, what NCCL counts on, the signalling rate
+GIGA = 10**9
+_UNSTATED_PCIE = "8"  # what NCCL takes where the speed is not told
+PCIE_SPEED = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,3})?)\s*GT/s")
+
 
 @dataclass(frozen=True, slots=True)
 class GpuModel:
@@ -76,39 +81,6 @@ AMD_MODELS = "MI50, MI100, MI250X, MI300A, MI300X, MI325X, MI355X"
 _AMD = re.compile(r"\bAMD\b|\bMI ?\d{2,3}", re.IGNORECASE)
 _SLOTS = {"PCIE": "PCIe", "NVL": "NVL"}  # words behind a model's name that tell it from the one with a socket
 KNOWN_MODELS = "GB200, B300, B200, H200, H100, H20, H800, A100, A800, A40, A6000, L40S, RTX 5090, V100, P100, K80"
-
-
-def gpu_model(name: str) -> GpuModel | None:
-    """The model that ``name`` names; None where it is none of those in the table."""
-    for pattern, model in _MODELS:
-        if re.search(rf"(?<![A-Za-z0-9])(?:{pattern})(?![0-9])", name, re.IGNORECASE):
-            return model
-    return None
-
-
-def amd_model(name: str) -> AmdModel | None:
-    """The model of AMD that ``name`` names; None where it is none of those in the table."""
-    for pattern, *facts in _AMD_MODELS:
-        if match := re.search(rf"(?<![A-Za-z0-9])({pattern})(?![0-9])", name, re.IGNORECASE):
-            return AmdModel(match[1], *facts)  # type: ignore[arg-type]
-    return None
-
-
-def gpu_vendor(name: str) -> Vendor | None:
-    """Who makes the GPU that ``name`` names, of those whose runtimes are known; None where it does not tell."""
-    if _AMD.search(name):
-        return "AMD"
-    return "NVIDIA" if gpu_model(name) is not None or "NVIDIA" in name.upper() else None
-
-
-def short_name(name: str) -> str:
-    """The name without vendor and memory: "NVIDIA H100 80GB HBM3" is "H100", "NVIDIA H100 PCIe" keeps its slot."""
-    plain = re.sub(r"NVIDIA|Tesla|GeForce", "", name)
-    match = re.search(r"\b(?:RTX (?:PRO )?)?[A-Z]{0,3}\d{1,4}[A-Z]{0,2}\b", plain)
-    slot = re.search(r"\b(PCIe|NVL)\b", name, re.IGNORECASE)
-    return match[0] + (f" {_SLOTS[slot[1].upper()]}" if slot else "") if match else name.strip()[:40]
-
-
 _NVIDIA, _AMD_ID = "0x10de", "0x1002"
 MODELS: dict[tuple[str, str], str] = {  # by vendor and device
     (_NVIDIA, "0x15f9"): "P100",
@@ -140,10 +112,36 @@ MODELS: dict[tuple[str, str], str] = {  # by vendor and device
 # B/s of NICs of which there is one speed only: EFA of the first generation, of which p4d and p4de have four
 NIC_RATES = {("0x1d0f", "0xefa0"): Fraction(100 * 10**9, 8)}
 
-Calibration = Literal["spec", "nccl", "raw"]  # data sheets, what NCCL counts on, the signalling rate
-GIGA = 10**9
-_UNSTATED_PCIE = "8"  # what NCCL takes where the speed is not told
-PCIE_SPEED = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,3})?)\s*GT/s")
+
+def gpu_model(name: str) -> GpuModel | None:
+    """The model that ``name`` names; None where it is none of those in the table."""
+    for pattern, model in _MODELS:
+        if re.search(rf"(?<![A-Za-z0-9])(?:{pattern})(?![0-9])", name, re.IGNORECASE):
+            return model
+    return None
+
+
+def amd_model(name: str) -> AmdModel | None:
+    """The model of AMD that ``name`` names; None where it is none of those in the table."""
+    for pattern, *facts in _AMD_MODELS:
+        if match := re.search(rf"(?<![A-Za-z0-9])({pattern})(?![0-9])", name, re.IGNORECASE):
+            return AmdModel(match[1], *facts)  # type: ignore[arg-type]
+    return None
+
+
+def gpu_vendor(name: str) -> Vendor | None:
+    """Who makes the GPU that ``name`` names, of those whose runtimes are known; None where it does not tell."""
+    if _AMD.search(name):
+        return "AMD"
+    return "NVIDIA" if gpu_model(name) is not None or "NVIDIA" in name.upper() else None
+
+
+def short_name(name: str) -> str:
+    """The name without vendor and memory: "NVIDIA H100 80GB HBM3" is "H100", "NVIDIA H100 PCIe" keeps its slot."""
+    plain = re.sub(r"NVIDIA|Tesla|GeForce", "", name)
+    match = re.search(r"\b(?:RTX (?:PRO )?)?[A-Z]{0,3}\d{1,4}[A-Z]{0,2}\b", plain)
+    slot = re.search(r"\b(PCIe|NVL)\b", name, re.IGNORECASE)
+    return match[0] + (f" {_SLOTS[slot[1].upper()]}" if slot else "") if match else name.strip()[:40]
 
 
 def _in(rates: LinkRates, calibration: Calibration) -> Fraction:

@@ -16,6 +16,11 @@ from hetesynth.topology.importers.wording import bandwidth
 
 RemarkKind = Literal["found", "assumed", "suspicious"]  # read from the file, added to it, or hard to believe
 MAX_GPUS_OF_A_MACHINE = 1024
+Name = TypeVar("Name", int, str)
+UNSTATED = Fraction("15.75") * 10**9  # a slot of a GPU of 16 lanes of PCIe 3, where no file tells
+_OVER_A_CPU = 1000  # more than any number of bridges
+_BETWEEN_CPUS = 2000
+_VIRTUAL = ("veth", "docker", "virbr", "br-", "lo")  # of containers: no cable is plugged into these
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +132,6 @@ def one_nic_a_gpu(
         for gpu, parent in enumerate(parents)
     )
     return nics, Remark("assumed", "one NIC a GPU: the tool names none")
-
-
-Name = TypeVar("Name", int, str)
-UNSTATED = Fraction("15.75") * 10**9  # a slot of a GPU of 16 lanes of PCIe 3, where no file tells
-_OVER_A_CPU = 1000  # more than any number of bridges
-_BETWEEN_CPUS = 2000
-_VIRTUAL = ("veth", "docker", "virbr", "br-", "lo")  # of containers: no cable is plugged into these
 
 
 class Tree:

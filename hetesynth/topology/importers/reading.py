@@ -24,6 +24,26 @@ MAX_XML = 8_000_000
 MAX_YAML = 1_000_000
 HEAD = 4096  # bytes by which a format is recognized
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
+# what the beginning of a file of each format has, and the function that reads it; the first that fits counts
+_FORMATS = {
+    "edges": (rb'(?s)\A\s*\{(?=.*"(nodes|links)"\s*:)', "edge_list:read"),
+    "nccl": (rb"<(system|graphs)[\s>/]", "nccl:read"),
+    "hwloc": (rb"<topology[\s>]", "hwloc:read_hwloc"),
+    "amd-smi": (rb"between two GPUs|[A-Z]{2} TABLE:|\A\s*\[\s*\{\s*\"gpu\"\s*:", "amd_smi:read_amd_smi"),
+    "nvidia-smi": (
+        rb"(?m)^[ \t]*(\x1b\[[0-9;]*m)?[ \t]*(GPU0[ \t]|GPU \d+: .{1,200}\(UUID: )",
+        "nvidia_smi:read_nvidia_smi",
+    ),
+    "slurm": (rb"(?im)^[ \t]*(SwitchName|BlockName)[ \t]*=", "slurm:read_slurm_conf"),
+    "slurm-yaml": (rb"(?m)^[ \t]*-[ \t]+topology[ \t]*:", "slurm:read_slurm_yaml"),
+    "ibnetdiscover": (
+        rb"(?m)^(Switch|Ca|Rt)[ \t]+\d+[ \t]+\"[SHR]-|^# Topology file: generated",
+        "ibnetdiscover:read_ibnetdiscover",
+    ),
+    "astra-sim": (rb"(?m)^[ \t]*npus_count[ \t]*:", "astra_sim:read_astra_sim"),
+}
+FORMAT_NAMES = tuple(_FORMATS)
+_TOGETHER = "nvidia-smi"  # neighbours of this format may describe one server: the reader takes all of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,28 +96,6 @@ class Reading:
     def named_machines(self) -> list[tuple[str, Machine]]:
         """Return every machine with the name of its file, as often as it stands for a server."""
         return list(zip(self.files or self.names * len(self.machines), self.machines, strict=False)) * self.count
-
-
-# what the beginning of a file of each format has, and the function that reads it; the first that fits counts
-_FORMATS = {
-    "edges": (rb'(?s)\A\s*\{(?=.*"(nodes|links)"\s*:)', "edge_list:read"),
-    "nccl": (rb"<(system|graphs)[\s>/]", "nccl:read"),
-    "hwloc": (rb"<topology[\s>]", "hwloc:read_hwloc"),
-    "amd-smi": (rb"between two GPUs|[A-Z]{2} TABLE:|\A\s*\[\s*\{\s*\"gpu\"\s*:", "amd_smi:read_amd_smi"),
-    "nvidia-smi": (
-        rb"(?m)^[ \t]*(\x1b\[[0-9;]*m)?[ \t]*(GPU0[ \t]|GPU \d+: .{1,200}\(UUID: )",
-        "nvidia_smi:read_nvidia_smi",
-    ),
-    "slurm": (rb"(?im)^[ \t]*(SwitchName|BlockName)[ \t]*=", "slurm:read_slurm_conf"),
-    "slurm-yaml": (rb"(?m)^[ \t]*-[ \t]+topology[ \t]*:", "slurm:read_slurm_yaml"),
-    "ibnetdiscover": (
-        rb"(?m)^(Switch|Ca|Rt)[ \t]+\d+[ \t]+\"[SHR]-|^# Topology file: generated",
-        "ibnetdiscover:read_ibnetdiscover",
-    ),
-    "astra-sim": (rb"(?m)^[ \t]*npus_count[ \t]*:", "astra_sim:read_astra_sim"),
-}
-FORMAT_NAMES = tuple(_FORMATS)
-_TOGETHER = "nvidia-smi"  # neighbours of this format may describe one server: the reader takes all of them
 
 
 def format_of(source: Source) -> str:

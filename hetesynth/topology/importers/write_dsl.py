@@ -39,6 +39,7 @@ TIER = Fraction("0.65") / 10**6  # of a leaf and of a spine, so that two leaves 
 NVLINK_LATENCY = Fraction("0.7") / 10**6  # TE-CCL; the node library has the same
 CROSSING = Fraction("0.3") / 10**6  # of a PCIe switch, a CPU or a CPU link: 1.5 us for the five of the longest way
 _PLAIN = str.maketrans({"[": "", "]": "", ",": "_", "-": "_"})
+INDENT = "  "
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,16 +186,8 @@ def _switch(
     ]
 
 
-INDENT = "  "
-
-
 def cluster_text(
-    machines: Sequence[Machine],
-    fabric: Fabric,
-    remarks: Sequence[Remark],
-    name: str,
-    title: str,
-    measured: Sequence[str] = (),
+    machines: Sequence[Machine], fabric: Fabric, remarks: Sequence[Remark], name: str, title: str, *measured: str
 ) -> str:
     """Return the text; the rates of the kinds ``measured`` are stated as what transfers get."""
     servers = _named(machines)

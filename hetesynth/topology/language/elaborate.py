@@ -19,16 +19,7 @@ from hetesynth.topology.language.losses import Losses
 from hetesynth.topology.language.names import HardwareGraph, Part, Scope, declared, hosts_named
 from hetesynth.topology.language.parser import parse
 from hetesynth.topology.language.source import Source
-from hetesynth.topology.language.syntax import (
-    Cluster,
-    Element,
-    Instance,
-    NodeType,
-    PodType,
-    Property,
-    Shared,
-    Word,
-)
+from hetesynth.topology.language.syntax import Cluster, Element, Instance, NodeType, PodType, Property, Shared
 from hetesynth.topology.language.units import by_name, count, measure, measured
 from hetesynth.topology.language.wiring import Wiring, statements_of
 
@@ -236,9 +227,6 @@ class _Elaboration:
         return hosts
 
 
-_APART = "HS217"  # GPUs that cannot reach each other
-
-
 @dataclass(frozen=True, slots=True)
 class Inspection:
     """All that is known of a file that is right."""
@@ -274,7 +262,7 @@ def inspected(source: Source) -> Iterator[Inspection]:
         try:
             yield replace(_inspection(replace(source, text=text), file, is_paper=False), cluster=None)
         except SourceError as error:
-            if any(diagnostic.code != _APART for diagnostic in error.diagnostics):
+            if any(diagnostic.code != "HS217" for diagnostic in error.diagnostics):
                 raise
 
 
@@ -304,7 +292,7 @@ def _inspection(source: Source, file: syntax.File, *, is_paper: bool) -> Inspect
     )
 
 
-def instances_in(cluster: Cluster, types: Mapping[str, NodeType | PodType]) -> Iterator[Word]:
+def instances_in(cluster: Cluster, types: Mapping[str, NodeType | PodType]) -> Iterator[syntax.Word]:
     """The types that ``cluster`` instantiates, pods and what is in them included."""
     todo = [*_instances(cluster.items)]
     seen: set[str] = set()

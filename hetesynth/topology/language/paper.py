@@ -28,18 +28,7 @@ from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Span
 from hetesynth.topology.language import syntax
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.syntax import (
-    Amount,
-    Define,
-    Edge,
-    Element,
-    Flow,
-    Join,
-    Property,
-    Shared,
-    Value,
-    Word,
-)
+from hetesynth.topology.language.syntax import Amount, Define, Edge, Element, Flow, Join, Property, Value, Word
 from hetesynth.topology.language.units import count, lanes_of, measure
 
 _Sort = TypeVar("_Sort", Amount, Word)
@@ -377,7 +366,7 @@ class _Lowering:
 
     # --- groups
 
-    def groups(self, define: Define | None) -> Iterator[Shared]:
+    def groups(self, define: Define | None) -> Iterator[syntax.Shared]:
         """The groups (E_g, C_g) of a node or of the cluster (eq. 5)."""
         if define is None:
             return
@@ -394,7 +383,7 @@ class _Lowering:
             sides = [(self._members(edge.left, name), self._members(edge.right, name)) for edge in edges]
             flows = tuple(Flow(a, b, False, edge.span) for (a, b), edge in zip(sides, edges, strict=True))
             if all(flow.left and flow.right for flow in flows):
-                yield Shared(entry.name, rate.bandwidth, rate.lanes, flows, entry.name.span)
+                yield syntax.Shared(entry.name, rate.bandwidth, rate.lanes, flows, entry.name.span)
 
     def _members(self, value: Value, name: str) -> tuple[Word, ...]:
         """The GPUs of ``(0,1)``, and in `intergroup` of ``(node1, node2.gpu0)``: all of node1 and one of node2."""
@@ -473,7 +462,7 @@ class _Lowering:
                 yield Element("fabric", name, (members, *connection.properties), span)
                 pipes += 1
 
-    def _nic_groups(self, name: str, uses: list[_Use]) -> Iterator[Shared]:
+    def _nic_groups(self, name: str, uses: list[_Use]) -> Iterator[syntax.Shared]:
         """What leaves over a NIC that several pairs share and what enters, at the largest rate of a pair."""
         rates: dict[int, tuple[Fraction, int, Amount]] = {}
         for pair, _, _, ends in uses:
@@ -490,7 +479,7 @@ class _Lowering:
         for direction, flows in (("out", leaving), ("in", entering)):
             if flows:
                 word = Word(f"{name}_{direction}", span)
-                yield Shared(word, amount, Amount(str(lanes), "", span), flows, span, optional=True)
+                yield syntax.Shared(word, amount, Amount(str(lanes), "", span), flows, span, optional=True)
 
     def _flows(self, sources: tuple[Word, ...], targets: tuple[Word, ...]) -> Iterator[Flow]:
         """The flows over the NIC: all but those that have a wire of their own."""

@@ -51,6 +51,17 @@ _OF_OPTIONS: dict[str, tuple[Dimension, Fraction]] = {
     "EB": ("size", Fraction(10**18)),  # more than any command takes, read so that it names its limit
     "EiB": ("size", Fraction(2**60)),
 }
+SECONDS_PER_METRE = Fraction(5, 10**9)  # of light in glass
+
+RATES = frozenset({"bandwidth", "send", "receive"})  # what a rate is stated by
+
+_DIMENSIONS: dict[str, Dimension] = {
+    **dict.fromkeys((*RATES, "reduce", "copy"), "bandwidth"),
+    "latency": "time",
+    "length": "length",
+}
+
+LaneRate = tuple[Fraction, int]  # bandwidth of a lane, lanes
 
 
 def measure(amount: Amount, dimension: Dimension, what: str, findings: Findings) -> Fraction | None:
@@ -121,19 +132,6 @@ def parse_quantity(text: str, dimension: Dimension, option: str) -> Fraction:
         example = f"for example {_EXAMPLES[dimension].split(' or ')[-1].replace(' ', '')}"
         raise HetesynthError(f"{option}: {text!r} is not a {dimension} with a unit", code="HS307", help=example)
     return Fraction(number) * factor
-
-
-SECONDS_PER_METRE = Fraction(5, 10**9)  # of light in glass
-
-RATES = frozenset({"bandwidth", "send", "receive"})  # what a rate is stated by
-
-_DIMENSIONS: dict[str, Dimension] = {
-    **dict.fromkeys((*RATES, "reduce", "copy"), "bandwidth"),
-    "latency": "time",
-    "length": "length",
-}
-
-LaneRate = tuple[Fraction, int]  # bandwidth of a lane, lanes
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,12 @@ _PART_KINDS = {"nic": "net", "fabric": "net", "router": "net"}  # of links at pa
 _JOIN_KINDS = {"link": "direct", "mesh": "direct", "attach": "attach", "upi": "upi", "wan": "wan"}
 _CAPABILITIES = ("multicast", "reduction")
 _PLACES = ("ports", "port", "members", "join")
+MAX_SWITCHES = 4096
+MAX_NETWORK_WIRES = 100_000
+MAX_AXES = 16  # of a grid or torus: more than the logarithm of the number of GPUs
+
+Statement = Element | Join
+Servers = list[tuple[str, list[Part]]]
 
 
 @dataclass(slots=True)
@@ -235,14 +241,6 @@ def _rates(part: Part) -> tuple[Rate, Rate]:
     """The rates away from the GPUs and back."""
     there = Rate(part.link_kind, part.bandwidth, part.lanes)
     return there, Rate(part.link_kind, *part.receive) if part.receive else there
-
-
-MAX_SWITCHES = 4096
-MAX_NETWORK_WIRES = 100_000
-MAX_AXES = 16  # of a grid or torus: more than the logarithm of the number of GPUs
-
-Statement = Element | Join
-Servers = list[tuple[str, list[Part]]]
 
 
 def statements_of(network: Network, scope: Scope, findings: Findings) -> list[Statement]:

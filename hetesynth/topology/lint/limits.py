@@ -28,6 +28,9 @@ _SLACK = Fraction(5, 4)  # figures of two calibrations beside each other: 50 GB/
 _DEEP = 16  # bridges between a NIC and a GPU: more is no PCIe tree
 NVLINK_KINDS = ("nvlink", "nvswitch", "xgmi")
 _FAR_KINDS = ("net", "wan", "lan", "router", "uplink", "upi", "cpu", "numa")
+_GFX906_LINK = Fraction(50) * GB  # the most that AMD stated of MI50 and MI60; 33, which imports take, is measured
+_NIC = {100: 400, 90: 400, 80: 200, 70: 100}  # Gbps, by compute capability: in servers with NVLink
+_WHOLE = {100: 8, 90: 8, 80: 16, 70: 16}
 
 
 # --- what a GPU of a model is able to do, by data sheets, per direction and in B/s
@@ -47,11 +50,6 @@ class Limits:
     together: int  # GPUs that one server or NVLink domain has at most
     nic: int = 0  # what a NIC beside it mostly has, Gbps; 0 where anything is usual
     always: bool = False  # none is without links
-
-
-_GFX906_LINK = Fraction(50) * GB  # the most that AMD stated of MI50 and MI60; 33, which imports take, is measured
-_NIC = {100: 400, 90: 400, 80: 200, 70: 100}  # Gbps, by compute capability: in servers with NVLink
-_WHOLE = {100: 8, 90: 8, 80: 16, 70: 16}
 
 
 @functools.cache

@@ -15,6 +15,7 @@ from hetesynth.topology.lint.view import Finding, View, gb, rate_of
 BITS = 8  # of a byte
 GB = 10**9
 US = Fraction(1, 10**6)
+_MEANT = (Fraction(BITS), Fraction(1, BITS), Fraction(1000), Fraction(1, 1000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,6 @@ def role_of(sort: str, name: str, kind: str, *, inside: bool) -> Role:
     if kind in ("wan", "lan", "router", "uplink"):
         return FAR
     return INSIDE if inside else NETWORK
-
-
-_MEANT = (Fraction(BITS), Fraction(1, BITS), Fraction(1000), Fraction(1, 1000))
 
 
 def doubtful_rates(view: View) -> Iterator[Finding]:
