@@ -352,9 +352,6 @@ def compressed(names: Sequence[str], every: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(names))
 
 
-# --- edits of a text by place: replaced and inserted pieces, everything else as it was
-
-
 def _edited(text: str, edits: Iterable[Edit]) -> str:
     """``text`` after ``edits``, no two of which overlap."""
     for start, end, new in sorted(edits, reverse=True):

@@ -69,9 +69,6 @@ class EdgeDocument:
     groups: list[tuple[str, Fraction, int, list[tuple[NodeId, NodeId]]]]
 
 
-# --- reading: ValueError where something is not what it should be
-
-
 def _id(value: object) -> NodeId:
     if (isinstance(value, str) and 0 < len(value) <= MAX_NAME) or (type(value) is int and 0 <= value < MAX_LINKS):
         return value
@@ -108,6 +105,7 @@ def _edges(pairs: Any, ends: set[NodeId]) -> list[tuple[NodeId, NodeId]]:
 
 
 def _document(value: Any) -> EdgeDocument:
+    """What a file says; ValueError where something is not what it should be."""
     nodes = []
     for item in value.get("nodes", []):
         server = None if item.get("server") in (None, -1) else _id(item["server"])

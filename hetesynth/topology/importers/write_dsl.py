@@ -307,9 +307,6 @@ def demand_rates(
     return [with_nic_slots(replace(m, nics=nics)) for m, nics in zip(machines, rated, strict=True)]
 
 
-# --- a machine as the statements of a node type
-
-
 def node_statements(machine: Machine) -> list[str]:
     """Return the lines between the braces of ``node NAME { ... }``, without comments and indentation.
 

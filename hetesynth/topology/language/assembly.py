@@ -66,9 +66,6 @@ def topology_from(built: Built, findings: Findings) -> Topology:
     return topology
 
 
-# --- stated limits on links together
-
-
 def _shared_groups(
     stated: Groups, gpus: Sequence[Part], links: Sequence[Link], findings: Findings
 ) -> tuple[SharedGroup, ...]:
@@ -113,9 +110,6 @@ def _shared_groups(
                     findings.add("HS203", shared.name.span, f"there are two shared groups `{full}`")
                 groups[full] = SharedGroup(full, "shared", bandwidth, tuple(sorted(of)), lanes)
     return tuple(groups.values())
-
-
-# --- pods
 
 
 @dataclass(slots=True)

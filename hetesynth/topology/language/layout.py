@@ -209,8 +209,6 @@ class _Layout:
         self._line = f"{self._line}}}" if opened else _INDENT * self._depth + "}"
         self._after_block = self._depth == 0
 
-    # --- lines
-
     def _comments(self, comments: Sequence[Comment]) -> None:
         for comment in comments:
             if comment.trailing and self._line:

@@ -364,8 +364,6 @@ class _Lowering:
             outlets.setdefault(name, Word(f"{node.name.text}.{name}" if outside else name, gpu.span))
         return tuple(outlets.values())
 
-    # --- groups
-
     def groups(self, define: Define | None) -> Iterator[syntax.Shared]:
         """The groups (E_g, C_g) of a node or of the cluster (eq. 5)."""
         if define is None:

@@ -327,9 +327,6 @@ def _entry_cost(src: VertexKind, dst: VertexKind) -> int:
     return _HOST_COST if dst in HOST_KINDS else 0
 
 
-# --- which ranks can pass data to which, over any number of links
-
-
 def unreachable_pairs(topology: Topology) -> tuple[tuple[Rank, Rank], ...]:
     """The pairs (u, v) such that no chain of links leads from u to v, in order; empty when all can talk."""
     ends = [(link.src, link.dst) for link in topology.links]

@@ -208,8 +208,6 @@ class Wiring:
             return True
         return False
 
-    # --- links
-
     def lay_join(self, join: Join, scope: Scope) -> None:
         """The wires of ``link``, ``upi``, ``wan``, ``attach`` or ``mesh``."""
         if join.kind != "attach" or RATES & {prop.name for prop in join.properties}:
@@ -396,8 +394,6 @@ class _Fabrics:
             result.append(self._link(*ends, (_bandwidth(far),)))
         return result
 
-    # --- their numbers
-
     def _needed(self, name: str, example: str) -> Property | None:
         title, span = f"{self.network.kind} `{self.name}`", self.network.span
         return require(self.network.properties, name, title, span, self.findings, f"{name} {example}")
@@ -427,8 +423,6 @@ class _Fabrics:
         exact = [str(rate / factor / spines) for rate in rates]  # it may be no decimal number
         amounts = [Amount(rate, "B/s", over.span, expression=rate) for rate in exact]
         return tuple(Property(name, over.span, amount=a) for name, a in zip(names, amounts, strict=False))
-
-    # --- statements
 
     def _fabric(self, name: str, nics: Sequence[Part]) -> Element:
         span = self.network.name.span

@@ -33,12 +33,9 @@ _NIC = {100: 400, 90: 400, 80: 200, 70: 100}  # Gbps, by compute capability: in 
 _WHOLE = {100: 8, 90: 8, 80: 16, 70: 16}
 
 
-# --- what a GPU of a model is able to do, by data sheets, per direction and in B/s
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """``spec``, ``least``, ``most``: of one link, in the data sheet, as libraries count it and as signalled."""
+    """What a GPU is able to do, in B/s and one direction; of one link by data sheets, as counted and as signalled."""
 
     name: str
     word: str  # NVLink or xGMI
@@ -69,9 +66,6 @@ def limits_of(model: str) -> Limits | None:
     rates = (spec, least, max(spec, raw), pcie_rate(gpu.pcie, 16, "raw"))
     nic, always = (_NIC.get(gpu.sm // 10 * 10, 0), gpu.sm // 10 == 10) if gpu.switched else (0, False)
     return Limits(short_name(model), "NVLink", gpu.links, *rates, together, nic, always)
-
-
-# --- findings
 
 
 def beyond_models(view: View) -> Iterator[Finding]:
