@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from hetesynth.errors import HetesynthError
-from hetesynth.topology.calibrate.fit import Algorithm, Observation, Stated, coefficients, fit
+from hetesynth.topology.calibrate.fit import Algorithm, Observation, coefficients, fit
 from hetesynth.topology.calibrate.readers import Operation
 
 KIB = 1024.0
@@ -55,7 +55,7 @@ def test_figures_of_made_measurements_come_back_within_three_percent(seed: int) 
     rng = random.Random(seed)
     truth = (rng.uniform(0.5, 20) * 1e-6, rng.uniform(5, 400) * 1e9, math.inf)
     operations = SETS[seed % 3]
-    result = fit(_measured(rng, operations, rng.choice([2, 4, 8, 16]), truth), Stated(1e-6, 100e9))
+    result = fit(_measured(rng, operations, rng.choice([2, 4, 8, 16]), truth), 1e-6, 100e9)
     assert result.alpha.value == pytest.approx(truth[0], rel=0.03)
     assert result.rate.value == pytest.approx(truth[1], rel=0.03)
     assert result.floor is None
@@ -67,10 +67,10 @@ def test_figures_of_made_measurements_come_back_within_three_percent(seed: int) 
 def test_a_reduction_rate_needs_a_collective_with_and_one_without(seed: int) -> None:
     rng = random.Random(seed)
     truth = (2e-6, 200e9, rng.uniform(150, 400) * 1e9)
-    both = fit(_measured(rng, ["allgather", "reducescatter"], 8, truth, noise=0.01), Stated(1e-6, 100e9))
+    both = fit(_measured(rng, ["allgather", "reducescatter"], 8, truth, noise=0.01), 1e-6, 100e9)
     assert both.reduce is not None and not both.reduce.stated
     assert both.reduce.value == pytest.approx(truth[2], rel=0.05)
-    alone = fit(_measured(rng, ["allreduce"], 8, truth, noise=0.01), Stated(1e-6, 100e9, truth[2]))
+    alone = fit(_measured(rng, ["allreduce"], 8, truth, noise=0.01), 1e-6, 100e9, truth[2])
     assert alone.reduce is not None and alone.reduce.stated
     assert any("reduce cannot be told" in remark for remark in alone.remarks)
     assert alone.rate.value == pytest.approx(truth[1], rel=0.02)
@@ -78,14 +78,14 @@ def test_a_reduction_rate_needs_a_collective_with_and_one_without(seed: int) -> 
 
 
 def test_streams_and_one_size_do_not_tell_alpha_and_one_point_nothing() -> None:
-    result = fit([Observation(s, s / 50e9, 0.0, s, 0.0) for s in (1e6, 2e6, 4e6)], Stated(3e-6, 10e9))
+    result = fit([Observation(s, s / 50e9, 0.0, s, 0.0) for s in (1e6, 2e6, 4e6)], 3e-6, 10e9)
     assert (result.alpha.value, result.alpha.stated) == (3e-6, True)
     assert result.rate.value == pytest.approx(50e9, rel=1e-6)
     points = [Observation(1e6, t, 1.0, 1e6, 0.0) for t in (21e-6, 20e-6, 22e-6)]
-    result = fit(points, Stated(1e-6, 10e9))
+    result = fit(points, 1e-6, 10e9)
     assert result.alpha.stated and "there is one size only" in result.remarks
     with pytest.raises(HetesynthError) as caught:
-        fit(points[:1], Stated(1e-6, 1e9))
+        fit(points[:1], 1e-6, 1e9)
     assert caught.value.code == "HS845"
 
 
@@ -106,7 +106,7 @@ def test_half_of_a_published_table_predicts_the_other(first: int) -> None:
             Observation(s * KIB, t * 1e-6, latencies, s * KIB * moved, s * KIB * reduced)
             for s, t in zip(SIZES, times, strict=True)
         ]
-        result = fit(points[first::2], Stated(1e-6, 24e9))
+        result = fit(points[first::2], 1e-6, 24e9)
         predicted[algorithm] = [result.seconds(point) for point in points]
         off = [abs(result.seconds(point) / point.seconds - 1) for point in points[1 - first :: 2]]
         assert sum(off) / len(off) < 0.025 and max(off) < 0.05
@@ -120,6 +120,6 @@ def test_few_points_widen_the_interval_and_two_state_none() -> None:
     points = [
         Observation(s, (2e-6 + s / 50e9) * o, 1.0, s, 0.0) for s, o in zip((1e3, 1e5, 1e7, 1e9), off, strict=True)
     ]
-    assert fit(points[::2], Stated(1e-6, 50e9)).rate.error == math.inf
-    few, many = fit(points, Stated(1e-6, 50e9)), fit(points * 8, Stated(1e-6, 50e9))
+    assert fit(points[::2], 1e-6, 50e9).rate.error == math.inf
+    few, many = fit(points, 1e-6, 50e9), fit(points * 8, 1e-6, 50e9)
     assert few.rate.error > 3 * many.rate.error

@@ -13,16 +13,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import visible
 from hetesynth.model.runtime_costs import NCCL_TABLES, OURS
 from hetesynth.model.topology import Topology
-from hetesynth.topology.calibrate.fit import (
-    ROBUST_SCALE,
-    Algorithm,
-    Figure,
-    Fit,
-    Observation,
-    Stated,
-    coefficients,
-    fit,
-)
+from hetesynth.topology.calibrate.fit import ROBUST_SCALE, Algorithm, Figure, Fit, Observation, coefficients, fit
 from hetesynth.topology.calibrate.readers import PAIRWISE, Operation, read_file
 from hetesynth.topology.calibrate.update import Figures, LinkClass, named_class, rounded, updated
 from hetesynth.topology.language import load_topology
@@ -109,8 +100,8 @@ def calibrate(request: CalibrationRequest) -> Calibrated:
     sizes = sorted({o.size for _, o in observed})
     held_out = set(sizes[1 :: request.hold_out]) if request.hold_out else set()
     reduce = [float(r) for r in topology.reduce_bandwidth if r is not None]
-    stated = Stated(float(links.alpha), float(links.rate), min(reduce, default=None))
-    fitted = fit([o for _, o in observed if o.size not in held_out], stated)
+    used = [o for _, o in observed if o.size not in held_out]
+    fitted = fit(used, float(links.alpha), float(links.rate), min(reduce, default=None))
     points = tuple(Compared(s, o.size, o.seconds, fitted.seconds(o), o.size not in held_out) for s, o in observed)
     most = _demand_possible(fitted, observed, topology, links)
     copy: Figure | None = None  # what one thread block copies, where the links carried less than they can
@@ -121,7 +112,8 @@ def calibrate(request: CalibrationRequest) -> Calibrated:
     had = f"{' and '.join(f'{float(s) * 1e6:g}' for s in latencies)} us"
     # the note, on one line: where the figures come from
     sources = ", ".join(dict.fromkeys(f"{Path(s.source).name} ({s.tool})" for s in series))
-    before = [f"{stated.rate / 1e9:g} GB/s"] * (figures.rate is not None) + [had] * (figures.alpha is not None)
+    rated = f"{float(links.rate) / 1e9:g} GB/s"
+    before = [rated] * (figures.rate is not None) + [had] * (figures.alpha is not None)
     was = f"; before: {', '.join(before)}" if before else ""
     note = f"{len(fitted.residuals)} points of {sources}, spread {fitted.spread:.1%}{was}"
     source = read_source(request.topology)

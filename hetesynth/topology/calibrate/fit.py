@@ -45,15 +45,6 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
-    """What the topology says: seconds, bytes per second; None where it says nothing."""
-
-    alpha: float
-    rate: float
-    reduce: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Figure:
     """A fitted value and half of its 95 % interval, as a share of the value; ``stated``: it was not fitted."""
 
@@ -116,15 +107,15 @@ def coefficients(
     return row
 
 
-def fit(observations: Sequence[Observation], stated: Stated) -> Fit:
-    """Return the figures that explain ``observations`` best; HetesynthError HS845 where there are too few."""
+def fit(observations: Sequence[Observation], alpha: float, rate: float, reduce: float | None = None) -> Fit:
+    """Return the figures that explain ``observations`` best, beside those stated; HS845 where few."""
     if len(observations) < 2:
         what = f"{len(observations)} points say too little"
         raise HetesynthError(what, code="HS845", help="measure several sizes, 1 KB to 1 GB")
     times = np.array([o.seconds for o in observations])
     terms = np.array([[o.latencies, o.moved, o.reduced] for o in observations])
     starts = np.array([o.start for o in observations])
-    fixed = np.array([stated.alpha, 1 / stated.rate, 1 / stated.reduce if stated.reduce else 0.0])
+    fixed = np.array([alpha, 1 / rate, 1 / reduce if reduce else 0.0])
     free, remarks = _tellable(terms, times)
 
     def solved(fixed: Array, *, floor: bool) -> _Solution:

@@ -35,7 +35,7 @@ _WHOLE = {100: 8, 90: 8, 80: 16, 70: 16}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a GPU is able to do, in B/s and one direction; of one link by data sheets, as counted and as signalled."""
+    """What a GPU is able to do, in B/s and one direction; a link by data sheets, as counted, as signalled."""
 
     name: str
     word: str  # NVLink or xGMI
