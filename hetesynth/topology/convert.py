@@ -54,9 +54,6 @@ def reformatted_input() -> tuple[str, bool]:
     return text, text != (source.written or source.text)
 
 
-# --- the paper form -> the block form
-
-
 def to_block(source: Source) -> str:
     """``source`` in the block form; what is in it already, in its layout."""
     written = parse(source)
@@ -83,10 +80,8 @@ def _meaning(topology: Topology) -> object:
     return gpus, sorted(links), topology.groups, len(topology.wires), topology.chunk_bytes
 
 
-# --- text in the block form, for what the paper form is lowered to: node types and a cluster without loops
-
-
 def _statement(item: object) -> str:
+    """The text of what the paper form is lowered to."""
     match item:
         case syntax.Gpus():
             return f"gpus {item.count.number}"

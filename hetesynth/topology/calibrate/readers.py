@@ -138,8 +138,6 @@ def _size(word: str) -> float:
     return float(match[1]) * 1024.0 ** " kmgt".index((match[2] or " ").lower()) if match else _number(word)
 
 
-# --- nccl-tests and rccl-tests: a table of sizes, with times out of place and in place
-
 _NAMES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall", "gather", "scatter", "reduce")
 _PROGRAMS = {name: cast(Operation, name.replace("_", "")) for name in _NAMES} | {"sendrecv": "transfer"}
 _NCCL_RANK = re.compile(r"#\s+Rank\s+(\d{1,6})\b")
@@ -164,8 +162,6 @@ def _read_nccl_tests(text: str, source: str, operation: Operation | None, ranks:
         rows = ((at, size, time * 1e-6) for at, size, time in _columns(text, 3 - min(starts), start))
         yield ("out of place", "in place")[place % 2], operation, ranks or (devices if devices > 1 else None), rows
 
-
-# --- OSU micro-benchmarks: osu_latency, osu_bw, osu_bibw and collectives' latencies
 
 _OSU_TITLE = re.compile(r"#\s*OSU\s+(?P<what>[^\n]*?)(?:\s+(?:Latency|Bandwidth))?\s+Test(?:\s+v\S{1,20})?")
 _OSU_COLLECTIVES: dict[str, Operation] = {
@@ -199,8 +195,6 @@ def _read_osu(text: str, source: str, operation: Operation | None, ranks: int | 
     yield what[:40], goal, ranks, rows
 
 
-# --- perftest: ib_write_bw, ib_write_lat and their siblings
-
 _PERFTEST = re.compile(r"#bytes\s+#iterations\s+(?:BW peak\[(?P<unit>MB|MiB|Gb)/sec\]|t_min\[usec\])")
 _PERFTEST_UNITS = {"MB": 2.0**20, "MiB": 2.0**20, "Gb": 1e9 / 8}  # MB/sec of these tools is 2^20 bytes a second
 
@@ -217,11 +211,8 @@ def _read_perftest(text: str, source: str, operation: Operation | None, ranks: i
         yield "latency", operation or "transfer", ranks, times
 
 
-# --- nvbandwidth, JSON: matrices of GB/s between devices
-
-
 def _read_nvbandwidth(text: str, source: str, operation: Operation | None, ranks: int | None) -> list[Read]:
-    """A series of streams for each case that passed between devices, a point for each pair."""
+    """A series of streams for each matrix of GB/s that passed between devices, a point for each pair."""
     document, series = read_json(text.encode(), JsonLimits(max_depth=12, max_digits=18)), list[Read]()
     try:
         for case in document["nvbandwidth"]["testcases"]:
@@ -238,8 +229,6 @@ def _read_nvbandwidth(text: str, source: str, operation: Operation | None, ranks
         raise ValueError("no case that passed copies between devices", help_)
     return series
 
-
-# --- a CSV of sizes and times
 
 _SIZES = ("size", "bytes", "size_bytes", "message_size", "n")
 _MICROSECONDS = ("us", "microseconds", "time_us", "time", "usec", "latency_us")

@@ -97,8 +97,6 @@ class _Elaboration:
         notes = (*(f"{name} is disabled" for name in disabled), *self.losses.notes)
         return cluster, None if chunk is None else int(chunk), self.hardware, self.groups, notes
 
-    # --- parts
-
     def _limit_parts(self, item: syntax.ClusterItem | syntax.NodeItem) -> None:
         self.findings.limit(len(self.hardware.parts), PARTS_OF_A_GPU * self.max_gpus, "parts", item.span)
 
@@ -183,8 +181,6 @@ class _Elaboration:
                 missing = count(amount, "a GPU's number", max(0, total - 1), self.findings, least=0)
                 if missing is not None and total:
                     scope.parts[f"gpu{missing}"].disabled = True
-
-    # --- overrides and losses, then wires
 
     def _override(self, items: Sequence[object], scope: Scope) -> None:
         for item in items:

@@ -115,8 +115,6 @@ class _Expansion:
             values += [Value(Fraction(i)) for i in range(first, min(last, first + MAX_RANGE) + 1)]
         return values
 
-    # --- types and their uses
-
     def _type(self, node: NodeType | PodType, bound: dict[str, Value], added: tuple[_Added, ...]) -> str:
         """The name of the type with these values of parameters and these statements behind its own."""
         key = (node.name.text, tuple(bound.items()), added)
@@ -177,8 +175,6 @@ class _Expansion:
         text = amount.expression or f"{amount.number} {amount.unit}"
         start = replace(amount.span, column=amount.span.column + bool(amount.expression))
         return evaluated(text, start, cast(Variables, variables), self.findings)
-
-    # --- words and amounts
 
     def _replaced(self, item: Any, variables: Variables) -> Any:
         """``item`` with its expressions worked out and the variables in its names replaced; itself without any."""
