@@ -22,6 +22,7 @@ from hetesynth.files.temporaries import (
     remove,
     sync,
     temporary,
+    write_down,
 )
 
 INDEX, DIGESTS, PLOT = "index.json", "sha256", "bandwidth.svg"
@@ -33,7 +34,7 @@ def with_digests(index: dict[str, Any], files: Mapping[str, bytes]) -> dict[str,
     return {**index, DIGESTS: {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}}
 
 
-OLD, WAS = ".old", "was"  # the folder that is replaced, where two names cannot be exchanged in one step
+OLD = ".old"  # the folder that is replaced, where two names cannot be exchanged in one step
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 
@@ -78,16 +79,12 @@ def update_folder(folder: Path, contents: Callable[[], Mapping[str, bytes]], mar
             try:
                 fresh.mkdir()
                 for name, data in files.items():
-                    check()
                     parts = PurePosixPath(name).parts
                     if not parts or ".." in parts or parts[0] == "/":
                         raise ValueError(f"{name[:80]!r} is no name in it")
                     path = fresh.joinpath(*parts)
                     path.parent.mkdir(parents=True, exist_ok=True)
-                    with path.open("wb") as stream:
-                        stream.write(data)
-                        stream.flush()
-                        os.fsync(stream.fileno())
+                    write_down(path, data, check)
                 for place in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
                     sync(place)
                 check()
@@ -111,19 +108,16 @@ def cut_off(path: Path) -> Path | None:
     target = Path(os.path.realpath(path))
     while not target.parent.exists():
         target = target.parent
-    return None if target.exists() else next((old for old in leftovers(target, OLD) if (old / WAS).is_dir()), None)
+    return None if target.exists() else next(filter(Path.is_dir, leftovers(target, OLD)), None)
 
 
 def _tidy(target: Path, *, alone: bool) -> None:
     """The older folder back where it was, if a killed run took it away; its temporaries away."""
-    for old in leftovers(target, OLD):
-        if is_abandoned(old, alone=alone):
-            if not target.exists() and (old / WAS).is_dir():
-                (old / WAS).rename(target)
-            remove(old)
-    for fresh in leftovers(target):
-        if fresh.is_dir() and is_abandoned(fresh, alone=alone):
-            remove(fresh)
+    for left in (*leftovers(target, OLD), *leftovers(target)):
+        if left.is_dir() and is_abandoned(left, alone=alone):
+            if left.suffix == OLD and not target.exists():
+                left.rename(target)
+            remove(left)
 
 
 def _exchange(fresh: Path, target: Path) -> None:
@@ -132,18 +126,14 @@ def _exchange(fresh: Path, target: Path) -> None:
         fresh.rename(target)
     elif not _swapped(fresh, target):
         old = temporary(target, OLD)  # ``target`` aside, then ``fresh`` to its place
-        old.mkdir()
+        os.utime(target)  # not abandoned
+        target.rename(old)
         try:
-            target.rename(old / WAS)
             fresh.rename(target)
         except OSError:
-            if not target.exists():
-                with suppress(OSError):
-                    (old / WAS).rename(target)
+            old.rename(target)
             raise
-        finally:
-            if target.exists():
-                remove(old)
+        remove(old)
     sync(target.parent)
 
 
