@@ -1,4 +1,4 @@
-"""JSON that anybody wrote: bytes in, values out; limits on depth and numbers, and no field twice in an object."""
+"""JSON that anybody wrote: values within limits, no field twice in an object; their types checked at their use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BRACKETS = re.compile(
 
 
 class JsonRefused(Exception):
-    """Why a text is refused, in words."""
+    """The text is no such document; says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +39,19 @@ def read_json(data: bytes, limits: JsonLimits) -> Any:
 
     def integer(digits: str) -> int:
         if limits.max_digits is not None and len(digits) > limits.max_digits + 1:  # a sign stands before them
-            _refuse(f"{digits[:40]}... is too large a number")
+            fail(f"{digits[:40]}... is too large a number")
         return int(digits)
 
     try:
         return json.loads(
             text,
-            parse_constant=lambda name: _refuse(f"{name} is not a JSON number"),
+            parse_constant=lambda name: fail(f"{name} is not a JSON number"),
             parse_float=lambda digits: (
-                value if math.isfinite(value := float(digits)) else _refuse(f"{digits[:40]} is too large a number")
+                value if math.isfinite(value := float(digits)) else fail(f"{digits[:40]} is too large a number")
             ),
             parse_int=None if limits.max_digits is None else integer,
             object_pairs_hook=lambda pairs: (
-                values if len(values := dict(pairs)) == len(pairs) else _refuse("an object names one field twice")
+                values if len(values := dict(pairs)) == len(pairs) else fail("an object names one field twice")
             ),
         )
     except json.JSONDecodeError as error:
@@ -60,5 +60,25 @@ def read_json(data: bytes, limits: JsonLimits) -> Any:
         raise JsonRefused(f"not JSON: {str(error)[:200]}") from error
 
 
-def _refuse(why: str) -> NoReturn:
+def fail(why: str) -> NoReturn:
+    """Raise JsonRefused(``why``)."""
     raise JsonRefused(why)
+
+
+def items(value: object, where: str, length: int | None = None) -> list[Any]:
+    """``value``, a list (of so many)."""
+    if not isinstance(value, list) or (length is not None and len(value) != length):
+        fail(f"{where} is not a list" + ("" if length is None else f" of {length}"))
+    return value
+
+
+def integer(value: object, where: str, low: int, high: int) -> int:
+    """``value``, an integer in a range."""
+    if type(value) is not int or not low <= value <= high:
+        fail(f"{where}: {repr(value)[:40]} is not an integer from {low} to {high}")
+    return value
+
+
+def integers(value: object, where: str, high: int) -> tuple[int, ...]:
+    """``value``, a list of integers from 0."""
+    return tuple(integer(v, where, 0, high) for v in items(value, where))
