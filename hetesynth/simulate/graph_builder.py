@@ -42,80 +42,55 @@ class Links:
 
 
 class TaskList:
-    """Tasks in order of creation: links used, what each waits for, units sent, seconds a unit before and after.
-
-    ``start``: seconds before tasks that wait for nothing. ``copiers``: see ``send``.
-    """
+    """Tasks in order of creation. ``start``: seconds before those that wait for nothing."""
 
     def __init__(self, costs: Costs, start: float, copiers: Copiers = ()) -> None:
         self._costs, self._start, self._copiers = costs, start, copiers
-        self._copier: list[int] = []
-        self._link: list[int] = []
-        self._alpha_of: list[int] = []
-        self._units: list[float] = []
-        self._after: list[float] = []
+        self._rows: list[tuple[int, int, float, float, int]] = []  # link, alpha of, units, seconds after, copier
         self._waits: list[Sequence[int]] = []
         self._dependences = 0
 
     def __len__(self) -> int:
-        return len(self._link)
+        return len(self._rows)
 
-    def send(
+    def add(
         self,
-        link: int,
         waits: Sequence[int],
         *,
-        after: float = 0.0,
-        delayed: bool = True,
+        link: int = -1,
+        alpha_of: int = -1,
         units: float = 1.0,
+        after: float = 0.0,
         copier: int = -1,
     ) -> int:
-        """A transfer of ``units`` over ``link``; its number.
+        """A task that waits for ``waits``; its number.
 
-        ``after``: seconds per byte of computation when the bytes have arrived. ``delayed``: false when alpha, as a
-        pure delay, is a task of its own. ``copier``: the thread block that copies the bytes; -1: no one does.
+        It sends ``units`` over ``link``, or is work in a GPU's own memory, without a cost a meeting point. ``after``:
+        seconds of computation for a unit of one byte. The others as in ``SizedTasks``.
         """
-        self._copier.append(copier)
-        self._link.append(link)
-        self._alpha_of.append(link if delayed else -1)
-        self._units.append(units)
-        self._after.append(units * after)
+        self._rows.append((link, alpha_of, units, units * after, copier))
         self._waits.append(waits)
         self._dependences += len(waits)
         if self._dependences > MAX_DEPENDENCES:
             raise ValueError(f"more than {MAX_DEPENDENCES} dependences between transfers: too many to simulate")
-        return len(self._link) - 1
-
-    def alpha(self, link: int, waits: Sequence[int]) -> int:
-        """The delay of ``link`` where alpha is one; its number."""
-        task = self.send(-1, waits, units=0.0)
-        self._alpha_of[task] = link
-        return task
-
-    def local(self, waits: Sequence[int], *, seconds_per_byte: float = 0.0) -> int:
-        """Work on one unit in a GPU's own memory, or without a cost the meeting point of ``waits``; its number."""
-        return self.send(-1, waits, after=seconds_per_byte)
+        return len(self._rows) - 1
 
     def sized(self, first: Sequence[int] = ()) -> SizedTasks:
         """The tasks as arrays, ``first`` before the others."""
         leading = set(first)
         order = [*first, *(i for i in range(len(self)) if i not in leading)]
-        number = [0] * len(order)
-        for new, old in enumerate(order):
-            number[old] = new
+        number = np.argsort(np.asarray(order, dtype=np.int64)).tolist()
         waits = [number[w] for old in order for w in self._waits[old]]
         starts = list(accumulate((len(self._waits[old]) for old in order), initial=0))
-        link, alpha_of, copier = (
-            np.asarray(column, dtype=np.int64)[order] for column in (self._link, self._alpha_of, self._copier)
-        )
-        units, after = (np.asarray(column, dtype=np.float64)[order] for column in (self._units, self._after))
+        table = np.asarray(self._rows, dtype=np.float64).reshape(-1, 5)[order].T
+        link, alpha_of, copier = (table[column].astype(np.int64) for column in (0, 1, 4))
         return SizedTasks(
             self._costs,
             link,
             alpha_of,
-            units,
+            table[2],
             np.zeros(len(order)),
-            after,
+            table[3],
             np.asarray(waits, dtype=np.int64),
             np.asarray(starts, dtype=np.int64),
             self._start,

@@ -27,10 +27,10 @@ def schedule_tasks(schedule: Schedule, costs: Costs) -> SizedTasks:
     numbers = []
     for t in schedule.transfers:
         gamma = costs.gamma[costs.link_ends[t.link][1]] if t.reduce else 0.0
-        delay = tasks.alpha(t.link, arrivals.before(t))
-        numbers.append(tasks.send(t.link, [delay, *earlier.before(t)], delayed=False))
+        delay = tasks.add(arrivals.before(t), alpha_of=t.link, units=0.0)
+        numbers.append(tasks.add([delay, *earlier.before(t)], link=t.link))
         earlier.add(t, numbers[-1])
-        arrivals.add(t, tasks.local(numbers[-1:], seconds_per_byte=gamma) if gamma else numbers[-1])
+        arrivals.add(t, tasks.add(numbers[-1:], after=gamma) if gamma else numbers[-1])
     return tasks.sized(first=numbers)
 
 
@@ -66,7 +66,7 @@ class _Earlier:
                 count = bisect_right(members, (t.start, len(self._tasks)))
                 if count > earlier:
                     waits = [member for _, member in members[earlier:count]]
-                    task = self._tasks.local(waits if task < 0 else [task, *waits])
+                    task = self._tasks.add(waits if task < 0 else [task, *waits])
                 self._last[group] = (t.start, task, count)
             meetings += [task] if task >= 0 else []
         return meetings
