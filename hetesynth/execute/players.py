@@ -14,7 +14,7 @@ from hetesynth.execute.arithmetic import Arithmetic, Elements
 from hetesynth.execute.memory import Memory, byte_copy
 from hetesynth.execute.outcome import Fault
 from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, GpuPlan, LocalSlice, PlanBlock, PlanOperation, Slice
-from hetesynth.model.program import Buffer, BufferSlice, GpuProgram, Instruction, ThreadBlock
+from hetesynth.model.program import RECEIVES, SENDS, Buffer, BufferSlice, GpuProgram, Instruction, ThreadBlock
 from hetesynth.model.target import PORTABLE
 
 Choice = Callable[[int], int]
@@ -119,16 +119,9 @@ def _played(block: int, steps: Iterator[tuple[int, str, Work]]) -> Coroutine:
             raise Fault(f"thread block {block} step {step} ({name}): {fault}") from None
 
 
-def refuse(kind: int) -> Fault:
-    """A packet that nobody sends."""
-    return Fault(f"a packet of unknown kind {kind}")
-
-
 MESSAGE, CREDIT = 1, 2
 MAX_PACKED = PORTABLE.max_count  # chunks in one message
 
-_SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
-_RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
 _READS = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
 _WRITES = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
 
@@ -207,7 +200,7 @@ class FifoPlayer(Player):
             self._in_use[connection] -= 1
             self.wake(("slot", connection))
         else:
-            raise refuse(packet.kind)
+            raise Fault(f"a packet of unknown kind {packet.kind}")
 
     def _unsettled(self) -> list[str]:
         return [
@@ -225,8 +218,8 @@ class FifoPlayer(Player):
                 yield ("step", other), f"step {awaited} of thread block {other}"
         if x.op == "nop":
             return
-        source = self._connection(block.recv_peer, block.channel, "receive from") if x.op in _RECEIVES else None
-        target = self._connection(block.send_peer, block.channel, "send to") if x.op in _SENDS else None
+        source = self._connection(block.recv_peer, block.channel, "receive from") if x.op in RECEIVES else None
+        target = self._connection(block.send_peer, block.channel, "send to") if x.op in SENDS else None
         most = max(x.count, 1) if source is None and target is None else self._loops.packed
         for first in range(0, max(x.count, 1), most):
             shape = count, width = min(most, x.count - first), elements.stop - elements.start
@@ -289,7 +282,10 @@ class PlanPlayer(Player):
         self, gpu: GpuPlan, memory: Memory, numbers: Arithmetic, send: Send, choose: Choice | None = None
     ) -> None:
         self._gpu, self._memory, self._numbers = gpu, memory, numbers
-        self._ends = {kind: _ends(gpu, kind) for kind in CHANNEL_TYPES}
+        self._ends: dict[ChannelType, list[End]] = {}
+        for t, kind in enumerate(CHANNEL_TYPES):  # the k-th channel to a peer meets the peer's k-th back
+            peers = gpu.peers(kind)
+            self._ends[kind] = [(peer, 2 * peers[:c].count(peer) + t) for c, peer in enumerate(peers)]
         self._signals: Counter[End] = Counter()
         self._open: Counter[int] = Counter()  # by peer: not yet acknowledged
         self._answers: dict[int, Elements] = {}
@@ -324,7 +320,7 @@ class PlanPlayer(Player):
             self._answers[packet.channel] = packet.data.view(self._numbers.type)
             self.wake(("answer", packet.channel))
         else:
-            raise refuse(packet.kind)
+            raise Fault(f"a packet of unknown kind {packet.kind}")
 
     def _unsettled(self) -> list[str]:
         return [f"waits for rank {peer} to take {n} packets" for peer, n in sorted(self._open.items()) if n]
@@ -419,13 +415,3 @@ class PlanPlayer(Player):
             raise Fault(f"there is no remote buffer {buffer_id}")
         remote = self._gpu.remote_buffers[buffers[buffer_id]]
         return remote.rank, _BUFFERS.index(remote.buffer)
-
-
-def _ends(gpu: GpuPlan, kind: ChannelType) -> list[End]:
-    """The k-th channel to a peer meets the peer's k-th back."""
-    count: Counter[int] = Counter()
-    ends: list[End] = []
-    for peer in gpu.peers(kind):
-        ends.append((peer, 2 * count[peer] + CHANNEL_TYPES.index(kind)))
-        count[peer] += 1
-    return ends

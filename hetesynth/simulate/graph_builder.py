@@ -65,8 +65,8 @@ class TaskList:
     ) -> int:
         """A task that waits for ``waits``; its number.
 
-        It sends ``units`` over ``link``, or is work in a GPU's own memory, without a cost a meeting point. ``after``:
-        seconds of computation for a unit of one byte. The others as in ``SizedTasks``.
+        It sends ``units`` over ``link``, or is work in a GPU's own memory, without a cost a meeting point.
+        ``after``: seconds of computation for a unit of one byte. The others as in ``SizedTasks``.
         """
         self._rows.append((link, alpha_of, units, units * after, copier))
         self._waits.append(waits)
