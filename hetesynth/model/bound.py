@@ -30,18 +30,11 @@ class CutWitness:
 
 
 @dataclass(frozen=True, slots=True)
-class LastStepWitness:
-    """``needed`` chunks must enter (or leave) ``region`` over resources that carry ``capacity`` a step.
+class LastStepWitness(CutWitness):
+    """The same, where each chunk is wanted by ``wanted`` ranks or more on the far side, and a rank there sends a
+    chunk to ``copies`` others of that side in a step at most: what crosses once with r steps left, that one
+    included, is at (1 + copies)^(r - 1) ranks in the end."""
 
-    Each is wanted by ``wanted`` ranks or more on the far side, and a rank there sends a chunk to ``copies`` others
-    of that side in a step at most: what crosses once with r steps left, that one included, is at
-    (1 + copies)^(r - 1) ranks in the end."""
-
-    region: tuple[Rank, ...]
-    direction: Literal["in", "out"]
-    resources: tuple[str, ...]
-    needed: int
-    capacity: int
     wanted: int
     copies: int
 

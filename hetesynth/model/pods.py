@@ -69,12 +69,7 @@ def _turned(wire: Wire) -> Wire:
 
 @dataclass(frozen=True, slots=True)
 class PodBound:
-    """No schedule of the collective takes less than ``seconds``; ``proof`` says in words why.
-
-    ``bytes`` must cross wires that carry ``rate`` bytes per second together (None: latency alone).
-    """
+    """No schedule of the collective takes less than ``seconds``; ``proof`` says in words why."""
 
     seconds: Fraction
     proof: str
-    bytes: int
-    rate: Fraction | None
