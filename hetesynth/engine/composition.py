@@ -202,7 +202,7 @@ def composed(run: Compilation) -> Composed:
         if task.collective == "allreduce":
             halves = [composed_bound(cluster, half, *shape) for half in ("reducescatter", "allgather")]
             seconds = halves[0].seconds + halves[1].seconds
-            phase_bound = PodBound(seconds, f"{halves[0].proof}; then {halves[1].proof}")
+            phase_bound = PodBound(seconds, f"{halves[0].proof}; then {halves[1].proof}", 0, None)
     places = places_document(cluster)
     header = {
         "hetesynth": __version__,

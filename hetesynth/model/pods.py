@@ -69,7 +69,12 @@ def _turned(wire: Wire) -> Wire:
 
 @dataclass(frozen=True, slots=True)
 class PodBound:
-    """No schedule of the collective takes less than ``seconds``; ``proof`` says in words why."""
+    """No schedule of the collective takes less than ``seconds``; ``proof`` says in words why.
+
+    ``bytes`` must cross wires that carry ``rate`` bytes per second together (None: latency alone).
+    """
 
     seconds: Fraction
     proof: str
+    bytes: int
+    rate: Fraction | None

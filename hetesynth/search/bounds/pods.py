@@ -70,10 +70,10 @@ def _crossing(load: int, wires: Sequence[Wire], what: str) -> Iterator[PodBound]
     rates = [rate_of(wire) for wire in wires]
     together = sum((rate for rate in rates if rate is not None), Fraction(0))
     if any(rate is None for rate in rates):
-        yield PodBound(wait, f"{what}, at {float(wait * 1_000_000):g} us at least")
+        yield PodBound(wait, f"{what}, at {float(wait * 1_000_000):g} us at least", load, None)
     else:
         words = f"{what}, over {len(wires)} wires of {float(together / 10**9):g} GB/s together"
-        yield PodBound(wait + load / together, words)
+        yield PodBound(wait + load / together, words, load, together)
 
 
 def _volume(sides: Sequence[_Side], load: int, what: str) -> Iterator[PodBound]:
