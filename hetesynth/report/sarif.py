@@ -29,7 +29,7 @@ def sarif_result(
     place: str | None = None,
     properties: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """One finding. ``line``: 1-based, as ``columns``, the first one and the one behind the last. ``place`` names the
+    """One finding. ``line`` is 1-based, as ``columns``, the first and the one behind the last. ``place`` names the
     element, such as ``gpu 0/thread block 1``."""
     location = _location(path, line, columns)
     if place is not None:
