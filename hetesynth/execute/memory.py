@@ -160,9 +160,3 @@ class Memory:
                 said = (side[at:end].tobytes().hex(" ", 4) for side in (a, b))
                 first.append(WrongBytes(self._rank, buffer, *divmod(at, chunk_bytes), *said))
         return Run(self._in_place, "done", seconds, checked, wrong, tuple(first))
-
-
-def byte_copy(data: Elements) -> Elements:
-    """A private copy as bytes: the memory may change before the packet has left."""
-    flat: Elements = np.array(data, order="C", copy=True).reshape(-1).view(np.uint8)
-    return flat
