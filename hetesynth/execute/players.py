@@ -35,7 +35,7 @@ PacketKind = Literal["message", "credit", "put", "signal", "acknowledgement", "r
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """One message between ranks. ``place``: what of the receiver's memory it is about. ``data``: a private copy, as
+    """One message between ranks. ``place``: what of the receiver's memory it is about. ``data``: a copy, as the
     memory may change before it has left."""
 
     peer: int  # on sending: to; on receiving: from
