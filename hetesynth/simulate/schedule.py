@@ -35,11 +35,11 @@ def schedule_tasks(schedule: Schedule, costs: Costs) -> SizedTasks:
         before = [task for _, task in brought[: bisect_right(brought, (t.start, inf))]]
         waits = [tasks.add(before, alpha_of=t.link, units=0.0)]
         for resource in costs.link_resources[t.link]:
-            tick, meeting, known = meetings.get(resource, (-1, -1, 0))
+            tick, meeting, so_far = meetings.get(resource, (-1, -1, 0))
             if tick != t.start:  # all that ended by its tick
                 count = bisect_right(users[resource], (t.start, inf))
-                if count > known:
-                    since = [task for _, task in users[resource][known:count]]
+                if count > so_far:
+                    since = [task for _, task in users[resource][so_far:count]]
                     meeting = tasks.add(since if meeting < 0 else [meeting, *since])
                 meetings[resource] = t.start, meeting, count
             waits += [meeting] if meeting >= 0 else []
