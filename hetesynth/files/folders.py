@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -69,38 +69,47 @@ def write_folder(folder: Path, files: Mapping[str, bytes], mark: bytes) -> None:
 def update_folder(folder: Path, contents: Callable[[], Mapping[str, bytes]], mark: bytes) -> Mapping[str, bytes]:
     """The same with what ``contents`` gives, which may read the older folder: no other run changes it until it is
     replaced. Returns the files."""
-    with held_back() as check, explained(partial(_failure, folder)):
-        target = Path(os.path.realpath(folder))
-        with locked({target.parent}, check) as alone:
-            _tidy(target, alone=alone)
-            check_replaceable(folder, mark)
-            files = contents()
-            fresh = temporary(target)
-            try:
-                fresh.mkdir()
-                for name, data in files.items():
-                    parts = PurePosixPath(name).parts
-                    if not parts or ".." in parts or parts[0] == "/":
-                        raise ValueError(f"{name[:80]!r} is no name in it")
-                    path = fresh.joinpath(*parts)
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    write_down(path, data, check)
-                for place in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
-                    sync(place)
-                check()
-                _exchange(fresh, target)
-            finally:
-                remove(fresh)
-            return files
+    with explained(partial(_failure, folder)), _tidied(folder) as (target, check):
+        check_replaceable(folder, mark)
+        files = contents()
+        fresh = temporary(target)
+        try:
+            fresh.mkdir()
+            for name, data in files.items():
+                parts = PurePosixPath(name).parts
+                if not parts or ".." in parts or parts[0] == "/":
+                    raise ValueError(f"{name[:80]!r} is no name in it")
+                path = fresh.joinpath(*parts)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_down(path, data, check)
+            for place in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
+                sync(place)
+            check()
+            _exchange(fresh, target)
+        finally:
+            remove(fresh)
+        return files
 
 
 def tidy_folder(folder: Path) -> None:
     """What killed runs left beside ``folder`` goes away; the older folder comes back, if it was about to be
     replaced."""
-    with held_back() as check, suppress(OSError):
+    with suppress(OSError), _tidied(folder):
+        pass
+
+
+@contextmanager
+def _tidied(folder: Path) -> Iterator[tuple[Path, Callable[[], None]]]:
+    """The real path of ``folder``, locked and tidy, and the check of signals that are held back inside."""
+    with held_back() as check:
         target = Path(os.path.realpath(folder))
         with locked({target.parent}, check) as alone:
-            _tidy(target, alone=alone)
+            for left in (*leftovers(target, OLD), *leftovers(target)):
+                if left.is_dir() and is_abandoned(left, alone=alone):
+                    if left.suffix == OLD and not target.exists():
+                        left.rename(target)
+                    remove(left)
+            yield target, check
 
 
 def cut_off(path: Path) -> Path | None:
@@ -109,15 +118,6 @@ def cut_off(path: Path) -> Path | None:
     while not target.parent.exists():
         target = target.parent
     return None if target.exists() else next(filter(Path.is_dir, leftovers(target, OLD)), None)
-
-
-def _tidy(target: Path, *, alone: bool) -> None:
-    """The older folder back where it was, if a killed run took it away; its temporaries away."""
-    for left in (*leftovers(target, OLD), *leftovers(target)):
-        if left.is_dir() and is_abandoned(left, alone=alone):
-            if left.suffix == OLD and not target.exists():
-                left.rename(target)
-            remove(left)
 
 
 def _exchange(fresh: Path, target: Path) -> None:
