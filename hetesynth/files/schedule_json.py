@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hetesynth.errors import HetesynthError
-from hetesynth.files.strict_json import JsonLimits, JsonRefused, fail, integer, items, read_json
+from hetesynth.files.strict_json import JsonRefused, fail, integer, items, read_json
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
@@ -76,7 +76,7 @@ def read_schedule_json(data: bytes, filename: str = "<schedule>") -> ScheduleDoc
     """The document in ``data``. Raises HetesynthError HS520, exit code 2, when it is not one."""
     try:
         _demand(len(data) <= MAX_BYTES, f"{len(data)} bytes is more than the {MAX_BYTES} a schedule may have")
-        return _document(read_json(data, JsonLimits(MAX_DEPTH)))
+        return _document(read_json(data, MAX_DEPTH))
     except JsonRefused as refusal:
         help_ = "give a schedule JSON that `hetesynth synth` wrote"
         raise HetesynthError(f"{filename}: {refusal}", code="HS520", help=help_) from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 _BRACKETS = re.compile(
@@ -17,16 +16,9 @@ class JsonRefused(Exception):
     """The text is no such document; says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class JsonLimits:
-    """What a text may have. ``max_digits``: of an integer; None: as many as Python converts."""
-
-    max_depth: int
-    max_digits: int | None = None
-
-
-def read_json(data: bytes, limits: JsonLimits) -> Any:
-    """The value in ``data``; JsonRefused where it is no JSON in UTF-8 or beyond ``limits``."""
+def read_json(data: bytes, max_depth: int, max_digits: int | None = None) -> Any:
+    """The value in ``data``; JsonRefused where it is no JSON in UTF-8 or is nested deeper. ``max_digits``: of an
+    integer; None: as many as Python converts."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -34,11 +26,11 @@ def read_json(data: bytes, limits: JsonLimits) -> Any:
     depth = 0
     for match in _BRACKETS.finditer(text):  # those in strings aside
         depth += 1 if match[0] in "[{" else -1 if match[0] in "]}" else 0
-        if depth > limits.max_depth:
-            raise JsonRefused(f"brackets are nested more than {limits.max_depth} deep")
+        if depth > max_depth:
+            raise JsonRefused(f"brackets are nested more than {max_depth} deep")
 
-    def integer(digits: str) -> int:
-        if limits.max_digits is not None and len(digits) > limits.max_digits + 1:  # a sign stands before them
+    def limited(digits: str) -> int:
+        if max_digits is not None and len(digits) > max_digits + 1:  # a sign stands before them
             fail(f"{digits[:40]}... is too large a number")
         return int(digits)
 
@@ -49,7 +41,7 @@ def read_json(data: bytes, limits: JsonLimits) -> Any:
             parse_float=lambda digits: (
                 value if math.isfinite(value := float(digits)) else fail(f"{digits[:40]} is too large a number")
             ),
-            parse_int=None if limits.max_digits is None else integer,
+            parse_int=None if max_digits is None else limited,
             object_pairs_hook=lambda pairs: (
                 values if len(values := dict(pairs)) == len(pairs) else fail("an object names one field twice")
             ),

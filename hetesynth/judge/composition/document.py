@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetesynth.files.strict_json import JsonLimits, fail, integer, integers, items, read_json
+from hetesynth.files.strict_json import fail, integer, integers, items, read_json
 
 Ints = NDArray[np.int64]
 
@@ -87,7 +87,7 @@ def read_document(data: bytes) -> Document:
     """The document in ``data``; JsonRefused otherwise."""
     if len(data) > MAX_BYTES:
         fail(f"{len(data)} bytes are more than the {MAX_BYTES} that a composition may have")
-    fields = _fields(read_json(data, JsonLimits(MAX_DEPTH)), "the document", _TOP)
+    fields = _fields(read_json(data, MAX_DEPTH), "the document", _TOP)
     if fields["format"] != FORMAT or fields["version"] != VERSION:
         fail(f"its format is not {FORMAT!r}, version {VERSION}")
     if str(fields["collective"]) not in COLLECTIVES:

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
-from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
+from hetesynth.files.strict_json import JsonRefused, read_json
 from hetesynth.model.diagnostics import visible
 
 Operation = Literal[
@@ -263,7 +263,7 @@ def _read_perftest(text: str, source: str, operation: Operation | None, ranks: i
 
 def _read_nvbandwidth(text: str, source: str, operation: Operation | None, ranks: int | None) -> list[Series]:
     """A series of streams for each case that passed between devices, a point for each pair."""
-    document, series = read_json(text.encode(), JsonLimits(max_depth=12, max_digits=18)), []
+    document, series = read_json(text.encode(), max_depth=12, max_digits=18), []
     try:
         for case in document["nvbandwidth"]["testcases"]:
             name, passed = case["name"], case.get("status", "Passed") == "Passed"
