@@ -124,20 +124,14 @@ class SizedTasks:
     @cached_property
     def _uses(self) -> tuple[Ints, Ints]:
         """The resources of the link of each task, and after them its thread block."""
-        rows = [np.asarray(row, dtype=np.int64) for row in self.costs.link_resources]
-        rows.append(np.zeros(0, dtype=np.int64))  # link -1
+        rows = [np.asarray(row, dtype=np.int64) for row in (*self.costs.link_resources, ())]  # link -1 has none
         lengths = np.asarray([len(row) for row in rows], dtype=np.int64)
-        of_links = lengths[self.link]
-        copied = self.copier >= 0
-        start = np.concatenate(([0], np.cumsum(of_links + copied))).astype(np.int64)
-        first = np.concatenate(([0], np.cumsum(lengths)))[:-1]
-        offset = np.repeat(first[self.link] - np.cumsum(of_links) + of_links, of_links)
-        uses = np.empty(int(start[-1]), dtype=np.int64)
-        of_wires = np.ones(len(uses), dtype=np.bool_)
-        of_wires[start[1:][copied] - 1] = False
-        uses[of_wires] = np.concatenate(rows)[offset + np.arange(len(offset))]
-        uses[~of_wires] = len(self.costs.resource_rate) + self.copier[copied]
-        return uses, start
+        of_links, copied = lengths[self.link], self.copier >= 0
+        first, end = np.cumsum(lengths) - lengths, np.cumsum(of_links)
+        taken = np.repeat(first[self.link] - end + of_links, of_links) + np.arange(of_links.sum())
+        copiers = len(self.costs.resource_rate) + self.copier[copied]
+        uses = np.insert(np.concatenate(rows)[taken], end[copied], copiers)
+        return uses, np.concatenate(([0], np.cumsum(of_links + copied)))
 
     def graph(self, unit: float) -> TransferGraph:
         """The graph for a unit of ``unit`` bytes."""
