@@ -88,21 +88,16 @@ def locked(folders: Iterable[Path], check: Callable[[], None]) -> Iterator[bool]
         for folder in sorted(set(folders)):
             try:
                 handles.append(os.open(folder, os.O_RDONLY))
+                while True:
+                    with suppress(BlockingIOError):
+                        fcntl.flock(handles[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        break
+                    if time.monotonic() > late:
+                        raise TimeoutError
+                    check()
+                    time.sleep(0.02)
             except OSError:
                 alone = False
-                continue
-            while True:
-                try:
-                    fcntl.flock(handles[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    if time.monotonic() <= late:
-                        check()
-                        time.sleep(0.02)
-                        continue
-                    alone = False
-                except OSError:
-                    alone = False
-                break
         yield alone
     finally:
         for handle in handles:
