@@ -72,8 +72,8 @@ class Job:
     def player(self, part: Part, memory: Memory, send: Send, choose: Choice | None = None) -> Player:
         """Who executes one rank."""
         if isinstance(part, GpuPlan):
-            return PlanPlayer(part, memory, self.numbers, send, choose)
-        return FifoPlayer(part, self.ranks, memory, self.numbers, self.loops, send, choose)
+            return PlanPlayer(part, memory, send, choose)
+        return FifoPlayer(part, memory, self.loops, send, choose)
 
     def memory_bytes(self, part: Part) -> int:
         """Bytes of memory that one rank needs, with the reference it is compared with."""

@@ -104,7 +104,7 @@ class Memory:
         in_place: bool,
     ) -> None:
         self.chunk = chunk
-        self._reference, self._numbers, self._rank, self._in_place = reference, numbers, rank, in_place
+        self.reference, self.numbers, self._rank, self._in_place = reference, numbers, rank, in_place
         width = numbers.item_bytes
         bytes_of = np.full((buffers.memory + scratch * chunk) * width, POISON, dtype=np.uint8)
         memory = bytes_of.view(numbers.type)
@@ -127,7 +127,7 @@ class Memory:
         """
         if not self._in_place or buffer == "s":
             return self._slice(buffer, self._chunks[buffer], offset, count)
-        buffers = self._reference.buffers(rank, True)
+        buffers = self.reference.buffers(rank, True)
         first = (buffers.input if buffer == "i" else buffers.output)[0] // self.chunk
         return self._slice(buffer, self._both[first:], offset, count)
 
@@ -140,14 +140,14 @@ class Memory:
     def check(self, seconds: float) -> Run:
         """Compares every byte of the output and, out of place, of the input."""
         sides: list[tuple[Literal["input", "output"], Elements, Elements]] = []
-        expected = self._reference.expected(self._rank, self._numbers)
+        expected = self.reference.expected(self._rank, self.numbers)
         if expected is not None:
             sides.append(("output", expected, self._output))
-        if not self._in_place and len(self._input) and self._reference.contributes(self._rank):
-            sides.append(("input", self._numbers.contribution(self._rank, 0, len(self._input)), self._input))
+        if not self._in_place and len(self._input) and self.reference.contributes(self._rank):
+            sides.append(("input", self.numbers.contribution(self._rank, 0, len(self._input)), self._input))
         checked = wrong = 0
         first: list[WrongBytes] = []
-        chunk_bytes = self.chunk * self._numbers.item_bytes
+        chunk_bytes = self.chunk * self.numbers.item_bytes
         for buffer, right, stands in sides:
             if len(right) != len(stands):
                 raise Fault(f"the {buffer} buffer has {len(stands)} elements, not {len(right)}")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from hetesynth.execute.arithmetic import Arithmetic, Elements
+from hetesynth.execute.arithmetic import Elements
 from hetesynth.execute.memory import Memory
 from hetesynth.execute.outcome import Fault
 from hetesynth.model.plan import (
@@ -176,16 +176,9 @@ class FifoPlayer(Player):
     """
 
     def __init__(
-        self,
-        gpu: GpuProgram,
-        ranks: int,
-        memory: Memory,
-        numbers: Arithmetic,
-        loops: Loops,
-        send: Send,
-        choose: Choice | None = None,
+        self, gpu: GpuProgram, memory: Memory, loops: Loops, send: Send, choose: Choice | None = None
     ) -> None:
-        self._gpu, self._ranks, self._memory, self._numbers, self._loops = gpu, ranks, memory, numbers, loops
+        self._gpu, self._memory, self._loops = gpu, memory, loops
         self._in_use: Counter[Connection] = Counter()  # slots towards a peer
         self._arrived: dict[Connection, deque[Elements]] = {}
         self._published: dict[int, tuple[int, int]] = {}
@@ -248,11 +241,11 @@ class FifoPlayer(Player):
                     raise Fault(f"rank {source[0]} sent {what}")
                 data = data.reshape(shape)
                 if src is not None:
-                    data = self._numbers.combine(data, src)
+                    data = self._memory.numbers.combine(data, src)
             if data is None:
                 raise Fault("it has nothing to move")
             if dst is not None:
-                dst[:] = self._numbers.combine(dst, data) if x.op == "re" else data
+                dst[:] = self._memory.numbers.combine(dst, data) if x.op == "re" else data
             if target is not None:
                 self._in_use[target] += 1
                 self.send(Packet(target[0], "message", target[1], data=data.copy()))
@@ -261,7 +254,7 @@ class FifoPlayer(Player):
             self.wake(("step", block.id))
 
     def _connection(self, peer: int | None, channel: int, what: str) -> Connection:
-        if peer is None or not 0 <= peer < self._ranks or peer == self._gpu.rank:
+        if peer is None or not 0 <= peer < self._memory.reference.ranks or peer == self._gpu.rank:
             raise Fault(f"there is no rank to {what}")
         return peer, channel
 
@@ -284,10 +277,8 @@ class PlanPlayer(Player):
     happened. Operations of a thread block are done one after the other: a missing nop does not show here.
     """
 
-    def __init__(
-        self, gpu: GpuPlan, memory: Memory, numbers: Arithmetic, send: Send, choose: Choice | None = None
-    ) -> None:
-        self._gpu, self._memory, self._numbers = gpu, memory, numbers
+    def __init__(self, gpu: GpuPlan, memory: Memory, send: Send, choose: Choice | None = None) -> None:
+        self._gpu, self._memory = gpu, memory
         self._ends: dict[ChannelType, list[End]] = {}
         for t, kind in enumerate(CHANNEL_TYPES):  # the k-th channel to a peer meets the peer's k-th back
             peers = gpu.peers(kind)
@@ -365,7 +356,7 @@ class PlanPlayer(Player):
                 total: Elements | None = None
                 for src in operation.src:
                     data = yield from self._read(block, operation, src)
-                    total = data if total is None else self._numbers.combine(total, data)
+                    total = data if total is None else self._memory.numbers.combine(total, data)
                 if total is None:
                     raise Fault("it has no source")
                 for dst in operation.dst:

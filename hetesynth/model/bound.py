@@ -104,15 +104,7 @@ class GrowthWitness:
 
 
 Witness = (
-    DistanceWitness
-    | CutWitness
-    | LastStepWitness
-    | FlowWitness
-    | UnsatWitness
-    | VolumeWitness
-    | PriceWitness
-    | GrowthWitness
-    | None
+    DistanceWitness | CutWitness | FlowWitness | UnsatWitness | VolumeWitness | PriceWitness | GrowthWitness | None
 )
 
 

@@ -265,11 +265,7 @@ def _wires(topology: Topology, boxes: Sequence[Box], page: tuple[float, float]) 
 
 
 def _middle_line(
-    pair: tuple[int, int],
-    boxes: Sequence[Box],
-    corners: Floats,
-    page: tuple[float, float],
-    bends: Sequence[float],
+    pair: tuple[int, int], boxes: Sequence[Box], corners: Floats, page: tuple[float, float], bends: Sequence[float]
 ) -> WireCurve:
     """From box to box: straight where nothing is in between, else with the least bend that leads round it."""
     a, b = (boxes[i] for i in pair)
