@@ -89,7 +89,7 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
             else ("inplace" if program.in_place else "outofplace"): program_figures(program)
             for program in synthesis.programs.values()
         },
-        "cegis": totals(synthesis.cegis).plain() if synthesis.cegis else None,
+        "cegis": totals(synthesis.cegis) if synthesis.cegis else None,
         "warnings": [warned.plain() for warned in synthesis.warnings],
         "runtime_advice": synthesis.advice,
         **explained,

@@ -19,7 +19,7 @@ from typing import Any
 from hetesynth.deploy.folder.cells import DeployedCell
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
-from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
+from hetesynth.files.strict_json import JsonRefused, read_json
 from hetesynth.files.temporaries import PART, is_abandoned, remove, temporary
 
 RECORD, DIGEST = "record.json", "sha256"
@@ -67,7 +67,7 @@ def unpacked(data: bytes, key: str) -> CellResult | None:
             if any(entry.compress_type != zipfile.ZIP_DEFLATED for entry in entries):
                 return None
             files = {entry.filename: archive.read(entry) for entry in entries}
-        record = read_json(files.pop(RECORD), JsonLimits(MAX_DEPTH))
+        record = read_json(files.pop(RECORD), MAX_DEPTH)
         if len(files) != len(entries) - 1 or not isinstance(record, dict) or record.pop("key", None) != key:
             return None
         DeployedCell(key, key, key, record, files).check()

@@ -11,7 +11,7 @@ from typing import Any
 from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import DIGESTS, INDEX
 from hetesynth.files.regular_files import read_regular
-from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
+from hetesynth.files.strict_json import JsonRefused, read_json
 from hetesynth.model.collective import COLLECTIVE_NAMES
 from hetesynth.model.target import TARGETS
 
@@ -53,7 +53,7 @@ def read_index(folder: Path) -> FolderIndex | None:
         if not path.is_file():
             return None
         data = read_regular(path, MAX_INDEX_BYTES)
-        document = read_json(data, JsonLimits(32))
+        document = read_json(data, 32)
         kind = document["kind"]
         targets = [document["target"]] if kind == DEPLOYMENT else document["targets"]
         if kind not in KINDS or not targets or any(name not in TARGETS for name in targets):

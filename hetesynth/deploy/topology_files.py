@@ -15,7 +15,7 @@ from hetesynth.files.atomic import write_all
 from hetesynth.model.diagnostics import Diagnostic, SourceError, visible
 from hetesynth.model.topology import Topology
 from hetesynth.report.cluster_facts import ClusterFacts, cluster_facts
-from hetesynth.report.sarif import SarifResult, SarifRule, sarif_failure, sarif_log
+from hetesynth.report.sarif import sarif_failure, sarif_log, sarif_result, sarif_rule
 from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
 from hetesynth.topology.language import load_topology
 from hetesynth.topology.language.elaborate import inspected, tell_mended
@@ -64,7 +64,7 @@ def document(files: Sequence[LintedFile], *, ok: bool) -> dict[str, Any]:
 def sarif(files: Sequence[LintedFile]) -> dict[str, Any]:
     """A SARIF log with a run for each file."""
     version = hetesynth.__version__
-    rules = [SarifRule(rule.code, rule.name, rule.summary, "see docs/lint.md") for rule in RULES]
+    rules = [sarif_rule(rule.code, rule.name, rule.summary, "see docs/lint.md") for rule in RULES]
     logs = []
     for file in files:
         if file.error is not None:
@@ -75,10 +75,9 @@ def sarif(files: Sequence[LintedFile]) -> dict[str, Any]:
                 span = finding.span
                 message = f"{finding.message}; {finding.help}" if finding.help else finding.message
                 columns = (span.column, span.column + span.length)
-                results.append(
-                    SarifResult(finding.code, finding.severity, message, line=span.line, columns=columns)
-                )
-            logs.append(sarif_log(file.path, rules, results, version))
+                where = (file.path, span.line)
+                results.append(sarif_result(finding.code, finding.severity, message, *where, columns=columns))
+            logs.append(sarif_log(rules, results, version))
     return {**logs[0], "runs": [run for log in logs for run in log["runs"]]}
 
 

@@ -175,10 +175,10 @@ def demand_one_run(path: Path) -> None:
 
     Asked before a file is read that others belong to: beside it there may be files of an older run.
     """
-    from hetesynth.files import folders, journal
+    from hetesynth.files import atomic, folders
 
     try:
-        cut = journal.cut_off(path)
+        cut = atomic.cut_off(path)
         older = None if cut is not None or path.exists() else folders.cut_off(path)
     except (OSError, ValueError, RuntimeError):
         return  # the reader says why
@@ -196,7 +196,7 @@ def demand_one_run(path: Path) -> None:
         raise HetesynthError(
             f"{path} is gone: a run was cut off while it replaced the folder",
             code="HS543",
-            help=f"{again}; the older folder is {older / folders.WAS}",
+            help=f"{again}; the older folder is {older}",
             exit_code=1,
         )
 

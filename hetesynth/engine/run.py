@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from hetesynth.errors import HetesynthError
-from hetesynth.execute.job import Job, Part, RunOptions, own_part, plan_job, program_job
+from hetesynth.execute.job import Job, Part, RunOptions, job_of
 from hetesynth.execute.launch import RESULT_DIRECTORY, RESULT_FILE, STARTED_FILE, launch, launched
 from hetesynth.execute.outcome import Run, WrongBytes
 from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED
@@ -141,9 +141,7 @@ def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
     violations = () if request.unchecked else judge(root=options.root)
     if violations:
         raise _refusal(request.path, violations)
-    if isinstance(subject, Plan):
-        return plan_job(subject, options), list(subject.gpus)
-    return program_job(subject, options), [own_part(subject, rank) for rank in range(subject.ranks)]
+    return job_of(subject, options)
 
 
 def _refusal(path: Path, violations: Sequence[Violation]) -> HetesynthError:

@@ -19,12 +19,12 @@ from hetesynth.engine.ring_baseline import (
 from hetesynth.errors import InternalError
 from hetesynth.library.machine import Machine, library_of, machine_of
 from hetesynth.library.times import chosen
+from hetesynth.model.bound import TimeBound, of_scope, tightest
 from hetesynth.model.calibration import calibrated
 from hetesynth.model.collective import PERSONALIZED, CollectiveName
 from hetesynth.model.cost import bandwidths, chunk_bytes
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
-from hetesynth.model.time_bound import TimeBound, of_scope, tightest
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.words import AT_RATES, of_limit, size_text, whole_percent
 from hetesynth.policy import Policy

@@ -278,7 +278,7 @@ def sarif_of(files: Sequence[tuple[Path, Judged]]) -> dict[str, Any]:
     """The findings of files as a SARIF log: errors, warnings (portability too) and notes, with all rules that they
     name."""
     from hetesynth.judge.rules import BY_ID
-    from hetesynth.report.sarif import SarifResult, SarifRule, sarif_log
+    from hetesynth.report.sarif import sarif_log, sarif_result, sarif_rule
 
     results, rules = [], {}
     for path, judged in files:
@@ -286,10 +286,10 @@ def sarif_of(files: Sequence[tuple[Path, Judged]]) -> dict[str, Any]:
             v = finding.violation
             name, rule = v.rule or v.kind, BY_ID.get(v.rule or "")
             title, advice = (name, "See docs/verify.md.") if rule is None else (rule.name, rule.help)
-            rules[name] = SarifRule(name, title, f"What is wrong is of the kind {v.kind}.", advice)
+            rules[name] = sarif_rule(name, title, f"What is wrong is of the kind {v.kind}.", advice)
             parts = (("gpu", v.rank), ("thread block", v.thread_block), ("step", v.step))
             place = "/".join(f"{word} {number}" for word, number in parts if number is not None) or None
-            targets = (("targets", list(finding.targets)),) if finding.targets else ()
-            level = _SARIF_LEVELS[finding.level]
-            results.append(SarifResult(name, level, v.message, v.line, place, targets, path=str(path)))
-    return sarif_log("", [rules[name] for name in sorted(rules)], results, __version__)
+            more = {"targets": list(finding.targets)} if finding.targets else {}
+            said = (name, _SARIF_LEVELS[finding.level], v.message, str(path), v.line)
+            results.append(sarif_result(*said, place=place, properties=more))
+    return sarif_log([rules[name] for name in sorted(rules)], results, __version__)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.arithmetic import Arithmetic, Dtype, Reduction
-from hetesynth.execute.collective import PER_RANK, Buffers, Reference
-from hetesynth.execute.memory import Memory
+from hetesynth.execute.memory import PER_RANK, Buffers, Memory, Reference
 from hetesynth.execute.players import Choice, FifoPlayer, Loops, PlanPlayer, Player, Send
 from hetesynth.model.collective import COLLECTIVE_NAMES, REDUCING, ROOTED
 from hetesynth.model.plan import GpuPlan, Plan
@@ -74,8 +72,8 @@ class Job:
     def player(self, part: Part, memory: Memory, send: Send, choose: Choice | None = None) -> Player:
         """Who executes one rank."""
         if isinstance(part, GpuPlan):
-            return PlanPlayer(part, memory, self.numbers, send, choose)
-        return FifoPlayer(part, self.ranks, memory, self.numbers, self.loops, send, choose)
+            return PlanPlayer(part, memory, send, choose)
+        return FifoPlayer(part, memory, self.loops, send, choose)
 
     def memory_bytes(self, part: Part) -> int:
         """Bytes of memory that one rank needs, with the reference it is compared with."""
@@ -84,78 +82,56 @@ class Job:
         return (both + declared) * self.numbers.item_bytes
 
 
-def program_job(program: Program, options: RunOptions) -> Job:
-    """The job of a program. HetesynthError: HS801 no such collective, HS802 root, HS803 size, HS804 memory, HS811
-    chunks that are no blocks."""
-    chunks, ranks, name = program.chunks_per_loop, program.ranks, program.collective
-    own = max((g.input_chunks if name == "gather" else g.output_chunks for g in program.gpus), default=0)
-    if name not in PER_RANK or (name in ("gather", "scatter") and own == chunks):
-        block = chunks  # gather and scatter may count either as C
-    elif chunks % ranks:
-        message = f"nchunksperloop={chunks} is no multiple of {ranks} ranks: {name} has one block per rank"
-        raise HetesynthError(message, code="HS811")
+def job_of(subject: Program | Plan, options: RunOptions) -> tuple[Job, list[Part]]:
+    """The job of a program or plan, and what each rank executes: nothing where a program does not mention it.
+
+    HetesynthError: HS801 no such collective, HS802 root, HS803 size, HS804 memory, HS810 messages of a plan, which
+    has none, HS811 chunks that are no blocks.
+    """
+    ranks, root, claims, alignment, fifo = subject.ranks, None, [subject.in_place], 1, None
+    name = next((name for name in COLLECTIVE_NAMES if name == subject.collective), None)
+    parts: list[Part] = [*subject.gpus]
+    if isinstance(subject, Plan):
+        if options.message_bytes or options.slots:
+            message = "a plan writes whole chunks into its peers: there are no messages"
+            raise HetesynthError(message, code="HS810", help="leave out --pass-size and --slots")
+        gpu, alignment = subject.gpus[0], subject.alignment
+        block = gpu.output_chunks if name in ("reducescatter", "scatter") else gpu.input_chunks
+        block = block // ranks if name == "alltoall" else block
     else:
-        block = chunks // ranks
-    fifo = PORTABLE.fifo(program.protocol, name)  # the shortest messages, unless the user says what one carries
-    sizes = options.message_bytes or fifo.slice_bytes, options.message_bytes or fifo.batch_bytes
-    claims = [flag for flag, claimed in ((False, program.out_of_place), (True, program.in_place)) if claimed]
-    parts = [own_part(program, rank) for rank in range(ranks)]
-    slots = options.slots or fifo.slots
-    return _job(name, program.root, block, options, claims or [False], parts, sizes=sizes, slots=slots)
-
-
-def plan_job(plan: Plan, options: RunOptions) -> Job:
-    """The job of a plan. HetesynthError as for a program; plans have no loops and no slots (HS810)."""
-    if options.message_bytes or options.slots:
-        message = "a plan writes whole chunks into its peers: there are no messages"
-        raise HetesynthError(message, code="HS810", help="leave out --pass-size and --slots")
-    name, gpu = plan.collective, plan.gpus[0]
-    block = gpu.output_chunks if name in ("reducescatter", "scatter") else gpu.input_chunks
-    block = block // plan.ranks if name == "alltoall" else block
-    return _job(name, None, block, options, [plan.in_place], plan.gpus, alignment=plan.alignment)
-
-
-def _job(
-    collective: str,
-    stated_root: int | None,
-    block: int,
-    options: RunOptions,
-    aliasings: Sequence[bool],
-    parts: Sequence[Part],
-    *,
-    alignment: int = 1,
-    sizes: tuple[int, int] | None = None,
-    slots: int = 1,
-) -> Job:
-    """``block``: chunks of one; ``alignment``: bytes that a chunk is a multiple of; ``sizes``: bytes of one chunk,
-    and of several, in a message, None: any."""
-    name = next((name for name in COLLECTIVE_NAMES if name == collective), None)
+        by_rank = {gpu.rank: gpu for gpu in reversed(subject.gpus)}
+        parts = [by_rank.get(rank, GpuProgram(rank, 0, 0, 0, ())) for rank in range(ranks)]
+        block, root = subject.chunks_per_loop, subject.root
+        own = max((g.input_chunks if name == "gather" else g.output_chunks for g in subject.gpus), default=0)
+        if name in PER_RANK and (name not in ("gather", "scatter") or own != block):  # these may count either as C
+            if block % ranks:
+                message = f"nchunksperloop={block} is no multiple of {ranks} ranks: {name} has one block per rank"
+                raise HetesynthError(message, code="HS811")
+            block //= ranks
+        claims = [flag for flag, claim in ((False, subject.out_of_place), (True, subject.in_place)) if claim]
+        fifo = PORTABLE.fifo(subject.protocol, subject.collective)
     if name is None:
         help_text = f"run checks data of {', '.join(COLLECTIVE_NAMES)}"
-        raise HetesynthError(f"nothing says what {collective[:40]!r} must end with", code="HS801", help=help_text)
-    ranks, root = len(parts), None
-    if name in ROOTED:
-        root = options.root if options.root is not None else stated_root
-        if root is None or not 0 <= root < ranks:
-            text = f"root {root} is no rank of the {ranks} of this {name}"
-            raise HetesynthError(text, code="HS802", help="give --root")
+        message = f"nothing says what {subject.collective[:40]!r} must end with"
+        raise HetesynthError(message, code="HS801", help=help_text)
+    root = (options.root if options.root is not None else root) if name in ROOTED else None
+    if name in ROOTED and (root is None or not 0 <= root < ranks):
+        text = f"root {root} is no rank of the {ranks} of this {name}"
+        raise HetesynthError(text, code="HS802", help="give --root")
     numbers = Arithmetic(options.reduction, options.dtype, ranks, options.seed, name in REDUCING)
-    whole = block * ranks if name in PER_RANK else block
-    chunk = chunk_elements(whole, numbers, options.size, alignment)
-    message, batch = (chunk if sizes is None else max(1, size // numbers.item_bytes) for size in sizes or (0, 0))
-    runs = tuple(aliasing for aliasing in aliasings for _ in range(options.repeat))
-    loops, reference = Loops(chunk, message, slots, batch), Reference(name, ranks, root, block * chunk)
-    job = Job(reference, numbers, loops, runs, options.timeout)
+    chunk = chunk_elements(block * ranks if name in PER_RANK else block, numbers, options.size, alignment)
+    loops = Loops(chunk, chunk, 1)
+    if fifo is not None:  # the shortest messages, unless the user says what one carries
+        sizes = (options.message_bytes or most for most in (fifo.slice_bytes, fifo.batch_bytes))
+        most_of_one, most_of_several = (max(1, size // numbers.item_bytes) for size in sizes)
+        loops = Loops(chunk, most_of_one, options.slots or fifo.slots, most_of_several)
+    runs = tuple(aliasing for aliasing in claims or [False] for _ in range(options.repeat))
+    job = Job(Reference(name, ranks, root, block * chunk), numbers, loops, runs, options.timeout)
     need = max(map(job.memory_bytes, parts))
     if need > MAX_MEMORY:
         text = f"a rank needs {need / 2**30:.1f} GiB of memory; at most {MAX_MEMORY // 2**30} are used"
         raise HetesynthError(text, code="HS804", help="use a smaller --size")
-    return job
-
-
-def own_part(program: Program, rank: int) -> GpuProgram:
-    """What ``rank`` executes: nothing when the program does not mention it."""
-    return next((g for g in program.gpus if g.rank == rank), GpuProgram(rank, 0, 0, 0, ()))
+    return job, parts
 
 
 def chunk_elements(chunks: int, numbers: Arithmetic, size: int | None, alignment: int = 1) -> int:

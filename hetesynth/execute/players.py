@@ -8,28 +8,41 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Hashable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from hetesynth.execute.arithmetic import Arithmetic, Elements
-from hetesynth.execute.memory import Memory, byte_copy
+from hetesynth.execute.arithmetic import Elements
+from hetesynth.execute.memory import Memory
 from hetesynth.execute.outcome import Fault
-from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, GpuPlan, LocalSlice, PlanBlock, PlanOperation, Slice
-from hetesynth.model.program import Buffer, BufferSlice, GpuProgram, Instruction, ThreadBlock
+from hetesynth.model.plan import (
+    CHANNEL_TYPES,
+    ChannelType,
+    GpuPlan,
+    LocalSlice,
+    PlanBlock,
+    PlanOperation,
+    RemoteBuffer,
+    Slice,
+)
+from hetesynth.model.program import RECEIVES, SENDS, Buffer, BufferSlice, GpuProgram, Instruction, ThreadBlock
 from hetesynth.model.target import PORTABLE
 
 Choice = Callable[[int], int]
 """Out of so many that can go on, which does."""
 
 
+PacketKind = Literal["message", "credit", "put", "signal", "acknowledgement", "request", "answer"]
+
+
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """One message between ranks. ``kind`` says what ``channel`` and the numbers mean; see who sends it."""
+    """One message between ranks. ``place``: what of the receiver's memory it is about. ``data``: a copy, as the
+    memory may change before it has left."""
 
     peer: int  # on sending: to; on receiving: from
-    kind: int
+    kind: PacketKind
     channel: int = 0
-    numbers: tuple[int, int, int, int] = (0, 0, 0, 0)
-    data: Elements | None = None  # of bytes when it arrives
+    place: tuple[Buffer, int, int] = ("i", 0, 0)
+    data: Elements | None = None
 
 
 Send = Callable[[Packet], None]
@@ -119,16 +132,8 @@ def _played(block: int, steps: Iterator[tuple[int, str, Work]]) -> Coroutine:
             raise Fault(f"thread block {block} step {step} ({name}): {fault}") from None
 
 
-def refuse(kind: int) -> Fault:
-    """A packet that nobody sends."""
-    return Fault(f"a packet of unknown kind {kind}")
-
-
-MESSAGE, CREDIT = 1, 2
 MAX_PACKED = PORTABLE.max_count  # chunks in one message
 
-_SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
-_RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
 _READS = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
 _WRITES = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
 
@@ -171,16 +176,9 @@ class FifoPlayer(Player):
     """
 
     def __init__(
-        self,
-        gpu: GpuProgram,
-        ranks: int,
-        memory: Memory,
-        numbers: Arithmetic,
-        loops: Loops,
-        send: Send,
-        choose: Choice | None = None,
+        self, gpu: GpuProgram, memory: Memory, loops: Loops, send: Send, choose: Choice | None = None
     ) -> None:
-        self._gpu, self._ranks, self._memory, self._numbers, self._loops = gpu, ranks, memory, numbers, loops
+        self._gpu, self._memory, self._loops = gpu, memory, loops
         self._in_use: Counter[Connection] = Counter()  # slots towards a peer
         self._arrived: dict[Connection, deque[Elements]] = {}
         self._published: dict[int, tuple[int, int]] = {}
@@ -199,15 +197,12 @@ class FifoPlayer(Player):
     def deliver(self, packet: Packet) -> None:
         """A message, or a credit for one that was taken."""
         connection = (packet.peer, packet.channel)
-        if packet.kind == MESSAGE and packet.data is not None:
-            data = packet.data.view(self._numbers.type)
-            self._arrived.setdefault(connection, deque()).append(data)
+        if packet.kind == "message" and packet.data is not None:
+            self._arrived.setdefault(connection, deque()).append(packet.data)
             self.wake(("message", connection))
-        elif packet.kind == CREDIT:
+        else:
             self._in_use[connection] -= 1
             self.wake(("slot", connection))
-        else:
-            raise refuse(packet.kind)
 
     def _unsettled(self) -> list[str]:
         return [
@@ -225,8 +220,8 @@ class FifoPlayer(Player):
                 yield ("step", other), f"step {awaited} of thread block {other}"
         if x.op == "nop":
             return
-        source = self._connection(block.recv_peer, block.channel, "receive from") if x.op in _RECEIVES else None
-        target = self._connection(block.send_peer, block.channel, "send to") if x.op in _SENDS else None
+        source = self._connection(block.recv_peer, block.channel, "receive from") if x.op in RECEIVES else None
+        target = self._connection(block.send_peer, block.channel, "send to") if x.op in SENDS else None
         most = max(x.count, 1) if source is None and target is None else self._loops.packed
         for first in range(0, max(x.count, 1), most):
             shape = count, width = min(most, x.count - first), elements.stop - elements.start
@@ -240,26 +235,26 @@ class FifoPlayer(Player):
             data = src
             if source is not None:
                 data = self._arrived[source].popleft()
-                self.send(Packet(source[0], CREDIT, source[1]))
+                self.send(Packet(source[0], "credit", source[1]))
                 if data.size != count * width:
                     what = f"{data.size} elements on channel {source[1]}, not {count} chunks of {width} elements"
                     raise Fault(f"rank {source[0]} sent {what}")
                 data = data.reshape(shape)
                 if src is not None:
-                    data = self._numbers.combine(data, src)
+                    data = self._memory.numbers.combine(data, src)
             if data is None:
                 raise Fault("it has nothing to move")
             if dst is not None:
-                dst[:] = self._numbers.combine(dst, data) if x.op == "re" else data
+                dst[:] = self._memory.numbers.combine(dst, data) if x.op == "re" else data
             if target is not None:
                 self._in_use[target] += 1
-                self.send(Packet(target[0], MESSAGE, target[1], data=byte_copy(data)))
+                self.send(Packet(target[0], "message", target[1], data=data.copy()))
         if x.has_dependents:
             self._published[block.id] = at
             self.wake(("step", block.id))
 
     def _connection(self, peer: int | None, channel: int, what: str) -> Connection:
-        if peer is None or not 0 <= peer < self._ranks or peer == self._gpu.rank:
+        if peer is None or not 0 <= peer < self._memory.reference.ranks or peer == self._gpu.rank:
             raise Fault(f"there is no rank to {what}")
         return peer, channel
 
@@ -268,9 +263,6 @@ class FifoPlayer(Player):
             raise Fault("it names no buffer")
         return self._memory.view(part.buffer, part.offset + first, count, elements)
 
-
-PUT, SIGNAL, ACKNOWLEDGEMENT, REQUEST, ANSWER = range(11, 16)
-_BUFFERS: tuple[Buffer, ...] = ("i", "o", "s")
 
 End = tuple[int, int]
 """A channel as both its ends name it: (peer, 2 * its number among those of its type between the two + type)."""
@@ -285,11 +277,12 @@ class PlanPlayer(Player):
     happened. Operations of a thread block are done one after the other: a missing nop does not show here.
     """
 
-    def __init__(
-        self, gpu: GpuPlan, memory: Memory, numbers: Arithmetic, send: Send, choose: Choice | None = None
-    ) -> None:
-        self._gpu, self._memory, self._numbers = gpu, memory, numbers
-        self._ends = {kind: _ends(gpu, kind) for kind in CHANNEL_TYPES}
+    def __init__(self, gpu: GpuPlan, memory: Memory, send: Send, choose: Choice | None = None) -> None:
+        self._gpu, self._memory = gpu, memory
+        self._ends: dict[ChannelType, list[End]] = {}
+        for t, kind in enumerate(CHANNEL_TYPES):  # the k-th channel to a peer meets the peer's k-th back
+            peers = gpu.peers(kind)
+            self._ends[kind] = [(peer, 2 * peers[:c].count(peer) + t) for c, peer in enumerate(peers)]
         self._signals: Counter[End] = Counter()
         self._open: Counter[int] = Counter()  # by peer: not yet acknowledged
         self._answers: dict[int, Elements] = {}
@@ -305,26 +298,22 @@ class PlanPlayer(Player):
 
     def deliver(self, packet: Packet) -> None:
         """What a peer does to this rank, or answers."""
-        a, b, c, _ = packet.numbers
-        if packet.kind == PUT and packet.data is not None:
-            target = self._memory.seen_from(packet.peer, _BUFFERS[a], b, c)
-            target[:] = packet.data.view(self._numbers.type).reshape(target.shape)
-            self.send(Packet(packet.peer, ACKNOWLEDGEMENT))
-        elif packet.kind == SIGNAL:
+        if packet.kind == "put" and packet.data is not None:
+            self._memory.seen_from(packet.peer, *packet.place)[:] = packet.data
+            self.send(Packet(packet.peer, "acknowledgement"))
+        elif packet.kind == "signal":
             end = (packet.peer, packet.channel)
             self._signals[end] += 1
-            self.send(Packet(packet.peer, ACKNOWLEDGEMENT))
+            self.send(Packet(packet.peer, "acknowledgement"))
             self.wake(("signal", end))
-        elif packet.kind == ACKNOWLEDGEMENT:
-            self._open[packet.peer] -= 1
-        elif packet.kind == REQUEST:
-            source = self._memory.seen_from(packet.peer, _BUFFERS[a], b, c)
-            self.send(Packet(packet.peer, ANSWER, packet.channel, data=byte_copy(source)))
-        elif packet.kind == ANSWER and packet.data is not None:
-            self._answers[packet.channel] = packet.data.view(self._numbers.type)
+        elif packet.kind == "request":
+            source = self._memory.seen_from(packet.peer, *packet.place)
+            self.send(Packet(packet.peer, "answer", packet.channel, data=source.copy()))
+        elif packet.kind == "answer" and packet.data is not None:
+            self._answers[packet.channel] = packet.data
             self.wake(("answer", packet.channel))
         else:
-            raise refuse(packet.kind)
+            self._open[packet.peer] -= 1
 
     def _unsettled(self) -> list[str]:
         return [f"waits for rank {peer} to take {n} packets" for peer, n in sorted(self._open.items()) if n]
@@ -367,7 +356,7 @@ class PlanPlayer(Player):
                 total: Elements | None = None
                 for src in operation.src:
                     data = yield from self._read(block, operation, src)
-                    total = data if total is None else self._numbers.combine(total, data)
+                    total = data if total is None else self._memory.numbers.combine(total, data)
                 if total is None:
                     raise Fault("it has no source")
                 for dst in operation.dst:
@@ -375,7 +364,7 @@ class PlanPlayer(Player):
 
     def _signal(self, block: PlanBlock, operation: PlanOperation) -> None:
         for peer, channel in self._channels(block, operation):
-            self._post(Packet(peer, SIGNAL, channel))
+            self._post(Packet(peer, "signal", channel))
 
     def _channels(self, block: PlanBlock, operation: PlanOperation) -> list[End]:
         kind = operation.channel_type or "memory"
@@ -390,13 +379,13 @@ class PlanPlayer(Player):
         """A private copy of a slice, of this rank or of a peer."""
         if isinstance(part, LocalSlice):
             return self._memory.view(part.buffer, part.index, part.size, slice(None)).copy()
-        peer, buffer = self._remote(block, operation, part.buffer_id)
+        remote = self._remote(block, operation, part.buffer_id)
         self._requests += 1
         ticket = self._requests
-        self.send(Packet(peer, REQUEST, ticket, (buffer, part.index, part.size, 0)))
+        self.send(Packet(remote.rank, "request", ticket, (remote.buffer, part.index, part.size)))
         while ticket not in self._answers:
-            yield ("answer", ticket), f"rank {peer} to answer"
-        return self._answers.pop(ticket).reshape(part.size, -1)
+            yield ("answer", ticket), f"rank {remote.rank} to answer"
+        return self._answers.pop(ticket)
 
     def _write(self, block: PlanBlock, operation: PlanOperation, part: Slice, data: Elements) -> None:
         if data.shape[0] != part.size:
@@ -404,28 +393,16 @@ class PlanPlayer(Player):
         if isinstance(part, LocalSlice):
             self._memory.view(part.buffer, part.index, part.size, slice(None))[:] = data
             return
-        peer, buffer = self._remote(block, operation, part.buffer_id)
-        self._post(Packet(peer, PUT, 0, (buffer, part.index, part.size, 0), byte_copy(data)))
+        remote = self._remote(block, operation, part.buffer_id)
+        self._post(Packet(remote.rank, "put", 0, (remote.buffer, part.index, part.size), data.copy()))
 
     def _post(self, packet: Packet) -> None:
         """Sends what will be acknowledged."""
         self._open[packet.peer] += 1
         self.send(packet)
 
-    def _remote(self, block: PlanBlock, operation: PlanOperation, buffer_id: int) -> tuple[int, int]:
-        """(peer, number of its buffer)."""
+    def _remote(self, block: PlanBlock, operation: PlanOperation, buffer_id: int) -> RemoteBuffer:
         buffers = block.buffers(operation.channel_type or "memory")
         if not 0 <= buffer_id < len(buffers) or buffers[buffer_id] >= len(self._gpu.remote_buffers):
             raise Fault(f"there is no remote buffer {buffer_id}")
-        remote = self._gpu.remote_buffers[buffers[buffer_id]]
-        return remote.rank, _BUFFERS.index(remote.buffer)
-
-
-def _ends(gpu: GpuPlan, kind: ChannelType) -> list[End]:
-    """The k-th channel to a peer meets the peer's k-th back."""
-    count: Counter[int] = Counter()
-    ends: list[End] = []
-    for peer in gpu.peers(kind):
-        ends.append((peer, 2 * count[peer] + CHANNEL_TYPES.index(kind)))
-        count[peer] += 1
-    return ends
+        return self._gpu.remote_buffers[buffers[buffer_id]]

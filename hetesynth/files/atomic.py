@@ -1,18 +1,24 @@
-"""Writing files so that nothing half-written is ever seen, and several files as one set."""
+"""Writing files so that nothing half-written is ever seen, and several files as one set.
+
+A set is renamed file after file; a journal lies beside it meanwhile, and tells a set that was cut off.
+"""
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
+import secrets
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from hetesynth.errors import HetesynthError
-from hetesynth.files.journal import Entry, forget, write_journals
+from hetesynth.files.regular_files import digest_of, read_regular
 from hetesynth.files.temporaries import (
     explained,
     held_back,
@@ -22,7 +28,12 @@ from hetesynth.files.temporaries import (
     remove,
     sync,
     temporary,
+    write_down,
 )
+
+PREFIX, ENDING = ".hetesynth.", ".writing"
+MAX_JOURNAL_BYTES = 2**20
+_COLUMNS = ("part", "file", "sha256")
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
@@ -45,20 +56,14 @@ def write_all(files: Mapping[Path, bytes]) -> None:
             entries: list[Entry] = []
             try:
                 for path, data in files.items():
-                    check()
                     with explained(partial(_failure, path)):
                         target = targets[path]
                         entries.append(Entry(temporary(target), target, hashlib.sha256(data).hexdigest()))
-                        handle = os.open(entries[-1].part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-                        with os.fdopen(handle, "wb") as stream:
-                            for start in range(0, len(data), 2**22):
-                                stream.write(data[start : start + 2**22])
-                                check()
-                            stream.flush()
-                            os.fsync(stream.fileno())
+                        write_down(entries[-1].part, data, check)
                         with suppress(FileNotFoundError):  # the mode of the file that it replaces
                             entries[-1].part.chmod(target.stat().st_mode & 0o777)
-                _rename(entries, check)
+                check()
+                _rename(entries)
             except BaseException:
                 for entry in entries:  # after a rename the journal stays, and tells that the set is mixed
                     remove(entry.part)
@@ -104,26 +109,103 @@ def _failure(path: Path, reason: str) -> HetesynthError:
     )
 
 
-def _rename(entries: Sequence[Entry], check: Callable[[], None]) -> None:
+def _rename(entries: Sequence[Entry]) -> None:
     """Every temporary to its file: between the first and the last the journal says so."""
     journals: list[Path] = []
-    check()
     if len(entries) > 1:
         with explained(partial(_failure, entries[0].target.parent)):
             journals = write_journals(entries)
-    folders = {entry.target.parent for entry in entries}
+    targets = {entry.target for entry in entries}
+    folders = {target.parent for target in targets}
     for folder in folders:
         sync(folder)
     for done, entry in enumerate(entries):
         try:
             os.replace(entry.part, entry.target)
         except OSError as error:
-            reason = error.strerror or str(error)
-            if done:
-                raise _failure(entry.target, f"{reason}; the files before it are written") from error
-            for journal in journals:
+            for journal in () if done else journals:
                 remove(journal)
-            raise _failure(entry.target, reason) from error
+            written = "; the files before it are written" if done else ""
+            raise _failure(entry.target, f"{error.strerror or error}{written}") from error
     for folder in folders:
         sync(folder)
-    forget([entry.target for entry in entries])
+        for older in journals_in(folder):  # of sets of which every file is new
+            if is_abandoned(older.path, alone=True) and {e.target for e in older.entries} <= targets:
+                remove(older.path)
+
+
+# -- the journal
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file of the set: its temporary, the file it becomes, the digest of both."""
+
+    part: Path
+    target: Path
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The set and where its journal lies. Paths are real ones."""
+
+    path: Path
+    entries: tuple[Entry, ...]
+
+    def is_mixed(self) -> bool:
+        """Neither the old files nor the new ones: not all temporaries are there, and not all files are new."""
+        begun = not all(e.part.exists() for e in self.entries)
+        return begun and not all(digest_of(e.target) == e.sha256 for e in self.entries)
+
+
+def write_journals(entries: Sequence[Entry]) -> list[Path]:
+    """A journal in every folder that has a file of the set: on disk before this returns. Raises OSError."""
+    written: list[Path] = []
+    try:
+        for folder, target in sorted({entry.target.parent: entry.target for entry in entries}.items()):
+            path, draft = folder / f"{PREFIX}{secrets.token_hex(4)}{ENDING}", temporary(target)
+            written += [draft, path]
+            rows = [
+                (os.path.relpath(e.part, folder), os.path.relpath(e.target, folder), e.sha256) for e in entries
+            ]
+            document = {"hetesynth-writing": 1, "files": [dict(zip(_COLUMNS, row, strict=True)) for row in rows]}
+            write_down(draft, json.dumps(document, indent=1).encode() + b"\n", lambda: None)
+            os.replace(draft, path)
+            sync(folder)
+    except BaseException:
+        for path in written:
+            remove(path)
+        raise
+    return written[1::2]
+
+
+def cut_off(path: Path) -> Journal | None:
+    """The journal of a run that wrote ``path`` with other files, and left some new and others old."""
+    target = Path(os.path.realpath(path))
+
+    def mixed() -> Journal | None:
+        naming = (j for j in journals_in(target.parent) if any(entry.target == target for entry in j.entries))
+        return next((journal for journal in naming if journal.is_mixed()), None)
+
+    if mixed() is None:
+        return None
+    with locked({target.parent}, lambda: None):  # the run may be about to end
+        return mixed()
+
+
+def journals_in(folder: Path) -> list[Journal]:
+    """All that lie in ``folder``, a real path. What is no journal is passed over."""
+    read = []
+    for path in sorted(folder.glob(f"{PREFIX}*{ENDING}")):
+        with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+            if path.is_symlink():
+                continue
+            document = json.loads(read_regular(path, MAX_JOURNAL_BYTES))
+            entries = []
+            for row in document["files"]:
+                part, target = (Path(os.path.normpath(folder / row[name])) for name in _COLUMNS[:2])
+                entries.append(Entry(part, target, str(row["sha256"])))
+            if entries and document["hetesynth-writing"] == 1:
+                read.append(Journal(path, tuple(entries)))
+    return read

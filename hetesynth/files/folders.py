@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -22,6 +22,7 @@ from hetesynth.files.temporaries import (
     remove,
     sync,
     temporary,
+    write_down,
 )
 
 INDEX, DIGESTS, PLOT = "index.json", "sha256", "bandwidth.svg"
@@ -33,7 +34,7 @@ def with_digests(index: dict[str, Any], files: Mapping[str, bytes]) -> dict[str,
     return {**index, DIGESTS: {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}}
 
 
-OLD, WAS = ".old", "was"  # the folder that is replaced, where two names cannot be exchanged in one step
+OLD = ".old"  # the folder that is replaced, where two names cannot be exchanged in one step
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 
@@ -68,42 +69,47 @@ def write_folder(folder: Path, files: Mapping[str, bytes], mark: bytes) -> None:
 def update_folder(folder: Path, contents: Callable[[], Mapping[str, bytes]], mark: bytes) -> Mapping[str, bytes]:
     """The same with what ``contents`` gives, which may read the older folder: no other run changes it until it is
     replaced. Returns the files."""
-    with held_back() as check, explained(partial(_failure, folder)):
-        target = Path(os.path.realpath(folder))
-        with locked({target.parent}, check) as alone:
-            _tidy(target, alone=alone)
-            check_replaceable(folder, mark)
-            files = contents()
-            fresh = temporary(target)
-            try:
-                fresh.mkdir()
-                for name, data in files.items():
-                    check()
-                    parts = PurePosixPath(name).parts
-                    if not parts or ".." in parts or parts[0] == "/":
-                        raise ValueError(f"{name[:80]!r} is no name in it")
-                    path = fresh.joinpath(*parts)
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    with path.open("wb") as stream:
-                        stream.write(data)
-                        stream.flush()
-                        os.fsync(stream.fileno())
-                for place in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
-                    sync(place)
-                check()
-                _exchange(fresh, target)
-            finally:
-                remove(fresh)
-            return files
+    with explained(partial(_failure, folder)), _tidied(folder) as (target, check):
+        check_replaceable(folder, mark)
+        files = contents()
+        fresh = temporary(target)
+        try:
+            fresh.mkdir()
+            for name, data in files.items():
+                parts = PurePosixPath(name).parts
+                if not parts or ".." in parts or parts[0] == "/":
+                    raise ValueError(f"{name[:80]!r} is no name in it")
+                path = fresh.joinpath(*parts)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_down(path, data, check)
+            for place in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
+                sync(place)
+            check()
+            _exchange(fresh, target)
+        finally:
+            remove(fresh)
+        return files
 
 
 def tidy_folder(folder: Path) -> None:
     """What killed runs left beside ``folder`` goes away; the older folder comes back, if it was about to be
     replaced."""
-    with held_back() as check, suppress(OSError):
+    with suppress(OSError), _tidied(folder):
+        pass
+
+
+@contextmanager
+def _tidied(folder: Path) -> Iterator[tuple[Path, Callable[[], None]]]:
+    """The real path of ``folder``, locked and tidy, and the check of signals that are held back inside."""
+    with held_back() as check:
         target = Path(os.path.realpath(folder))
         with locked({target.parent}, check) as alone:
-            _tidy(target, alone=alone)
+            for left in (*leftovers(target, OLD), *leftovers(target)):
+                if left.is_dir() and is_abandoned(left, alone=alone):
+                    if left.suffix == OLD and not target.exists():
+                        left.rename(target)
+                    remove(left)
+            yield target, check
 
 
 def cut_off(path: Path) -> Path | None:
@@ -111,19 +117,7 @@ def cut_off(path: Path) -> Path | None:
     target = Path(os.path.realpath(path))
     while not target.parent.exists():
         target = target.parent
-    return None if target.exists() else next((old for old in leftovers(target, OLD) if (old / WAS).is_dir()), None)
-
-
-def _tidy(target: Path, *, alone: bool) -> None:
-    """The older folder back where it was, if a killed run took it away; its temporaries away."""
-    for old in leftovers(target, OLD):
-        if is_abandoned(old, alone=alone):
-            if not target.exists() and (old / WAS).is_dir():
-                (old / WAS).rename(target)
-            remove(old)
-    for fresh in leftovers(target):
-        if fresh.is_dir() and is_abandoned(fresh, alone=alone):
-            remove(fresh)
+    return None if target.exists() else next(filter(Path.is_dir, leftovers(target, OLD)), None)
 
 
 def _exchange(fresh: Path, target: Path) -> None:
@@ -132,18 +126,14 @@ def _exchange(fresh: Path, target: Path) -> None:
         fresh.rename(target)
     elif not _swapped(fresh, target):
         old = temporary(target, OLD)  # ``target`` aside, then ``fresh`` to its place
-        old.mkdir()
+        os.utime(target)  # not abandoned
+        target.rename(old)
         try:
-            target.rename(old / WAS)
             fresh.rename(target)
         except OSError:
-            if not target.exists():
-                with suppress(OSError):
-                    (old / WAS).rename(target)
+            old.rename(target)
             raise
-        finally:
-            if target.exists():
-                remove(old)
+        remove(old)
     sync(target.parent)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hetesynth.errors import HetesynthError
-from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
+from hetesynth.files.strict_json import JsonRefused, fail, integer, items, read_json
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
@@ -47,10 +47,8 @@ def schedule_document(problem: Problem, schedule: Schedule, header: Mapping[str,
     """The document of ``schedule``, a solution of ``problem``."""
     used = sorted({t.link for t in schedule.transfers})
     links = tuple((i, problem.arcs[i].src, problem.arcs[i].dst) for i in used)
-    collective = problem.collective
-    return ScheduleDocument(
-        collective.name, collective.ranks, collective.chunks_per_rank, collective.root, links, schedule, header
-    )
+    of = problem.collective
+    return ScheduleDocument(of.name, of.ranks, of.chunks_per_rank, of.root, links, schedule, header)
 
 
 def write_schedule_json(problem: Problem, schedule: Schedule, header: Mapping[str, JsonValue]) -> bytes:
@@ -60,19 +58,13 @@ def write_schedule_json(problem: Problem, schedule: Schedule, header: Mapping[st
 
 def write_document(document: ScheduleDocument) -> bytes:
     """The JSON text of ``document``; ``read_schedule_json`` gives it back."""
-    values: dict[str, Any] = {
-        "format": FORMAT,
-        "version": VERSION,
-        "header": document.header,
-        "collective": document.collective,
-        "ranks": document.ranks,
-        "chunks_per_rank": document.chunks_per_rank,
-        "root": document.root,
-        "makespan": document.schedule.makespan,
-    }
+    stated = (document.header, document.collective, document.ranks, document.chunks_per_rank, document.root)
+    values = (FORMAT, VERSION, *stated, document.schedule.makespan)
     transfers = [[t.start, t.end, t.chunk, t.link, int(t.reduce)] for t in document.schedule.transfers]
-    parts = [f" {_text(key)}: {_text(values[key])}" for key in _KEYS]
-    parts += [_lines("links", [list(link) for link in document.links]), _lines("transfers", transfers)]
+    parts = [f" {_text(key)}: {_text(value)}" for key, value in zip(_KEYS, values, strict=True)]
+    for name, rows in (("links", document.links), ("transfers", transfers)):
+        lines = ",\n".join(f"  {_text(row)}" for row in rows)
+        parts.append(f' "{name}": [\n{lines}\n ]' if rows else f' "{name}": []')
     return ("{\n" + ",\n".join(parts) + "\n}\n").encode("ascii")
 
 
@@ -80,23 +72,18 @@ def _text(value: object) -> str:
     return json.dumps(value, sort_keys=True, allow_nan=False, ensure_ascii=True)
 
 
-def _lines(name: str, rows: list[list[int]]) -> str:
-    body = ",\n".join(f"  {_text(row)}" for row in rows)
-    return f' "{name}": [\n{body}\n ]' if rows else f' "{name}": []'
-
-
 def read_schedule_json(data: bytes, filename: str = "<schedule>") -> ScheduleDocument:
     """The document in ``data``. Raises HetesynthError HS520, exit code 2, when it is not one."""
     try:
         _demand(len(data) <= MAX_BYTES, f"{len(data)} bytes is more than the {MAX_BYTES} a schedule may have")
-        return _document(read_json(data, JsonLimits(MAX_DEPTH)))
-    except (JsonRefused, ValueError) as refusal:
+        return _document(read_json(data, MAX_DEPTH))
+    except JsonRefused as refusal:
         help_ = "give a schedule JSON that `hetesynth synth` wrote"
         raise HetesynthError(f"{filename}: {refusal}", code="HS520", help=help_) from None
 
 
 def _document(values: Any) -> ScheduleDocument:
-    """Raises ValueError, which says what is wrong."""
+    """Raises JsonRefused."""
     _demand(isinstance(values, dict), "not a JSON object")
     _demand(values.get("format") == FORMAT, f"this is not a schedule: its format is not {FORMAT!r}")
     version = values.get("version")
@@ -105,11 +92,11 @@ def _document(values: Any) -> ScheduleDocument:
     _demand(not others, f"{_shown(others[:1])} is missing or not a field of a schedule")
     name = next((n for n in COLLECTIVE_NAMES if n == values["collective"]), None)
     if name is None:
-        raise ValueError(f"there is no collective {_shown(values['collective'])}")
-    ranks = _integer(values, "ranks", 1, MAX_RANKS)
-    chunks = _integer(values, "chunks_per_rank", 1, MAX_INTEGER)
-    makespan = _integer(values, "makespan", 0, MAX_INTEGER)
-    root = None if values["root"] is None else _integer(values, "root", 0, ranks - 1)
+        fail(f"there is no collective {_shown(values['collective'])}")
+    ranks = integer(values["ranks"], "ranks", 1, MAX_RANKS)
+    chunks = integer(values["chunks_per_rank"], "chunks_per_rank", 1, MAX_INTEGER)
+    makespan = integer(values["makespan"], "makespan", 0, MAX_INTEGER)
+    root = None if values["root"] is None else integer(values["root"], "root", 0, ranks - 1)
     _demand((name in ROOTED) == (root is not None), f"{name} {'needs' if name in ROOTED else 'has no'} root")
     _demand(isinstance(values["header"], dict), "'header' is not an object")
     links: list[tuple[int, Rank, Rank]] = []
@@ -130,24 +117,15 @@ def _document(values: Any) -> ScheduleDocument:
 
 
 def _rows(rows: object, name: str, width: int) -> Iterator[tuple[str, list[int]]]:
-    if not isinstance(rows, list):
-        raise ValueError(f"{name!r} is not a list")
-    for i, row in enumerate(rows):
+    for i, row in enumerate(items(rows, repr(name))):
         right = isinstance(row, list) and len(row) == width and all(type(value) is int for value in row)
         _demand(right, f"{name}[{i}] is not a list of {width} integers")
         yield f"{name}[{i}]", row
 
 
-def _integer(values: dict[str, Any], name: str, low: int, high: int) -> int:
-    value = values[name]
-    if type(value) is not int or not low <= value <= high:
-        raise ValueError(f"{name}: {_shown(value)} is not an integer from {low} to {high}")
-    return value
-
-
 def _demand(holds: bool, otherwise: str) -> None:
     if not holds:
-        raise ValueError(otherwise)
+        fail(otherwise)
 
 
 def _shown(value: object) -> str:

@@ -1,11 +1,10 @@
-"""JSON that anybody wrote: bytes in, values out; limits on depth and numbers, and no field twice in an object."""
+"""JSON that anybody wrote: values within limits, no field twice in an object; their types checked at their use."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 _BRACKETS = re.compile(
@@ -14,19 +13,12 @@ _BRACKETS = re.compile(
 
 
 class JsonRefused(Exception):
-    """Why a text is refused, in words."""
+    """The text is no such document; says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class JsonLimits:
-    """What a text may have. ``max_digits``: of an integer; None: as many as Python converts."""
-
-    max_depth: int
-    max_digits: int | None = None
-
-
-def read_json(data: bytes, limits: JsonLimits) -> Any:
-    """The value in ``data``; JsonRefused where it is no JSON in UTF-8 or beyond ``limits``."""
+def read_json(data: bytes, max_depth: int, max_digits: int | None = None) -> Any:
+    """The value in ``data``; JsonRefused where it is no JSON in UTF-8 or is nested deeper. ``max_digits``: of an
+    integer; None: as many as Python converts."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -34,24 +26,24 @@ def read_json(data: bytes, limits: JsonLimits) -> Any:
     depth = 0
     for match in _BRACKETS.finditer(text):  # those in strings aside
         depth += 1 if match[0] in "[{" else -1 if match[0] in "]}" else 0
-        if depth > limits.max_depth:
-            raise JsonRefused(f"brackets are nested more than {limits.max_depth} deep")
+        if depth > max_depth:
+            raise JsonRefused(f"brackets are nested more than {max_depth} deep")
 
-    def integer(digits: str) -> int:
-        if limits.max_digits is not None and len(digits) > limits.max_digits + 1:  # a sign stands before them
-            _refuse(f"{digits[:40]}... is too large a number")
+    def limited(digits: str) -> int:
+        if max_digits is not None and len(digits) > max_digits + 1:  # a sign stands before them
+            fail(f"{digits[:40]}... is too large a number")
         return int(digits)
 
     try:
         return json.loads(
             text,
-            parse_constant=lambda name: _refuse(f"{name} is not a JSON number"),
+            parse_constant=lambda name: fail(f"{name} is not a JSON number"),
             parse_float=lambda digits: (
-                value if math.isfinite(value := float(digits)) else _refuse(f"{digits[:40]} is too large a number")
+                value if math.isfinite(value := float(digits)) else fail(f"{digits[:40]} is too large a number")
             ),
-            parse_int=None if limits.max_digits is None else integer,
+            parse_int=None if max_digits is None else limited,
             object_pairs_hook=lambda pairs: (
-                values if len(values := dict(pairs)) == len(pairs) else _refuse("an object names one field twice")
+                values if len(values := dict(pairs)) == len(pairs) else fail("an object names one field twice")
             ),
         )
     except json.JSONDecodeError as error:
@@ -60,5 +52,25 @@ def read_json(data: bytes, limits: JsonLimits) -> Any:
         raise JsonRefused(f"not JSON: {str(error)[:200]}") from error
 
 
-def _refuse(why: str) -> NoReturn:
+def fail(why: str) -> NoReturn:
+    """Raise JsonRefused(``why``)."""
     raise JsonRefused(why)
+
+
+def items(value: object, where: str, length: int | None = None) -> list[Any]:
+    """``value``, a list (of so many)."""
+    if not isinstance(value, list) or (length is not None and len(value) != length):
+        fail(f"{where} is not a list" + ("" if length is None else f" of {length}"))
+    return value
+
+
+def integer(value: object, where: str, low: int, high: int) -> int:
+    """``value``, an integer in a range."""
+    if type(value) is not int or not low <= value <= high:
+        fail(f"{where}: {repr(value)[:40]} is not an integer from {low} to {high}")
+    return value
+
+
+def integers(value: object, where: str, high: int) -> tuple[int, ...]:
+    """``value``, a list of integers from 0."""
+    return tuple(integer(v, where, 0, high) for v in items(value, where))

@@ -9,6 +9,7 @@ import re
 import secrets
 import shutil
 import signal
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -36,21 +37,15 @@ def leftovers(target: Path, ending: str = PART) -> list[Path]:
         return []
 
 
-def is_ours(path: Path) -> bool:
-    """True where ``path`` is of this user, and no link."""
-    try:
-        return not path.is_symlink() and path.lstat().st_uid == os.geteuid()
-    except OSError:
-        return False
-
-
 def is_abandoned(path: Path, *, alone: bool) -> bool:
-    """True where ``path`` is ours and no run can be writing it. ``alone``: this process has the lock on its
-    folder."""
+    """True where ``path`` is of this user, no link, and no run can be writing it. ``alone``: this process has the
+    lock on its folder."""
     try:
-        return is_ours(path) and (alone or time.time() - path.lstat().st_mtime > STALE_SECONDS)
+        state = path.lstat()
     except OSError:
         return False
+    ours = not stat.S_ISLNK(state.st_mode) and state.st_uid == os.geteuid()
+    return ours and (alone or time.time() - state.st_mtime > STALE_SECONDS)
 
 
 def remove(path: Path) -> None:
@@ -60,6 +55,16 @@ def remove(path: Path) -> None:
     else:
         with suppress(OSError):
             path.unlink()
+
+
+def write_down(path: Path, data: bytes, check: Callable[[], None]) -> None:
+    """A new file, on disk before this returns."""
+    with path.open("xb") as stream:
+        for start in range(0, len(data), 2**22):
+            check()
+            stream.write(data[start : start + 2**22])
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def sync(folder: Path) -> None:
@@ -83,21 +88,16 @@ def locked(folders: Iterable[Path], check: Callable[[], None]) -> Iterator[bool]
         for folder in sorted(set(folders)):
             try:
                 handles.append(os.open(folder, os.O_RDONLY))
+                while True:
+                    with suppress(BlockingIOError):
+                        fcntl.flock(handles[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        break
+                    if time.monotonic() > late:
+                        raise TimeoutError
+                    check()
+                    time.sleep(0.02)
             except OSError:
                 alone = False
-                continue
-            while True:
-                try:
-                    fcntl.flock(handles[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    if time.monotonic() <= late:
-                        check()
-                        time.sleep(0.02)
-                        continue
-                    alone = False
-                except OSError:
-                    alone = False
-                break
         yield alone
     finally:
         for handle in handles:

@@ -67,38 +67,22 @@ class CegisTrace:
         return tuple(e for e in self.entries if e.phase == self.phase or e.phase.startswith(inside))
 
 
-@dataclass(frozen=True, slots=True)
-class CegisTotals:
-    """``first``: the first entry with a counterexample. ``calls``: of Z3, which spent ``units``.
+def totals(entries: Sequence[CegisEntry]) -> dict[str, Any]:
+    """Of ``entries``, for JSON. ``first``: with a counterexample. ``calls``: of Z3, which spent ``units``.
     ``largest_model``: Send variables."""
-
-    iterations: int
-    counterexamples: int
-    first: CegisEntry | None
-    calls: int
-    units: int
-    largest_model: int
-    seconds: float
-
-    def plain(self) -> dict[str, Any]:
-        """For JSON."""
-        first = self.first and {
-            "phase": self.first.phase,
-            "steps": self.first.steps,
-            "checkpoint": self.first.checkpoint,
-            "counterexample": self.first.counterexamples[0],
-        }
-        return {**asdict(self), "first": first}
-
-
-def totals(entries: Sequence[CegisEntry]) -> CegisTotals:
-    """Of ``entries``, in their order."""
-    return CegisTotals(
-        iterations=len(entries),
-        counterexamples=sum(entry.number for entry in entries),
-        first=next((entry for entry in entries if entry.counterexamples), None),
-        calls=sum(entry.answer in CALLED for entry in entries),
-        units=sum(entry.units for entry in entries),
-        largest_model=max((entry.sends for entry in entries), default=0),
-        seconds=round(sum(entry.seconds for entry in entries), 6),
-    )
+    first = next((entry for entry in entries if entry.counterexamples), None)
+    return {
+        "iterations": len(entries),
+        "counterexamples": sum(entry.number for entry in entries),
+        "first": first
+        and {
+            "phase": first.phase,
+            "steps": first.steps,
+            "checkpoint": first.checkpoint,
+            "counterexample": first.counterexamples[0],
+        },
+        "calls": sum(entry.answer in CALLED for entry in entries),
+        "units": sum(entry.units for entry in entries),
+        "largest_model": max((entry.sends for entry in entries), default=0),
+        "seconds": round(sum(entry.seconds for entry in entries), 6),
+    }

@@ -73,11 +73,7 @@ class Costs:
         return tabled.of(protocol) if stated is None else tabled.scaled_to(stated).of(protocol)
 
 
-def costs(
-    topology: Topology,
-    calibration: CalibrationName = "spec",
-    runtime: RuntimeCosts | None = None,
-) -> Costs:
+def costs(topology: Topology, calibration: CalibrationName = "spec", runtime: RuntimeCosts | None = None) -> Costs:
     """The prices of ``topology``. A calibration without overheads has none of the runtime either."""
     choice, topology = CALIBRATIONS[calibration], calibrated(topology, calibration)
     limiting = [(i, wire, wire.bandwidth) for i, wire in enumerate(topology.wires) if wire.bandwidth is not None]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from hetesynth.model.rank_places import RankPlace, rank_places
 from hetesynth.model.topology import Link, Rank, Topology, Vertex
 
 EXAMPLES = 4  # links that a class names
@@ -16,24 +16,12 @@ Rate = Fraction | None
 
 
 @dataclass(frozen=True, slots=True)
-class GpuPlace:
-    """Where a rank is: its host, its server and the GPU's number there."""
-
-    rank: Rank
-    name: str
-    server: str
-    host: str
-    number: int
-    model: str
-
-
-@dataclass(frozen=True, slots=True)
 class ServerFacts:
     """A server: its GPUs, and the rates of its NICs towards the network, one for each (None: not joined)."""
 
     name: str
     host: str
-    gpus: tuple[GpuPlace, ...]
+    gpus: tuple[RankPlace, ...]
     nics: tuple[Rate, ...]
 
 
@@ -74,11 +62,6 @@ class ClusterFacts:
     bottlenecks: tuple[Bottleneck, ...]
     capable: tuple[Vertex, ...]
 
-    @property
-    def gpus(self) -> tuple[GpuPlace, ...]:
-        """Every GPU by rank."""
-        return tuple(sorted((g for s in self.servers for g in s.gpus), key=lambda g: g.rank))
-
 
 def cluster_facts(topology: Topology) -> ClusterFacts:
     """The facts of ``topology``."""
@@ -88,11 +71,9 @@ def cluster_facts(topology: Topology) -> ClusterFacts:
 
 
 def _servers(topology: Topology) -> Iterator[ServerFacts]:
-    gpus: dict[str, list[GpuPlace]] = defaultdict(list)
-    for rank, vertex in enumerate(topology.vertices[: topology.ranks]):
-        number = re.search(r"[0-9]{1,9}$", vertex.name)  # as in a.gpu3
-        place = int(number[0]) if number else len(gpus[vertex.server])
-        gpus[vertex.server].append(GpuPlace(rank, vertex.name, vertex.server, vertex.host, place, vertex.model))
+    gpus: dict[str, list[RankPlace]] = defaultdict(list)
+    for place in rank_places(topology):
+        gpus[place.server].append(place)
     rates: dict[int, Fraction] = defaultdict(Fraction)  # of a NIC towards what is not of its server
     for wire in topology.wires:
         src, dst = topology.vertices[wire.src], topology.vertices[wire.dst]

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,8 +51,7 @@ class Box:
         return Box(self.x + x, self.y + y, self.width, self.height)
 
 
-@dataclass(frozen=True, slots=True)
-class WireCurve:
+class WireCurve(NamedTuple):
     """A quadratic curve: from, control point, to."""
 
     x1: float
@@ -127,12 +127,7 @@ def drawing(topology: Topology) -> Drawing:
 
     # switches of GPUs alone stand below; above stands what joins servers, what joins that, and so on
     under = [i for i in loose if joined[i] and max(joined[i]) < topology.ranks]
-    rest = [i for i in loose if i not in under]
-    near, tiers = set(joined) - set(loose), list[list[int]]()
-    while rest:
-        tiers.append([i for i in rest if joined[i] & near] or rest)
-        near = set(tiers[-1])
-        rest = [i for i in rest if i not in near]
+    tiers = _tiers([i for i in loose if i not in under], set(joined) - set(loose), joined)
     fans = [BAR + min(MOST_FAN, FAN + FAN_STEP * len(tier)) for tier in tiers]
     top = GAP + (sum(fans) or 2 * MOST_FAN * (len(blocks) > 1))  # room for wires from server to server
     bottom = top + max(block.height for block in blocks.values()) + LINE
@@ -154,6 +149,16 @@ def drawing(topology: Topology) -> Drawing:
     return Drawing(width, height, boxes, tuple(servers), _wires(topology, boxes, (width, height)))
 
 
+def _tiers(left: Sequence[int], near: set[int], joined: Mapping[int, set[int]]) -> list[list[int]]:
+    """``left`` by how far it is from ``near``; what is not joined to it comes last."""
+    tiers: list[list[int]] = []
+    while left:
+        tiers.append([i for i in left if joined[i] & near] or [*left])
+        near = set(tiers[-1])
+        left = [i for i in left if i not in near]
+    return tiers
+
+
 # -- one server
 
 
@@ -173,14 +178,9 @@ def _server(topology: Topology, inside: Sequence[int], joined: Mapping[int, set[
     lower = [i for i in inside if i not in {*gpus, *nics} and joined[i] <= set(gpus)]
     left = [i for i in inside if i not in {*gpus, *nics, *lower}]
     levels: dict[int, list[int]] = defaultdict(list)  # 1 for what joins GPUs or NICs, 2 for what joins that, ...
-    reached, depth = {*gpus, *nics}, 0
-    while left:
-        depth += 1
-        near = [i for i in left if joined[i] & reached] or left
+    for depth, near in enumerate(_tiers(left, {*gpus, *nics}, joined), 1):
         for i in near:
             levels[max(depth, LEVELS.get(topology.vertices[i].kind, 0))].append(i)
-        reached |= {*near}
-        left = [i for i in left if i not in near]
     order = {rank: k for k, rank in enumerate(gpus)}
     pairs = {(order[a], order[b]) for a in gpus for b in joined[a] if b in order and order[a] < order[b]}
     alone = bool(pairs) and not lower and not levels
@@ -252,24 +252,20 @@ def _wires(topology: Topology, boxes: Sequence[Box], page: tuple[float, float]) 
         if pair not in middles:
             bends = BENDS if len(topology.wires) <= MANY_WIRES else BENDS[:1]
             middles[pair] = _middle_line(pair, boxes, corners, page, bends)
-        c = middles[pair]
+        x1, y1, cx, cy, x2, y2 = middles[pair]
+        if wire.src != pair[0]:
+            x1, y1, x2, y2 = x2, y2, x1, y1
         side = LANE + PARALLEL * parallel[wire.src, wire.dst]
         parallel[wire.src, wire.dst] += 1
-        if wire.src != pair[0]:
-            c = WireCurve(c.x2, c.y2, c.cx, c.cy, c.x1, c.y1)
-        length = math.hypot(c.x2 - c.x1, c.y2 - c.y1) or 1.0
-        across, down = -(c.y2 - c.y1) / length * side, (c.x2 - c.x1) / length * side
-        moved = (c.x1 + across, c.y1 + down, c.cx + across, c.cy + down, c.x2 + across, c.y2 + down)
+        length = math.hypot(x2 - x1, y2 - y1) or 1.0
+        across, down = -(y2 - y1) / length * side, (x2 - x1) / length * side
+        moved = (x1 + across, y1 + down, cx + across, cy + down, x2 + across, y2 + down)
         curves.append(WireCurve(*(round(value, 1) for value in moved)))
     return tuple(curves)
 
 
 def _middle_line(
-    pair: tuple[int, int],
-    boxes: Sequence[Box],
-    corners: Floats,
-    page: tuple[float, float],
-    bends: Sequence[float],
+    pair: tuple[int, int], boxes: Sequence[Box], corners: Floats, page: tuple[float, float], bends: Sequence[float]
 ) -> WireCurve:
     """From box to box: straight where nothing is in between, else with the least bend that leads round it."""
     a, b = (boxes[i] for i in pair)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -14,56 +13,38 @@ Level = Literal["error", "warning", "note"]
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
-@dataclass(frozen=True, slots=True)
-class SarifRule:
+def sarif_rule(id: str, name: str, summary: str, help: str) -> dict[str, Any]:
     """What a check is: a stable id, a name, one line, and what to do."""
-
-    id: str
-    name: str
-    summary: str
-    help: str
+    return {"id": id, "name": name, "shortDescription": {"text": summary}, "help": {"text": help}}
 
 
-@dataclass(frozen=True, slots=True)
-class SarifResult:
-    """One finding. ``line`` is 1-based or None; ``place`` names the element, such as ``gpu 0/thread block 1``.
-
-    ``columns``: the first one and the one behind the last, both 1-based. ``path``: in a log of several files.
-    """
-
-    rule: str
-    level: Level
-    message: str
-    line: int | None = None
-    place: str | None = None
-    properties: tuple[tuple[str, Any], ...] = ()
-    columns: tuple[int, int] | None = None
-    path: str | None = None
+def sarif_result(
+    rule: str,
+    level: Level,
+    message: str,
+    path: str,
+    line: int | None = None,
+    *,
+    columns: Sequence[int] = (),
+    place: str | None = None,
+    properties: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """One finding. ``line`` is 1-based, as ``columns``, the first and the one behind the last. ``place`` names the
+    element, such as ``gpu 0/thread block 1``."""
+    location = _location(path, line, columns)
+    if place is not None:
+        location["logicalLocations"] = [{"fullyQualifiedName": place}]
+    said = {"ruleId": rule, "level": level, "message": {"text": message}, "locations": [location]}
+    return said | ({"properties": dict(properties)} if properties else {})
 
 
 def sarif_log(
-    path: str, rules: Sequence[SarifRule], results: Sequence[SarifResult], version: str
+    rules: Sequence[Mapping[str, Any]], results: Sequence[Mapping[str, Any]], version: str
 ) -> dict[str, Any]:
-    """A log with one run over the file ``path``, or those of its results, whose rules are in ``rules``."""
-    index = {rule.id: k for k, rule in enumerate(rules)}
-    described = [
-        {"id": r.id, "name": r.name, "shortDescription": {"text": r.summary}, "help": {"text": r.help}}
-        for r in rules
-    ]
-    driver = {"name": "hetesynth", "semanticVersion": version, "rules": described}
-    plain = []
-    for result in results:
-        physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(result.path or path)}}
-        if result.line is not None and result.line > 0:
-            physical["region"] = {"startLine": result.line}
-            if result.columns is not None:
-                physical["region"] |= {"startColumn": result.columns[0], "endColumn": result.columns[1]}
-        location: dict[str, Any] = {"physicalLocation": physical}
-        if result.place is not None:
-            location["logicalLocations"] = [{"fullyQualifiedName": result.place}]
-        said = {"ruleId": result.rule, "ruleIndex": index[result.rule], "level": result.level}
-        said |= {"message": {"text": result.message}, "locations": [location]}
-        plain.append(said | ({"properties": dict(result.properties)} if result.properties else {}))
+    """A log with one run, whose ``results`` name ``rules``."""
+    index = {rule["id"]: k for k, rule in enumerate(rules)}
+    plain = [{"ruleId": one["ruleId"], "ruleIndex": index[one["ruleId"]], **one} for one in results]
+    driver = {"name": "hetesynth", "semanticVersion": version, "rules": [*rules]}
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": plain}
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
@@ -73,25 +54,29 @@ def sarif_failure(error: HetesynthError, version: str, path: str | None = None) 
 
     ``path``: the file that was judged, for an error that names no place.
     """
-    places: list[tuple[str, str, str | None, Span | None]] = [(error.code, error.message, path, None)]
+    places: list[tuple[str, str, Span | None]] = [(error.code, error.message, None)]
     if isinstance(error, SourceError):
-        places = [(d.code, d.message, d.span.file, d.span) for d in error.diagnostics]
+        places = [(d.code, d.message, d.span) for d in error.diagnostics]
     notifications = []
-    for code, message, file, span in places:
+    for code, message, span in places:
         plain: dict[str, Any] = {"descriptor": {"id": code}, "level": "error", "message": {"text": message}}
-        if file is not None:
-            physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(file)}}
-            if span is not None:
-                physical["region"] = {"startLine": span.line, "startColumn": span.column}
-            plain["locations"] = [{"physicalLocation": physical}]
+        if span is not None:
+            plain["locations"] = [_location(span.file, span.line, (span.column,))]
+        elif path is not None:
+            plain["locations"] = [_location(path)]
         notifications.append(plain)
-    log = sarif_log("", (), (), version)
+    log = sarif_log((), (), version)
     failure = {"executionSuccessful": False, "exitCode": error.exit_code}
     log["runs"][0]["invocations"] = [failure | {"toolExecutionNotifications": notifications}]
     return log
 
 
-def _uri(path: str) -> str:
-    """A URI reference: relative stays relative, absolute becomes a file URI."""
+def _location(path: str, line: int | None = None, columns: Sequence[int] = ()) -> dict[str, Any]:
+    """``path`` as a URI reference: relative stays relative, absolute becomes a file URI."""
     quoted = quote(path.replace("\\", "/").encode("utf-8", "surrogateescape"), safe="/~")
-    return f"file://{quoted}" if quoted.startswith("/") else quoted
+    physical: dict[str, Any] = {
+        "artifactLocation": {"uri": f"file://{quoted}" if quoted.startswith("/") else quoted}
+    }
+    if line is not None and line > 0:
+        physical["region"] = {"startLine": line, **dict(zip(("startColumn", "endColumn"), columns, strict=False))}
+    return {"physicalLocation": physical}

@@ -50,16 +50,13 @@ def topology_changes(before: Topology, after: Topology) -> list[TopologyChange]:
         if was == is_ or not gone.isdisjoint(parts) or (unlike & {*parts} and (" of " in what or what == "link")):
             continue
         kind: ChangeKind = "added" if was is None else "removed" if is_ is None else "changed"
-        words = (
-            "" if was is None else ", ".join(filter(None, was)),
-            "" if is_ is None else ", ".join(filter(None, is_)),
-        )
+        words = [", ".join(filter(None, side or ())) for side in (was, is_)]
         if was is not None and is_ is not None and len(was) == len(is_):
-            pairs = [pair for pair in zip(was, is_, strict=True) if pair[0] != pair[1]]
-            words = ", ".join(a for a, _ in pairs), ", ".join(b for _, b in pairs)
+            unequal = (pair for pair in zip(was, is_, strict=True) if pair[0] != pair[1])
+            words = list(map(", ".join, zip(*unequal, strict=True)))
         change = TopologyChange(kind, what, " -> ".join(parts), *words)
         other = changes.get((what, parts[::-1])) if len(parts) == 2 else None
-        if other is not None and (other.kind, other.before, other.after) == (kind, *words):
+        if other is not None and [other.kind, other.before, other.after] == [kind, *words]:
             changes[what, parts[::-1]] = TopologyChange(kind, what, " <-> ".join(parts[::-1]), *words)
         else:
             changes[key] = change

@@ -40,9 +40,6 @@ USE = _fields("", "resource task seat")
 """``seat``: in ``flows``."""
 
 
-Records = np.ndarray[Any, np.dtype[Any]]
-
-
 def simulate(graph: TransferGraph, *, compiled: bool | None = None) -> Timeline:
     """When the tasks of ``graph`` run. ``compiled``: the kernel as machine code (None: where it is faster).
 

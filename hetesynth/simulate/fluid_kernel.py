@@ -22,7 +22,7 @@ LOST, GAINED = 1, 2  # a flow, since rates were set
 
 
 class State(NamedTuple):
-    """n tasks, R resources, U uses (a use: one task on one resource), D dependences; records: fluid_records.py."""
+    """n tasks, R resources, U uses (a use: one task on one resource), D dependences; records: ``engine``."""
 
     tasks: Row  # n records
     resources: Row  # R records
@@ -82,28 +82,12 @@ def set_event(s: State, task: int, time: float) -> None:
     """The next event of ``task`` is at ``time``."""
     t = s.tasks[task]
     t.key = time
-    at = t.place
-    if at < 0:
-        at = s.counts[HEAP]
+    if t.place < 0:
+        t.place = s.counts[HEAP]
+        s.heap[t.place] = task
         s.counts[HEAP] += 1
-        s.heap[at] = task
-        sift_up(s, at)
-        return
-    sift_up(s, at)
+    sift_up(s, t.place)
     sift_down(s, t.place)
-
-
-def take_first(s: State) -> int:
-    """Remove and return the task whose event is first."""
-    first: int = s.heap[0]
-    s.counts[HEAP] -= 1
-    last = s.heap[s.counts[HEAP]]
-    s.tasks[first].place = -1
-    if last != first:
-        s.heap[0] = last
-        s.tasks[last].place = 0
-        sift_down(s, 0)
-    return first
 
 
 def touch(s: State, r: int, how: int) -> None:
@@ -123,21 +107,15 @@ def finish(s: State, now: float) -> int:
         t.phase = ENDED
         t.end = now
         for i in range(t.first_follower, t.end_follower):
-            follower = s.followers[i]
-            s.tasks[follower].missing -= 1
-            if s.tasks[follower].missing == 0:
-                make_ready(s, follower, now)
+            follower = s.tasks[s.followers[i]]
+            follower.missing -= 1
+            if follower.missing == 0:
+                follower.ready = now
+                if follower.delay > 0.0:
+                    set_event(s, s.followers[i], now + follower.delay)
+                else:
+                    send(s, s.followers[i], now)
     return handled
-
-
-def make_ready(s: State, task: int, now: float) -> None:
-    """Nothing holds ``task`` back any more."""
-    t = s.tasks[task]
-    t.ready = now
-    if t.delay > 0.0:
-        set_event(s, task, now + t.delay)
-    else:
-        send(s, task, now)
 
 
 def send(s: State, task: int, now: float) -> None:
@@ -361,7 +339,12 @@ def run(s: State, tasks: int) -> int:
         now = s.tasks[s.heap[0]].key
         until = now + TOGETHER * now
         while s.counts[HEAP] > 0 and s.tasks[s.heap[0]].key <= until:
-            task = take_first(s)
+            task = s.heap[0]
+            s.counts[HEAP] -= 1
+            s.tasks[task].place = -1
+            if s.counts[HEAP] > 0:
+                s.heap[0] = s.heap[s.counts[HEAP]]
+                sift_down(s, 0)
             now = max(now, s.tasks[task].key)
             done += advance(s, task)
         set_rates(s, now)

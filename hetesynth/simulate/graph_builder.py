@@ -42,80 +42,55 @@ class Links:
 
 
 class TaskList:
-    """Tasks in order of creation: links used, what each waits for, units sent, seconds a unit before and after.
-
-    ``start``: seconds before tasks that wait for nothing. ``copiers``: see ``send``.
-    """
+    """Tasks in order of creation. ``start``: seconds before those that wait for nothing."""
 
     def __init__(self, costs: Costs, start: float, copiers: Copiers = ()) -> None:
         self._costs, self._start, self._copiers = costs, start, copiers
-        self._copier: list[int] = []
-        self._link: list[int] = []
-        self._alpha_of: list[int] = []
-        self._units: list[float] = []
-        self._after: list[float] = []
+        self._rows: list[tuple[int, int, float, float, int]] = []  # link, alpha of, units, seconds after, copier
         self._waits: list[Sequence[int]] = []
         self._dependences = 0
 
     def __len__(self) -> int:
-        return len(self._link)
+        return len(self._rows)
 
-    def send(
+    def add(
         self,
-        link: int,
         waits: Sequence[int],
         *,
-        after: float = 0.0,
-        delayed: bool = True,
+        link: int = -1,
+        alpha_of: int = -1,
         units: float = 1.0,
+        after: float = 0.0,
         copier: int = -1,
     ) -> int:
-        """A transfer of ``units`` over ``link``; its number.
+        """A task that waits for ``waits``; its number.
 
-        ``after``: seconds per byte of computation when the bytes have arrived. ``delayed``: false when alpha, as a
-        pure delay, is a task of its own. ``copier``: the thread block that copies the bytes; -1: no one does.
+        It sends ``units`` over ``link``, or is work in a GPU's own memory, without a cost a meeting point.
+        ``after``: seconds of computation for a unit of one byte. The others as in ``SizedTasks``.
         """
-        self._copier.append(copier)
-        self._link.append(link)
-        self._alpha_of.append(link if delayed else -1)
-        self._units.append(units)
-        self._after.append(units * after)
+        self._rows.append((link, alpha_of, units, units * after, copier))
         self._waits.append(waits)
         self._dependences += len(waits)
         if self._dependences > MAX_DEPENDENCES:
             raise ValueError(f"more than {MAX_DEPENDENCES} dependences between transfers: too many to simulate")
-        return len(self._link) - 1
-
-    def alpha(self, link: int, waits: Sequence[int]) -> int:
-        """The delay of ``link`` where alpha is one; its number."""
-        task = self.send(-1, waits, units=0.0)
-        self._alpha_of[task] = link
-        return task
-
-    def local(self, waits: Sequence[int], *, seconds_per_byte: float = 0.0) -> int:
-        """Work on one unit in a GPU's own memory, or without a cost the meeting point of ``waits``; its number."""
-        return self.send(-1, waits, after=seconds_per_byte)
+        return len(self._rows) - 1
 
     def sized(self, first: Sequence[int] = ()) -> SizedTasks:
         """The tasks as arrays, ``first`` before the others."""
         leading = set(first)
         order = [*first, *(i for i in range(len(self)) if i not in leading)]
-        number = [0] * len(order)
-        for new, old in enumerate(order):
-            number[old] = new
+        number = np.argsort(np.asarray(order, dtype=np.int64)).tolist()
         waits = [number[w] for old in order for w in self._waits[old]]
         starts = list(accumulate((len(self._waits[old]) for old in order), initial=0))
-        link, alpha_of, copier = (
-            np.asarray(column, dtype=np.int64)[order] for column in (self._link, self._alpha_of, self._copier)
-        )
-        units, after = (np.asarray(column, dtype=np.float64)[order] for column in (self._units, self._after))
+        table = np.asarray(self._rows, dtype=np.float64).reshape(-1, 5)[order].T
+        link, alpha_of, copier = (table[column].astype(np.int64) for column in (0, 1, 4))
         return SizedTasks(
             self._costs,
             link,
             alpha_of,
-            units,
+            table[2],
             np.zeros(len(order)),
-            after,
+            table[3],
             np.asarray(waits, dtype=np.int64),
             np.asarray(starts, dtype=np.int64),
             self._start,
@@ -149,20 +124,14 @@ class SizedTasks:
     @cached_property
     def _uses(self) -> tuple[Ints, Ints]:
         """The resources of the link of each task, and after them its thread block."""
-        rows = [np.asarray(row, dtype=np.int64) for row in self.costs.link_resources]
-        rows.append(np.zeros(0, dtype=np.int64))  # link -1
+        rows = [np.asarray(row, dtype=np.int64) for row in (*self.costs.link_resources, ())]  # link -1 has none
         lengths = np.asarray([len(row) for row in rows], dtype=np.int64)
-        of_links = lengths[self.link]
-        copied = self.copier >= 0
-        start = np.concatenate(([0], np.cumsum(of_links + copied))).astype(np.int64)
-        first = np.concatenate(([0], np.cumsum(lengths)))[:-1]
-        offset = np.repeat(first[self.link] - np.cumsum(of_links) + of_links, of_links)
-        uses = np.empty(int(start[-1]), dtype=np.int64)
-        of_wires = np.ones(len(uses), dtype=np.bool_)
-        of_wires[start[1:][copied] - 1] = False
-        uses[of_wires] = np.concatenate(rows)[offset + np.arange(len(offset))]
-        uses[~of_wires] = len(self.costs.resource_rate) + self.copier[copied]
-        return uses, start
+        of_links, copied = lengths[self.link], self.copier >= 0
+        first, end = np.cumsum(lengths) - lengths, np.cumsum(of_links)
+        taken = np.repeat(first[self.link] - end + of_links, of_links) + np.arange(of_links.sum())
+        copiers = len(self.costs.resource_rate) + self.copier[copied]
+        uses = np.insert(np.concatenate(rows)[taken], end[copied], copiers)
+        return uses, np.concatenate(([0], np.cumsum(of_links + copied)))
 
     def graph(self, unit: float) -> TransferGraph:
         """The graph for a unit of ``unit`` bytes."""

@@ -6,7 +6,7 @@ which they can run; semaphores are taken in it too."""
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hetesynth.model.cost import Costs
@@ -50,16 +50,17 @@ def plan_tasks(plan: Plan, costs: Costs) -> PlanTasks:
     return _Execution(plan, costs).run()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Block:
-    """A thread block on its way. ``after``: what its next operation waits for."""
+    """A thread block on its way. ``copier``: its resource, where its rate is limited. ``after``: what its next
+    operation waits for."""
 
     gpu: int
     index: int
     operations: tuple[PlanOperation, ...]
+    copier: int = -1
     after: tuple[int, ...] = ()
     done: int = 0
-    arrived: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -83,22 +84,23 @@ class _End:
 
 
 class _Execution:
+    """Thread blocks as coroutines, which run until they must wait."""
+
     def __init__(self, plan: Plan, costs: Costs) -> None:
         self._plan, self._costs = plan, costs
         protocol: Protocol = "LL" if plan.protocol == "LL" else "Simple"
-        copiers: list[tuple[str, float]] = []  # thread blocks whose rate is limited: resources
-        self._copier: dict[tuple[int, int], int] = {}
-        for g, gpu in enumerate(plan.gpus):
-            rate = costs.copy_rate(g, protocol)
-            for b in range(len(gpu.blocks)) if rate is not None else ():
-                self._copier[g, b] = len(copiers)
-                copiers.append((f"thread block {b} of gpu {g}", rate or 0.0))
-        self._tasks = TaskList(costs, costs.launch, copiers)
-        self._places: list[PlanTask] = []
-        self._links = Links(costs)
         self._blocks = [
             _Block(g, b, block.operations) for g, gpu in enumerate(plan.gpus) for b, block in enumerate(gpu.blocks)
         ]
+        copiers: list[tuple[str, float]] = []
+        for each in self._blocks:
+            rate = costs.copy_rate(each.gpu, protocol)
+            if rate is not None:
+                each.copier = len(copiers)
+                copiers.append((f"thread block {each.index} of gpu {each.gpu}", rate))
+        self._tasks = TaskList(costs, costs.launch, copiers)
+        self._places: list[PlanTask] = []
+        self._links = Links(costs)
         # the k-th channel to a peer meets the peer's k-th back and takes its turn among equal links
         self._ends: dict[tuple[int, ChannelType, int], _End] = {}
         between: dict[tuple[Rank, Rank, ChannelType], list[_End]] = defaultdict(list)
@@ -121,52 +123,57 @@ class _Execution:
                 self._released[g, s].extend([()] * start)
 
     def run(self) -> PlanTasks:
-        moved = True
-        while moved:
-            moved = False
-            for block in self._blocks:
-                while block.done < len(block.operations) and self._done(block, block.operations[block.done]):
-                    block.done += 1
-                    moved = True
+        running = [self._steps(block) for block in self._blocks]
+        before, done = -1, 0
+        while done > before:
+            for steps in running:
+                next(steps, None)
+            before, done = done, sum(block.done for block in self._blocks)
         if any(block.done < len(block.operations) for block in self._blocks):
             raise ValueError("the plan never ends: some thread blocks wait for ever")
         return PlanTasks(self._tasks.sized(), tuple(self._places))
 
     # -- operations
 
-    def _done(self, block: _Block, x: PlanOperation) -> bool:
-        """Carry ``x`` out; False where it must wait for what other thread blocks have not done yet."""
-        ends = self._ends_of(block, x)
-        queues = [self._released[block.gpu, s] for s in x.semaphores]
-        match x.op:
-            case "nop":
-                pass
-            case "barrier":
-                return self._barrier(block, x)
-            case "wait" | "rlxwait":
-                if any(len(end.inbox) < ends.count(end) for end in ends):
-                    return False
-                signals = [end.inbox.popleft() for end in ends]
-                block.after = (self._local(block, [*block.after, *signals], tuple(end.peer for end in ends)),)
-            case "signal" | "rlxsignal":
-                for end in ends:
-                    self._signal(block, end)
-            case "flush":
-                block.after = (self._local(block, [*block.after, *(put for end in ends for put in end.last)]),)
-            case "sem_release":
-                block.after = (self._local(block, block.after),)
-                for queue in queues:
-                    queue.append(block.after)
-            case "sem_acquire":
-                if not all(queues):
-                    return False
-                released = [task for queue in queues for task in queue.popleft()]
-                block.after = (self._local(block, [*block.after, *released]),)
-            case "put" | "pws" | "pwsf" if x.channel_type == "port":
-                self._port_puts(block, x, ends)
-            case _:
-                self._move(block, x)
-        return True
+    def _steps(self, block: _Block) -> Iterator[None]:
+        """All operations; yields where it must wait for what other thread blocks have not done yet."""
+        for x in block.operations:
+            ends = self._ends_of(block, x)
+            queues = [self._released[block.gpu, s] for s in x.semaphores]
+            match x.op:
+                case "nop":
+                    pass
+                case "barrier":
+                    waiting = self._at_barrier[block.gpu, x.barrier or 0]
+                    waiting.append(block)
+                    if len(waiting) >= (x.blocks or 1):
+                        self._meet(block, waiting)
+                    while block in waiting:
+                        yield
+                case "wait" | "rlxwait":
+                    while any(len(end.inbox) < ends.count(end) for end in ends):
+                        yield
+                    signals = [end.inbox.popleft() for end in ends]
+                    block.after = (self._local(block, [*block.after, *signals], tuple(end.peer for end in ends)),)
+                case "signal" | "rlxsignal":
+                    for end in ends:
+                        self._signal(block, end)
+                case "flush":
+                    self._flush(block, ends)
+                case "sem_release":
+                    block.after = (self._local(block, block.after),)
+                    for queue in queues:
+                        queue.append(block.after)
+                case "sem_acquire":
+                    while not all(queues):
+                        yield
+                    released = [task for queue in queues for task in queue.popleft()]
+                    block.after = (self._local(block, [*block.after, *released]),)
+                case "put" | "pws" | "pwsf" if x.channel_type == "port":
+                    self._port_puts(block, x, ends)
+                case _:
+                    self._move(block, x)
+            block.done += 1
 
     def _signal(self, block: _Block, end: _End) -> None:
         waits = (*block.after, *end.last)
@@ -175,40 +182,32 @@ class _Execution:
         if put is not None:
             task = self._local(block, waits, (end.peer,))
         else:
-            task = self._placed(self._tasks.alpha(end.link, waits), block, peers=(end.peer,))
+            task = self._placed(self._tasks.add(waits, alpha_of=end.link, units=0.0), block, peers=(end.peer,))
         if end.far is not None:
             end.far.inbox.append(task)
 
-    def _barrier(self, block: _Block, x: PlanOperation) -> bool:
-        waiting = self._at_barrier[block.gpu, x.barrier or 0]
-        if block.arrived:
-            if block in waiting:
-                return False
-            block.arrived = False
-            return True
-        block.arrived = True
-        waiting.append(block)
-        if len(waiting) < (x.blocks or 1):
-            return False
+    def _meet(self, block: _Block, waiting: list[_Block]) -> None:
+        """``block`` came last to where the others wait."""
         meeting = self._local(block, [task for member in waiting for task in member.after])
         for member in waiting:
             member.after = (meeting if member is block else self._local(member, [*member.after, meeting]),)
         waiting.clear()
-        block.arrived = False
-        return True
+
+    def _flush(self, block: _Block, ends: Sequence[_End]) -> None:
+        block.after = (self._local(block, [*block.after, *(put for end in ends for put in end.last)]),)
 
     def _port_puts(self, block: _Block, x: PlanOperation, ends: Sequence[_End]) -> None:
         for end, src, dst in zip(ends, x.src, x.dst, strict=True):
             if not end.carries:
                 raise ValueError(f"it puts from {end.gpu} to {end.peer}, where the topology has no link")
-            task = self._tasks.send(end.link, (*block.after, *end.last), units=src.size)
+            waits = (*block.after, *end.last)
+            task = self._tasks.add(waits, link=end.link, alpha_of=end.link, units=src.size)
             self._placed(task, block, self._cell(block, x, src), self._cell(block, x, dst), src.size)
-            end.last = (task,)
-            end.fresh = task
+            end.last, end.fresh = (task,), task
             if x.op != "put":
                 self._signal(block, end)
         if x.op == "pwsf":
-            block.after = (self._local(block, [*block.after, *(put for end in ends for put in end.last)]),)
+            self._flush(block, ends)
 
     def _move(self, block: _Block, x: PlanOperation) -> None:
         """What the threads of the block copy and add: from peers, then here, then to peers."""
@@ -220,24 +219,22 @@ class _Execution:
             block.after = tuple(self._transfer(block, *part) for part in parts)
             return
         home = (block.gpu, targets[0][1], targets[0][2])
-        block.after = tuple(self._transfer(block, s, home, count) for s in sources if s[0] != block.gpu) or (
-            block.after
-        )
+        came = tuple(self._transfer(block, s, home, count) for s in sources if s[0] != block.gpu)
+        block.after = came or block.after
         work = self._costs.gamma[block.gpu] * count * max(1, len(sources) - 1)
-        added = self._placed(
-            self._tasks.local(block.after, seconds_per_byte=work), block, sources[0], targets[0], count
+        block.after = (
+            self._placed(self._tasks.add(block.after, after=work), block, sources[0], targets[0], count),
         )
-        block.after = (added,)
         sent = tuple(self._transfer(block, targets[0], t, count) for t in targets if t[0] != block.gpu)
         block.after = sent or block.after
 
     def _transfer(self, block: _Block, src: Cell, dst: Cell, count: int) -> int:
         """Chunks from one GPU to another, or within one; its number."""
         if src[0] == dst[0]:
-            task = self._tasks.local(block.after, seconds_per_byte=self._costs.copy[block.gpu] * count)
+            task = self._tasks.add(block.after, after=self._costs.copy[block.gpu] * count)
         else:
-            copier = self._copier.get((block.gpu, block.index), -1)
-            task = self._tasks.send(self._links.fastest(src[0], dst[0]), block.after, units=count, copier=copier)
+            link = self._links.fastest(src[0], dst[0])
+            task = self._tasks.add(block.after, link=link, alpha_of=link, units=count, copier=block.copier)
             if src[0] == block.gpu:
                 self._put[src[0], dst[0]] = task
         return self._placed(task, block, src, dst, count)
@@ -246,7 +243,7 @@ class _Execution:
 
     def _local(self, block: _Block, waits: Iterable[int], peers: tuple[Rank, ...] = ()) -> int:
         """A task that only waits; its number."""
-        return self._placed(self._tasks.local(tuple(dict.fromkeys(waits))), block, peers=peers)
+        return self._placed(self._tasks.add(tuple(dict.fromkeys(waits))), block, peers=peers)
 
     def _placed(
         self,

@@ -141,7 +141,7 @@ class _Loop:
         self._tasks: list[tuple[int, int, float, float, int]] = []  # link, chunks, work before and after, copier
         self._waits: list[tuple[int, int, int]] = []  # (task, task it waits for, loops back)
         self._connections: dict[tuple[Rank, Rank, int], _Connection] = {}
-        self._last: dict[tuple[int, int, int], int] = {}  # last task of each step
+        self._steps: dict[tuple[int, int, int], range] = {}  # the tasks of each
         self._links = Links(costs)
         self._channels: dict[tuple[Rank, Rank], set[int]] = defaultdict(set)
         for gpu in program.gpus:
@@ -188,7 +188,7 @@ class _Loop:
                 self._tasks.append((link, chunks, *spent))
                 left -= max(1, chunks)
                 message += 1
-            self._last[g, b, step] = len(self.places) - 1
+            self._steps[g, b, step] = range(len(self.places) - message, len(self.places))
         tasks = range(first, len(self.places))
         self._waits.extend((task, task - 1, 0) for task in tasks[1:])
         if tasks:
@@ -206,10 +206,7 @@ class _Loop:
 
     def _wait_for_steps(self) -> None:
         numbers = [{block.id: b for b, block in enumerate(gpu.thread_blocks)} for gpu in self._program.gpus]
-        first: dict[tuple[int, int, int], int] = {}
-        for task, place in enumerate(self.places):
-            first.setdefault((place.gpu, place.block, place.step), task)
-        for (g, b, step), task in first.items():
+        for (g, b, step), tasks in self._steps.items():
             gpu = self._program.gpus[g]
             depends = gpu.thread_blocks[b].instructions[step].depends
             if depends is None:
@@ -220,7 +217,7 @@ class _Loop:
             published = next((s for s in later if steps[s].has_dependents), None)
             if published is None:
                 raise ValueError(f"gpu {gpu.rank}: a step depends on {depends}, which never publishes")
-            self._waits.append((task, self._last[g, other, published], 0))
+            self._waits.append((tasks[0], self._steps[g, other, published][-1], 0))
 
     def repeated(self, slices: list[float], costs: Costs) -> SizedTasks:
         """The loop once for each slice, ``slices[l]`` bytes of every chunk."""

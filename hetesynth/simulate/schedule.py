@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from collections import defaultdict
+from math import inf
 
 from hetesynth.model.cost import Costs
 from hetesynth.model.runtime_costs import OURS
-from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.schedule import Schedule
 from hetesynth.simulate.graph_builder import SizedTasks, TaskList
 
 
@@ -23,54 +25,28 @@ def schedule_tasks(schedule: Schedule, costs: Costs) -> SizedTasks:
     if any(t.link >= len(costs.link_ends) for t in schedule.transfers):
         raise ValueError("the schedule is one of another topology")
     tasks = TaskList(costs, costs.start(OURS))
-    arrivals, earlier = _Arrivals(costs), _Earlier(tasks, costs)
+    arrivals: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)  # (end, task) by chunk and rank
+    users: dict[int, list[tuple[int, int]]] = defaultdict(list)  # the same by resource
+    meetings: dict[int, tuple[int, int, int]] = {}  # of a resource the last: its tick, task (-1: none) and users
     numbers = []
     for t in schedule.transfers:
-        gamma = costs.gamma[costs.link_ends[t.link][1]] if t.reduce else 0.0
-        delay = tasks.alpha(t.link, arrivals.before(t))
-        numbers.append(tasks.send(t.link, [delay, *earlier.before(t)], delayed=False))
-        earlier.add(t, numbers[-1])
-        arrivals.add(t, tasks.local(numbers[-1:], seconds_per_byte=gamma) if gamma else numbers[-1])
+        src, dst = costs.link_ends[t.link]
+        brought = arrivals[t.chunk, src]
+        before = [task for _, task in brought[: bisect_right(brought, (t.start, inf))]]
+        waits = [tasks.add(before, alpha_of=t.link, units=0.0)]
+        for resource in costs.link_resources[t.link]:
+            tick, meeting, so_far = meetings.get(resource, (-1, -1, 0))
+            if tick != t.start:  # all that ended by its tick
+                count = bisect_right(users[resource], (t.start, inf))
+                if count > so_far:
+                    since = [task for _, task in users[resource][so_far:count]]
+                    meeting = tasks.add(since if meeting < 0 else [meeting, *since])
+                meetings[resource] = t.start, meeting, count
+            waits += [meeting] if meeting >= 0 else []
+        number = tasks.add(waits, link=t.link)
+        numbers.append(number)
+        for resource in costs.link_resources[t.link]:
+            insort(users[resource], (t.end, number))
+        gamma = costs.gamma[dst] if t.reduce else 0.0
+        insort(arrivals[t.chunk, dst], (t.end, tasks.add([number], after=gamma) if gamma else number))
     return tasks.sized(first=numbers)
-
-
-class _Arrivals:
-    """Which tasks brought a chunk to a rank; transfers come by start, so those that ended are there."""
-
-    def __init__(self, costs: Costs) -> None:
-        self._ends = costs.link_ends
-        self._brought: dict[tuple[int, int], list[tuple[int, int]]] = {}
-
-    def before(self, t: Transfer) -> list[int]:
-        arrived = self._brought.get((t.chunk, self._ends[t.link][0]), [])
-        return [task for _, task in arrived[: bisect_right(arrived, t.start, key=lambda x: x[0])]]
-
-    def add(self, t: Transfer, task: int) -> None:
-        insort(self._brought.setdefault((t.chunk, self._ends[t.link][1]), []), (t.end, task))
-
-
-class _Earlier:
-    """Meeting points: one ends when all on a resource that ended by its tick have ended."""
-
-    def __init__(self, tasks: TaskList, costs: Costs) -> None:
-        self._tasks, self._resources = tasks, costs.link_resources
-        self._members: dict[int, list[tuple[int, int]]] = {}
-        self._last: dict[int, tuple[int, int, int]] = {}  # the last meeting point: its tick, task and members
-
-    def before(self, t: Transfer) -> list[int]:
-        meetings = []
-        for group in self._resources[t.link]:
-            tick, task, earlier = self._last.get(group, (-1, -1, 0))
-            if tick != t.start:
-                members = self._members.get(group, [])
-                count = bisect_right(members, (t.start, len(self._tasks)))
-                if count > earlier:
-                    waits = [member for _, member in members[earlier:count]]
-                    task = self._tasks.local(waits if task < 0 else [task, *waits])
-                self._last[group] = (t.start, task, count)
-            meetings += [task] if task >= 0 else []
-        return meetings
-
-    def add(self, t: Transfer, task: int) -> None:
-        for group in self._resources[t.link]:
-            insort(self._members.setdefault(group, []), (t.end, task))

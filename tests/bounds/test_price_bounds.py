@@ -14,9 +14,9 @@ from support.large_clusters import Kind, large_cluster
 from support.reference_limit import reference_limit
 
 from hetesynth.judge.bounds.time_bounds import time_bound_violations
+from hetesynth.model.bound import TimeBound
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.deadline import no_deadline
-from hetesynth.model.time_bound import TimeBound
 from hetesynth.model.topology import Link, Rank, SharedGroup, Topology, Vertex, Wire
 from hetesynth.policy import DEFAULT
 from hetesynth.search.bounds.throughput import time_bounds

@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 
 from hetesynth.judge.bounds.time_bounds import time_bound_violations
+from hetesynth.model.bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut
 from hetesynth.model.collective import CollectiveName
-from hetesynth.model.time_bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut
 from hetesynth.model.topology import Link, SharedGroup, Topology, Vertex, Wire
 
 F = Fraction

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from hetesynth.judge.bounds.time_bounds import time_bound_violations
+from hetesynth.model.bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
-from hetesynth.model.time_bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut
 from hetesynth.model.topology import Link, SharedGroup, Topology, Vertex, Wire
 from hetesynth.search.bounds.throughput import time_bounds
 from hetesynth.topology.language import load_topology

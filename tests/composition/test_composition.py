@@ -10,8 +10,8 @@ from support.pods import CHUNK, SMALL, complaints, composed, document, encoded, 
 from hetesynth.engine.problem import verified_solver
 from hetesynth.judge.composition.judge import judge_composition
 from hetesynth.judge.schedule.judge import schedule_violations
+from hetesynth.model.bound import tightest
 from hetesynth.model.problem import Budget
-from hetesynth.model.time_bound import tightest
 from hetesynth.policy import DEFAULT
 from hetesynth.search.bounds.pods import composed_bound
 from hetesynth.search.bounds.throughput import time_bounds

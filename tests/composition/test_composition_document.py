@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from support.pods import SMALL, composed, document, encoded
 
-from hetesynth.judge.composition.document import MAX_TIME, Document, NotReadable, read_document
+from hetesynth.files.strict_json import JsonRefused
+from hetesynth.judge.composition.document import MAX_TIME, Document, read_document
 
 PHASE = ("phases", 0)
 KIND = (*PHASE, "kinds", 0)
@@ -95,7 +96,7 @@ REFUSED: list[tuple[tuple[str | int, ...], object, str]] = [
 
 @pytest.mark.parametrize(("path", "value", "refusal"), REFUSED)
 def test_damage_is_named(path: tuple[str | int, ...], value: object, refusal: str) -> None:
-    with pytest.raises(NotReadable) as error:
+    with pytest.raises(JsonRefused) as error:
         read(path, value)
     assert str(error.value) == refusal
 
@@ -106,5 +107,5 @@ def test_a_kind_of_pods_has_one_size_and_is_used() -> None:
     unused = copy.deepcopy(good())
     unused["phases"][0]["kinds"] *= 2
     for document_, kind in ((values, 0), (unused, 1)):
-        with pytest.raises(NotReadable, match=f"the pods of kind {kind} are not of one size"):
+        with pytest.raises(JsonRefused, match=f"the pods of kind {kind} are not of one size"):
             read_document(encoded(document_))

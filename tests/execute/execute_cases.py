@@ -10,8 +10,9 @@ from verify.program_builders import block, edited, program, step
 from verify.program_builders import part as at
 from verify.program_builders import with_step as changed
 
+from hetesynth.execute import job
 from hetesynth.execute.inprocess import run_in_process
-from hetesynth.execute.job import Job, Part, RunOptions, own_part, program_job
+from hetesynth.execute.job import Job, Part, RunOptions
 from hetesynth.execute.outcome import Run
 from hetesynth.execute.players import Choice
 from hetesynth.model.program import GpuProgram, Instruction, Program, ThreadBlock
@@ -73,7 +74,7 @@ def exchange(slots_needed: int) -> Program:
 
 
 def job_of(p: Program, **options: Any) -> tuple[Job, list[Part]]:
-    return program_job(p, RunOptions(**options)), [own_part(p, r) for r in range(p.ranks)]
+    return job.job_of(p, RunOptions(**options))
 
 
 def run(p: Program, choose: Choice | None = None, **options: Any) -> list[Run]:

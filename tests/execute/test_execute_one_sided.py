@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.inprocess import run_in_process
-from hetesynth.execute.job import RunOptions, plan_job
+from hetesynth.execute.job import RunOptions, job_of
 from hetesynth.execute.outcome import Run
 from hetesynth.model.plan import (
     ChannelType,
@@ -102,8 +102,8 @@ def reading_reduce(n: int) -> Plan:
 
 
 def run(plan: Plan, order: int = 0, **options: object) -> Run:
-    job = plan_job(plan, RunOptions(**options))  # type: ignore[arg-type]
-    (result,) = run_in_process(job, plan.gpus, any_order(order))
+    job, parts = job_of(plan, RunOptions(**options))  # type: ignore[arg-type]
+    (result,) = run_in_process(job, parts, any_order(order))
     return result
 
 
@@ -182,7 +182,7 @@ def test_in_place_a_put_lands_where_the_runtime_puts_it() -> None:
 
 def test_plans_have_whole_aligned_chunks() -> None:
     with pytest.raises(HetesynthError, match="16-byte"):
-        plan_job(allgather(3), RunOptions(size=3 * 20))
-    assert plan_job(allgather(3), RunOptions(size=3 * 32)).size == 96
+        job_of(allgather(3), RunOptions(size=3 * 20))
+    assert job_of(allgather(3), RunOptions(size=3 * 32))[0].size == 96
     with pytest.raises(HetesynthError, match="whole chunks"):
-        plan_job(allgather(3), RunOptions(message_bytes=64))
+        job_of(allgather(3), RunOptions(message_bytes=64))

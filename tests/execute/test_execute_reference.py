@@ -9,8 +9,7 @@ import pytest
 
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.arithmetic import Arithmetic, Dtype, Reduction
-from hetesynth.execute.collective import Reference
-from hetesynth.execute.memory import Memory
+from hetesynth.execute.memory import Memory, Reference
 from hetesynth.execute.outcome import Fault
 from hetesynth.model.collective import COLLECTIVE_NAMES, REDUCING, ROOTED, CollectiveName
 

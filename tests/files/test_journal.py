@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hetesynth.files import journal as module
-from hetesynth.files.atomic import write_all, write_atomically
-from hetesynth.files.journal import Entry, cut_off, digest_of, journals, write_journals
+from hetesynth.files import atomic as module
+from hetesynth.files.atomic import Entry, cut_off, journals_in, write_all, write_atomically, write_journals
+from hetesynth.files.regular_files import digest_of
 from hetesynth.files.temporaries import temporary
 
 
@@ -72,12 +72,12 @@ def test_a_link_a_folder_or_a_pipe_is_no_journal(tmp_path: Path) -> None:
     path = the_journal(tmp_path)
     kept = path.rename(tmp_path / "kept")
     path.symlink_to(kept)
-    assert journals(tmp_path) == []
+    assert journals_in(tmp_path) == []
     path.unlink()
     os.mkfifo(path)  # reading it would wait forever
-    assert journals(tmp_path) == []
+    assert journals_in(tmp_path) == []
     assert digest_of(path) is None
-    assert [journal.path for journal in module.journals(tmp_path / "nowhere")] == []
+    assert [journal.path for journal in journals_in(tmp_path / "nowhere")] == []
 
 
 def test_a_journal_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

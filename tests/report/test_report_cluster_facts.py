@@ -28,7 +28,7 @@ cluster two_tiers {
 def test_ranks_have_their_server_and_number() -> None:
     text = "node n { gpus 4 except 1; mesh gpu* { bandwidth 1 GB/s } }\ncluster c { instance a[0-1] = n\n"
     facts = cluster_facts(parse_topology(text + "link a0.gpu0 <-> a1.gpu0 { bandwidth 1 GB/s } }"))
-    places = [(g.rank, s.name, g.number) for s in facts.servers for g in s.gpus]
+    places = [(g.rank, s.name, g.device) for s in facts.servers for g in s.gpus]
     assert places == [(0, "a0", 0), (1, "a0", 2), (2, "a0", 3), (3, "a1", 0), (4, "a1", 2), (5, "a1", 3)]
 
 

@@ -10,12 +10,12 @@ from xml.etree import ElementTree
 import pytest
 from support.reports import luminance
 
-from hetesynth.report.sarif import SarifResult, SarifRule, sarif_log
+from hetesynth.report.sarif import sarif_log, sarif_result, sarif_rule
 from hetesynth.report.size_plot import COLOURS, ON_DARK, size_plot
 
 SVG = "{http://www.w3.org/2000/svg}"
 SIZES = [1000 * 4**k for k in range(11)]
-RULES = [SarifRule("HX1", "one", "The first.", "Do this."), SarifRule("HX2", "two", "The second.", "Do that.")]
+RULES = [sarif_rule("HX1", "one", "The first.", "Do this."), sarif_rule("HX2", "two", "The second.", "Do that.")]
 
 
 def test_every_curve_has_a_look_of_its_own_its_name_and_its_course() -> None:
@@ -44,10 +44,10 @@ def test_curves_stand_out_from_the_ground(colours: tuple[str, ...], ground: str)
 def test_a_sarif_log_refers_to_its_rules() -> None:
     """OASIS SARIF 2.1.0, sections 3.13 to 3.49."""
     results = [
-        SarifResult("HX2", "error", "bad", 7, "gpu 0/thread block 1", (("targets", ["rccl-6"]),)),
-        SarifResult("HX1", "note", "so so"),
+        sarif_result("HX2", "error", "bad", "a b/x.xml", 7, place="gpu 0", properties={"targets": ["rccl-6"]}),
+        sarif_result("HX1", "note", "so so", "a b/x.xml"),
     ]
-    log = sarif_log("a b/x.xml", RULES, results, "1.2.3")
+    log = sarif_log(RULES, results, "1.2.3")
     assert log["version"] == "2.1.0" and log["$schema"].endswith("sarif-schema-2.1.0.json")
     (run,) = log["runs"]
     identifiers = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
@@ -57,12 +57,12 @@ def test_a_sarif_log_refers_to_its_rules() -> None:
     assert first["properties"] == {"targets": ["rccl-6"]}
     assert "region" not in second["locations"][0]["physicalLocation"]
     assert "logicalLocations" not in second["locations"][0]
-    assert sarif_log("x.xml", [], [], "1")["runs"][0]["results"] == []
+    assert sarif_log([], [], "1")["runs"][0]["results"] == []
 
 
 @pytest.mark.parametrize("path", ["../x.xml", "/a b/x#y?.xml", "schräg/ü.xml"])
 def test_the_uri_names_the_path(path: str) -> None:
-    log = sarif_log(path, RULES, [SarifResult("HX1", "error", "bad", 1)], "1")
+    log = sarif_log(RULES, [sarif_result("HX1", "error", "bad", path, 1)], "1")
     uri = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     parts = urlsplit(uri)
     assert parts.scheme == ("file" if path.startswith("/") else "")

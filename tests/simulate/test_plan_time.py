@@ -13,9 +13,9 @@ from support.reports import made
 from hetesynth.engine.predictors import CostOptions, PlanPredictor
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.mscclpp.reader import read_plan_json
+from hetesynth.model.bound import tightest
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.plan import GpuPlan, LocalSlice, Plan, PlanBlock, PlanOperation, RemoteBuffer, RemoteSlice
-from hetesynth.model.time_bound import tightest
 from hetesynth.model.topology import Topology
 from hetesynth.search.bounds.throughput import time_bounds
 

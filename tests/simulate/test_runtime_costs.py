@@ -9,10 +9,10 @@ from support.clusters import cluster
 from verify.program_builders import block, direct_allreduce, ring_allgather, step
 
 from hetesynth.engine.predictors import CostOptions, PlanPredictor, Prediction, ProgramPredictor
+from hetesynth.model.bound import tightest
 from hetesynth.model.cost import costs
 from hetesynth.model.program import Program
 from hetesynth.model.runtime_costs import NCCL_TABLES, ByProtocol, GpuCosts, RuntimeCosts
-from hetesynth.model.time_bound import tightest
 from hetesynth.model.topology import Topology
 from hetesynth.search.bounds.throughput import time_bounds
 

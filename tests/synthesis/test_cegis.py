@@ -112,7 +112,7 @@ def test_each_law_that_is_broken_once_is_repaired(
     valid = repaired(asked, "greedy", 3)[0]
     again, search = repaired(asked, valid, 3)
     total = totals(search.trace.entries)
-    assert again == valid and total.calls == total.counterexamples == 0, "what is valid is kept"
+    assert again == valid and total["calls"] == total["counterexamples"] == 0, "what is valid is kept"
     spoiled = spoil(asked, valid)
     assert kind in {None, *(v.kind for v in schedule_violations(asked, spoiled))}
     _, search = repaired(asked, spoiled, 3)

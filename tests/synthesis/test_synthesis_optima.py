@@ -83,7 +83,7 @@ def test_cegis_without_a_first_candidate_asks_z3(case: tuple[str, Graph, Collect
     solver = verified_solver(strategy("cegis"), Budget(), DEFAULT)
     solution = replace(solver, first_candidate="nothing").solve(problem(graph, wanted, chunks))
     assert isinstance(solution, Solution) and solution.schedule.makespan == steps
-    assert totals(solver.trace.entries).calls >= 1
+    assert totals(solver.trace.entries)["calls"] >= 1
 
 
 CLUSTERS = {"dgx1": dgx1(), "fig10": fig10(), "4+8": servers([4, 8])}

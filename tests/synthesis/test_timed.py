@@ -18,9 +18,9 @@ from hetesynth.engine.predictors import SchedulePredictor
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
 from hetesynth.judge.schedule.judge import schedule_violations
+from hetesynth.model.bound import tightest
 from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.model.time_bound import tightest
 from hetesynth.search import machine_code
 from hetesynth.search.bounds.throughput import time_bounds
 from hetesynth.search.chunking import ChunkingOptions, chunk

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.inprocess import run_in_process
-from hetesynth.execute.job import RunOptions, own_part, program_job
+from hetesynth.execute.job import RunOptions, job_of
 from hetesynth.model.program import (
     Buffer,
     BufferSlice,
@@ -249,9 +249,8 @@ def survives(p: Program, in_place: bool, seed: int) -> bool:
     executor shares no code with the judge: whatever program it catches, the judge must reject."""
     program = replace(p, in_place=in_place, out_of_place=not in_place)
     try:
-        job = program_job(program, RunOptions(dtype="int32"))
+        job, parts = job_of(program, RunOptions(dtype="int32"))
     except HetesynthError:
         return False
     job = replace(job, loops=replace(job.loops, slots=2))
-    parts = [own_part(program, rank) for rank in range(program.ranks)]
     return all(run.correct for run in run_in_process(job, parts, random.Random(seed).randrange))

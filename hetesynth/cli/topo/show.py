@@ -17,6 +17,7 @@ from hetesynth import api
 from hetesynth.cli.options import FILE, NewPath, chunking_options, json_option, topology_losses
 from hetesynth.cli.synth_report import EXACT
 from hetesynth.cli.terminal import show, show_lines, some, table
+from hetesynth.model.rank_places import rank_places
 from hetesynth.model.words import counted, size_text
 
 if TYPE_CHECKING:
@@ -58,9 +59,12 @@ def topology_report(look: Look, *, every: bool) -> Iterator[str]:
         f"{topology.name}: {counted(topology.ranks, 'GPU')}, {counted(len(facts.servers), 'server')}, "
         f"{counted(len(topology.links), 'link')}, {len(shared)} shared wires and groups"
     )
-    yield from ("", *table(_servers(facts), indent="    "))
+    yield from ("", *table(_servers(facts, topology.models), indent="    "))
     if every:
-        gpus = [(str(g.rank), g.host or "-", g.server or "-", str(g.number), g.model or "-") for g in facts.gpus]
+        gpus = [
+            (str(g.rank), g.host or "-", g.server or "-", str(g.device), topology.models[g.rank] or "-")
+            for g in rank_places(topology)
+        ]
         yield from ("", *table([("rank", "host", "server", "GPU", "model"), *gpus], right=(0, 3), indent="    "))
     yield from ("", "  links by class")
     rows = [("where", "kind", "GB/s", "lanes", "us", "links", "which")]
@@ -91,14 +95,14 @@ def topology_report(look: Look, *, every: bool) -> Iterator[str]:
             yield f"  warning: {d.span.file}:{d.span.line}:{d.span.column}: {d.code}: {d.message}"
 
 
-def _servers(facts: ClusterFacts) -> list[tuple[str, ...]]:
+def _servers(facts: ClusterFacts, models_of: Sequence[str]) -> list[tuple[str, ...]]:
     """A row for each server."""
     rows: list[tuple[str, ...]] = [("server", "host", "GPUs", "ranks", "are GPUs", "NICs")]
     for server in facts.servers:
-        models = Counter(g.model or "GPU" for g in server.gpus)
+        models = Counter(models_of[g.rank] or "GPU" for g in server.gpus)
         nics = Counter("not joined" if rate is None else f"{_gb(rate)} GB/s" for rate in server.nics)
         gpus = " + ".join(f"{n} x {model}" for model, n in models.items())
-        numbers = ranges(g.rank for g in server.gpus), ranges(g.number for g in server.gpus)
+        numbers = ranges(g.rank for g in server.gpus), ranges(g.device for g in server.gpus)
         joined = ", ".join(f"{n} x {rate}" for rate, n in nics.items()) or "-"
         rows.append((server.name or "-", server.host or "-", gpus, *numbers, joined))
     return rows
@@ -169,14 +173,16 @@ def graph_document(look: Look) -> Iterator[str]:
     def giga(rate: Fraction | None) -> float | None:
         return None if rate is None else float(rate / 10**9)
 
-    facts, places = look.facts, ("rank", "name", "server", "host", "number", "model")
+    facts, names = look.facts, ("rank", "name", "server", "host", "number", "model")
+    pairs = zip(topology.vertices, rank_places(topology), strict=False)
+    gpus = [(g.rank, v.name, g.server, g.host, g.device, v.model) for v, g in pairs]
     head = {
         "cluster": topology.name,
         "ranks": topology.ranks,
         "chunk_bytes": chunking.chunk_bytes,
         "tau_ref_us": float(chunking.tau_ref * 1_000_000),
         "rounding": chunking.options.rounding,
-        "gpus": [{name: getattr(g, name) for name in places} for g in facts.gpus],
+        "gpus": [dict(zip(names, gpu, strict=True)) for gpu in gpus],
         "servers": [
             {
                 "name": s.name,

@@ -32,7 +32,7 @@ from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.files.folders import INDEX
 from hetesynth.files.regular_files import read_regular
-from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
+from hetesynth.files.strict_json import JsonRefused, read_json
 from hetesynth.model.rank_places import rank_places
 from hetesynth.model.target import TARGETS, Target
 from hetesynth.model.topology import Topology
@@ -144,7 +144,7 @@ def cells_of(folder: Path) -> tuple[tuple[DeployedCell, ...], dict[str, str]]:
 def index_of(folder: Path) -> dict[str, Any]:
     """The index of ``folder`` as it stands there; empty where there is none of ours that can be read."""
     try:
-        values = read_json(read_regular(folder / INDEX, MAX_INDEX_BYTES), JsonLimits(32))
+        values = read_json(read_regular(folder / INDEX, MAX_INDEX_BYTES), 32)
     except (OSError, JsonRefused):
         return {}
     is_ours = isinstance(values, dict) and (values.get("kind"), values.get("format")) == (KIND, FORMAT)

@@ -291,22 +291,22 @@ def code_quality(all_: Sequence[Annotation]) -> bytes:
 
 def sarif_annotations(all_: Sequence[Annotation]) -> bytes:
     """SARIF 2.1.0 of one run, for forges refuse several of one tool in a file."""
-    from hetesynth.report.sarif import SarifResult, SarifRule, sarif_log
+    from hetesynth.report.sarif import sarif_log, sarif_result, sarif_rule
 
     help_ = "see docs/lint.md, docs/errors.md and docs/build_reports.md"
-    rules = [SarifRule(rule, rule, rule, help_) for rule in dict.fromkeys(one.rule for one in all_)]
+    rules = [sarif_rule(rule, rule, rule, help_) for rule in dict.fromkeys(one.rule for one in all_)]
     results = [
-        SarifResult(
+        sarif_result(
             one.rule,
             one.severity,
             one.message,
+            visible(one.path),
             one.line,
-            columns=None if one.column is None else (one.column, one.column + 1),
-            path=visible(one.path),
+            columns=() if one.column is None else (one.column, one.column + 1),
         )
         for one in all_
     ]
-    log = sarif_log("", rules, results, hetesynth.__version__)
+    log = sarif_log(rules, results, hetesynth.__version__)
     for result, fingerprint in zip(log["runs"][0]["results"], fingerprints(all_), strict=True):
         result["partialFingerprints"] = {"hetesynthFinding/v1": fingerprint}
     return (json.dumps(log, indent=1) + "\n").encode()

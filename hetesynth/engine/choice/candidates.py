@@ -16,9 +16,9 @@ from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
+from hetesynth.model.bound import TimeBound
 from hetesynth.model.collective import PERSONALIZED, transfers
 from hetesynth.model.cost import chunk_bytes, costs
-from hetesynth.model.time_bound import TimeBound
 from hetesynth.model.topology import Topology
 from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.registry import row_of, strategy, timed_strategies

@@ -21,12 +21,12 @@ from hetesynth.engine.predictors import (
 from hetesynth.engine.ring_baseline import NAMES, ring_baseline
 from hetesynth.engine.simulate import file_predictor
 from hetesynth.errors import HetesynthError
+from hetesynth.model.bound import TimeBound, tightest
 from hetesynth.model.calibration import calibrated
 from hetesynth.model.collective import Collective
 from hetesynth.model.cost import costed
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.target import PORTABLE, Target
-from hetesynth.model.time_bound import TimeBound, tightest
 from hetesynth.model.topology import Topology
 from hetesynth.model.words import counted, runtime_words, size_text
 from hetesynth.report.contents import Curve, ProgramRun, Report, Role, ScheduleRun

@@ -55,7 +55,7 @@ def cut_steps(problem: Problem, claim: CutWitness) -> int:
     return quotient(needed, _capacity(problem, claim, across))
 
 
-def _far(problem: Problem, claim: CutWitness | LastStepWitness) -> set[int]:
+def _far(problem: Problem, claim: CutWitness) -> set[int]:
     """The ranks on the far side of the border."""
     region = checked_ranks(problem, claim.region, "the region")
     demand(claim.direction in ("in", "out"), f"{claim.direction!r} is no direction")
@@ -74,7 +74,7 @@ def last_step_steps(problem: Problem, claim: LastStepWitness) -> int:
     the chunk, however they pass it on. Each crossing is worth the ranks it can reach, each chunk needs all."""
     demand(not problem.collective.reduces, "parts of a sum may cross in any step")
     demand(claim.wanted > 0, "nobody wants the chunks")
-    cut_steps(problem, CutWitness(claim.region, claim.direction, claim.resources, claim.needed, claim.capacity))
+    cut_steps(problem, claim)
     far = _far(problem, claim)
     for k, (pre, post) in enumerate(zip(problem.collective.pre, problem.collective.post, strict=True)):
         listeners = len(post & far)

@@ -16,8 +16,8 @@ import numpy as np
 
 from hetesynth.judge.bounds.laws import Refuted, demand
 from hetesynth.judge.bounds.prices import NONE, Whole, arborescence_cost, shortest_paths
+from hetesynth.model.bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut
 from hetesynth.model.collective import CollectiveName
-from hetesynth.model.time_bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import Violation
 

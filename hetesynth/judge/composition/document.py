@@ -1,6 +1,6 @@
 """The document of a composition, read with suspicion and expanded to its transfers.
 
-Its numbers are in range, or it is ``NotReadable``; whether it is right the judge says.
+Its numbers are in range, or it is ``JsonRefused``; whether it is right the judge says.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
-from hetesynth.judge.fields import NotReadable as NotReadable
-from hetesynth.judge.fields import fail, integer, integers, items
+from hetesynth.files.strict_json import fail, integer, integers, items, read_json
 
 Ints = NDArray[np.int64]
 
@@ -86,14 +84,10 @@ class Document:
 
 
 def read_document(data: bytes) -> Document:
-    """The document in ``data``; NotReadable otherwise."""
+    """The document in ``data``; JsonRefused otherwise."""
     if len(data) > MAX_BYTES:
         fail(f"{len(data)} bytes are more than the {MAX_BYTES} that a composition may have")
-    try:
-        values = read_json(data, JsonLimits(MAX_DEPTH))
-    except JsonRefused as refusal:
-        fail(str(refusal))
-    fields = _fields(values, "the document", _TOP)
+    fields = _fields(read_json(data, MAX_DEPTH), "the document", _TOP)
     if fields["format"] != FORMAT or fields["version"] != VERSION:
         fail(f"its format is not {FORMAT!r}, version {VERSION}")
     if str(fields["collective"]) not in COLLECTIVES:

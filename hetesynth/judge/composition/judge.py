@@ -16,8 +16,8 @@ from itertools import groupby, islice, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from hetesynth.files.strict_json import JsonRefused
 from hetesynth.judge.composition.document import COLLECTIVES, Document, Event, Expansion, Ints, read_document
-from hetesynth.judge.fields import NotReadable
 from hetesynth.model.pods import PodCluster
 from hetesynth.model.topology import Topology, Wire
 from hetesynth.model.verdict import Violation, ViolationKind
@@ -44,7 +44,7 @@ def judge_composition(data: bytes, cluster: PodCluster | None) -> CompositionVer
     """Everything wrong with the composition in ``data``, the first few of it."""
     try:
         document = read_document(data)
-    except NotReadable as reason:
+    except JsonRefused as reason:
         return CompositionVerdict((Violation("syntax", str(reason)),), readable=False)
     expansions = [Expansion(document, phase) for phase in document.phases]
     wrong = list(islice(_violations(document, expansions, cluster), MOST_VIOLATIONS))

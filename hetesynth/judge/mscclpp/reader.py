@@ -15,8 +15,7 @@ from typing import Any
 
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
-from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
-from hetesynth.judge.fields import NotReadable, fail, integer, integers, items
+from hetesynth.files.strict_json import JsonRefused, fail, integer, integers, items, read_json
 from hetesynth.model.plan import (
     ALIGNMENT,
     CHANNEL_TYPES,
@@ -74,7 +73,7 @@ def read_plan_json(data: bytes, filename: str = "<plan>") -> Plan:
     try:
         if len(data) > MAX_BYTES:
             fail(f"more than the {MAX_BYTES} bytes a plan may have")
-        values = read_json(data, JsonLimits(MAX_DEPTH, MAX_DIGITS))
+        values = read_json(data, MAX_DEPTH, MAX_DIGITS)
         if isinstance(values, dict) and values.get("format") == "hetesynth-schedule":
             raise HetesynthError(
                 f"{filename} is a schedule, which no runtime reads, and not an MSCCL++ plan",
@@ -82,7 +81,7 @@ def read_plan_json(data: bytes, filename: str = "<plan>") -> Plan:
                 help="`hetesynth import` judges it and writes programs; `hetesynth simulate` predicts its time",
             )
         plan = _plan(_object(values, "the plan", outside))
-    except (JsonRefused, NotReadable) as refusal:
+    except JsonRefused as refusal:
         help_text = "give an MSCCL++ execution plan in JSON"
         raise HetesynthError(f"{filename}: {refusal}", code="HS530", help=help_text) from refusal
     if outside:

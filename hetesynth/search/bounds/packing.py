@@ -20,11 +20,10 @@ from math import lcm
 import numpy as np
 from numpy.typing import NDArray
 
-from hetesynth.model.bound import LowerBound, PriceWitness
+from hetesynth.model.bound import LowerBound, PriceWitness, ResourcePrices, Scope, TimeBound
 from hetesynth.model.collective import PERSONALIZED, CollectiveName
 from hetesynth.model.deadline import no_deadline
 from hetesynth.model.problem import Problem
-from hetesynth.model.time_bound import ResourcePrices, Scope, TimeBound
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import PackingPolicy, Policy
 from hetesynth.search.packing.column_generation import optimal_packing

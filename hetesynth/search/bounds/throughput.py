@@ -21,8 +21,8 @@ from math import gcd, lcm
 
 import numpy as np
 
+from hetesynth.model.bound import PartCrossings, SlowestPath, TimeBound, VertexCut
 from hetesynth.model.collective import ROOTED, CollectiveName
-from hetesynth.model.time_bound import PartCrossings, SlowestPath, TimeBound, VertexCut
 from hetesynth.model.topology import Rank, Topology, Wire
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.bounds.flow import maximum_flow

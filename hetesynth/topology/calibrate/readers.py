@@ -11,7 +11,7 @@ from typing import Literal, cast, get_args
 
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
-from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
+from hetesynth.files.strict_json import JsonRefused, read_json
 from hetesynth.model.diagnostics import visible
 
 Operation = Literal[
@@ -213,7 +213,7 @@ def _read_perftest(text: str, source: str, operation: Operation | None, ranks: i
 
 def _read_nvbandwidth(text: str, source: str, operation: Operation | None, ranks: int | None) -> list[Read]:
     """A series of streams for each matrix of GB/s that passed between devices, a point for each pair."""
-    document, series = read_json(text.encode(), JsonLimits(max_depth=12, max_digits=18)), list[Read]()
+    document, series = read_json(text.encode(), max_depth=12, max_digits=18), list[Read]()
     try:
         for case in document["nvbandwidth"]["testcases"]:
             name, passed = case["name"], case.get("status", "Passed") == "Passed"

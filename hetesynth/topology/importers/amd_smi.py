@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from itertools import combinations, permutations
 
-from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
+from hetesynth.files.strict_json import JsonRefused, read_json
 from hetesynth.topology.importers.gpu_models import AMD_MODELS, amd_model, cpu_rate, pcie_rate, xgmi_rate
 from hetesynth.topology.importers.machine import Gpu, GpuLink, Machine, Place, Remark, one_nic_a_gpu
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, lines_of, refused
@@ -111,7 +111,7 @@ def _text_tables(lines: Sequence[str], name: str) -> Tables:
 def _json_tables(source: Source) -> Tables:
     """What ``amd-smi topology --json`` says; both of its layouts."""
     try:
-        document = read_json(source.data, JsonLimits(max_depth=12, max_digits=18))
+        document = read_json(source.data, max_depth=12, max_digits=18)
         if isinstance(document, dict):
             document = document["topology"]
         gpus = [entry["gpu"] for entry in document]

@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
-from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
+from hetesynth.files.strict_json import JsonRefused, read_json
 from hetesynth.model.topology import Topology
 from hetesynth.topology.importers.machine import Remark
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, refused
@@ -159,7 +159,7 @@ Join = tuple[NodeId, NodeId, Quality, str]  # two nodes, what joins them, the ar
 def read(source: Source, options: ReadOptions) -> Reading:
     """Return the cluster as text; HetesynthError HS732."""
     try:
-        document = _document(read_json(source.data, JsonLimits(max_depth=16, max_digits=18)))
+        document = _document(read_json(source.data, max_depth=16, max_digits=18))
         lines, remarks = _text_of(document, source.name)
     except (JsonRefused, ValueError) as error:
         raise refused(source.name, str(error)) from error

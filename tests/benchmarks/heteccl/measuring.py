@@ -50,8 +50,8 @@ def synthesis(case: SynthesisCase, topology: Path) -> dict[str, Any]:
     seconds = time.monotonic() - started
     total = totals(solver.trace.entries)
     said: dict[str, Any] = {
-        "gpus": problem.ranks, "seconds": seconds, "calls": total.calls,
-        "counterexamples": total.counterexamples, "iterations": total.iterations,
+        "gpus": problem.ranks, "seconds": seconds,
+        **{name: total[name] for name in ("calls", "counterexamples", "iterations")},
     }  # fmt: skip
     if not isinstance(outcome, Solution):
         return said | {"error": outcome.reason}
