@@ -40,46 +40,29 @@ class Block:
     operations: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class ChunkTimes:
-    """Of one rank, in a unit that is the same for all peers: ``send`` and ``receive`` of a chunk by peer."""
-
-    send: Mapping[Rank, Fraction]
-    receive: Mapping[Rank, Fraction]
-
-
-NO_TIMES = ChunkTimes({}, {})
-"""Where no connections share."""
-
-
-def chunk_times(problem: Problem, seconds: Mapping[Pair, float]) -> list[ChunkTimes]:
-    """The times of each rank; ``seconds``: of a chunk from one rank to another, empty where rates are not known:
-    then a chunk takes 1 / C(u, v) steps over all links of a pair together, C as far as resources allow it."""
-    times = {pair: Fraction(of_pair) for pair, of_pair in seconds.items()}
-    if not times:
-        capacity = [arc.capacity for arc in problem.arcs]
-        for resource in problem.resources:
-            for a in resource.arcs:
-                capacity[a] = min(capacity[a], resource.capacity)
-        of_pairs: dict[Pair, int] = defaultdict(int)
-        for arc, chunks in zip(problem.arcs, capacity, strict=True):
-            of_pairs[arc.src, arc.dst] += chunks
-        times = {pair: Fraction(1, chunks) for pair, chunks in of_pairs.items()}
-    send: list[dict[Rank, Fraction]] = [{} for _ in range(problem.ranks)]
-    receive: list[dict[Rank, Fraction]] = [{} for _ in range(problem.ranks)]
-    for (src, dst), time in times.items():
-        send[src][dst] = time
-        receive[dst][src] = time
-    return [ChunkTimes(*of_rank) for of_rank in zip(send, receive, strict=True)]
+def chunk_times(problem: Problem, seconds: Mapping[Pair, float]) -> dict[Pair, Fraction]:
+    """Of a chunk from rank to rank, in one unit; ``seconds``: empty where rates are not known: then it takes
+    1 / C(u, v) steps over all links of a pair together, C as far as resources allow it."""
+    if seconds:
+        return {pair: Fraction(of_pair) for pair, of_pair in seconds.items()}
+    capacity = [arc.capacity for arc in problem.arcs]
+    for resource in problem.resources:
+        for a in resource.arcs:
+            capacity[a] = min(capacity[a], resource.capacity)
+    of_pairs: Counter[Pair] = Counter()
+    for arc, chunks in zip(problem.arcs, capacity, strict=True):
+        of_pairs[arc.src, arc.dst] += chunks
+    return {pair: Fraction(1, chunks) for pair, chunks in of_pairs.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class BlockPlan:
-    """``alone``: receive connections that must not share a thread block with a send; ``no_copy_block``: own-block
-    copies go to the first thread block with room instead of one of their own. ``times``: by which it is decided
-    which connections share."""
+    """Of one rank. ``alone``: receive connections that must not share a thread block with a send;
+    ``no_copy_block``: own-block copies go to the first thread block with room instead of one of their own.
+    ``times``: of chunks, by which it is decided which connections share."""
 
-    times: ChunkTimes
+    rank: Rank
+    times: Mapping[Pair, Fraction]
     alone: frozenset[Connection] = frozenset()
     no_copy_block: bool = False
     sharing: Sharing = "needed"
@@ -172,10 +155,12 @@ def partners(
 
     # so many more pairs, such that the thread block that is busy longest is so as briefly as can be: of a channel
     # the lightest share, the lightest of them with the heaviest, and each further pair is where that is shortest
-    def busy(of: Mapping[Connection, list[int]], times: Mapping[Rank, Fraction]) -> dict[Connection, Fraction]:
-        return {c: sum(operations[i].count for i in positions) * times[c[0]] for c, positions in of.items()}
+    def chunks(positions: list[int]) -> int:
+        return sum(operations[i].count for i in positions)
 
-    receiving, sending = busy(connections.receives, plan.times.receive), busy(connections.sends, plan.times.send)
+    times, rank = plan.times, plan.rank
+    receiving = {r: chunks(positions) * times[r[0], rank] for r, positions in connections.receives.items()}
+    sending = {s: chunks(positions) * times[rank, s[0]] for s, positions in connections.sends.items()}
     channels = sorted({s[1] for s in free})
     receives: dict[int, list[Connection]] = {c: [] for c in channels}
     for r in sorted(connections.receives.keys() - partner.keys() - plan.alone, key=lambda r: (receiving[r], r)):

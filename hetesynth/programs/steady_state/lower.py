@@ -22,7 +22,7 @@ from hetesynth.programs.msccl.assembly import grouped, ordered
 from hetesynth.programs.msccl.channels import ChannelPlan, messages
 from hetesynth.programs.msccl.lower import FEWER, Lowered, LoweringOptions, lowered_as, within
 from hetesynth.programs.msccl.placement import place
-from hetesynth.programs.msccl.thread_blocks import NO_TIMES, BlockPlan
+from hetesynth.programs.msccl.thread_blocks import BlockPlan
 from hetesynth.programs.steady_state.traffic import (
     SHARED,
     TURNS,
@@ -134,12 +134,12 @@ def lower_steady_state(
             plan = ChannelPlan(merge=False, streams=streams)
         carried = messages(whole, order, plan, target, slots)
         placement = place(layout, carried, target)
-        plans = [BlockPlan(NO_TIMES, sharing="none") for _ in range(problem.ranks)]
-        draft = grouped(placement, carried, options.optimizations, target, slots, plans)
+        plans = [BlockPlan(rank, {}, sharing="none") for rank in range(problem.ranks)]
+        draft = grouped(placement, carried, options.fusion, target, slots, plans)
         if within(draft.steps, target):
-            finished = ordered(draft)
-            if within(finished.steps, target):
-                return lowered_as(layout, finished, options)
+            draft = ordered(draft)
+            if within(draft.steps, target):
+                return lowered_as(layout, draft, options)
     raise HetesynthError(
         f"{arrangement.pieces} pieces of {len(problem.collective.chunks)} chunks do not fit into "
         f"{target.thread_blocks} thread blocks of {target.max_steps} steps; target {target.name} allows no more",
