@@ -8,20 +8,17 @@ server; over ports a ``pws`` follows the sum. Ticks order all stations, senders 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import Costs
 from hetesynth.model.plan import (
     CHANNEL_TYPES,
-    MAX_CHANNELS_OF_OPERATION,
     MAX_OPERATIONS,
     MAX_REMOTE_BUFFERS,
     MAX_SLICES,
     ChannelType,
     GpuPlan,
-    LocalSlice,
     Plan,
     PlanBlock,
     PlanOp,
@@ -31,12 +28,12 @@ from hetesynth.model.plan import (
     Slice,
 )
 from hetesynth.model.problem import Problem
-from hetesynth.model.program import Buffer, BufferSlice
+from hetesynth.model.program import Buffer
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.topology import Rank
 from hetesynth.programs.cut_chunks import in_pieces
 from hetesynth.programs.layout import CopySlice, FileOptions, Layout, in_place_supported
-from hetesynth.programs.mscclpp.blocks import NOP
+from hetesynth.programs.mscclpp.blocks import NOP, in_parts, local, on_channels
 from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, buffer_sizes, plan_of_gpus
 from hetesynth.programs.mscclpp.placement import in_target_order
 from hetesynth.programs.steady_state.traffic import TURNS, Traffic
@@ -51,7 +48,6 @@ from hetesynth.programs.steady_state.wiring import (
     widest,
 )
 
-_Named = TypeVar("_Named")
 MAX_KNOWLEDGE = 200_000_000
 """Entries of the vector clocks that waits learn: the judge refuses 2^28, 352 pieces of a broadcast along rings of
 64."""
@@ -122,9 +118,9 @@ def finest_steady_plan(
 
     one = lowered(1)
     # what a judge of races keeps: what each wait learns of every thread block and port channel
-    of_one = [block for gpu in one.gpus for block in gpu.blocks]
-    actors = len(of_one) + sum(1 + len(gpu.port_peers) for gpu in one.gpus)
-    waits = sum(len(x.channels) for block in of_one for x in block.operations if x.op == "wait")
+    oflocal = [block for gpu in one.gpus for block in gpu.blocks]
+    actors = len(oflocal) + sum(1 + len(gpu.port_peers) for gpu in one.gpus)
+    waits = sum(len(x.channels) for block in oflocal for x in block.operations if x.op == "wait")
     knowledge = actors * max(1, waits)
     limit = max(1, min(most // arrangement.blocks, MAX_KNOWLEDGE // knowledge))
     try:
@@ -132,7 +128,7 @@ def finest_steady_plan(
     except HetesynthError:
         return one
     of_two = [block for gpu in two.gpus for block in gpu.blocks]
-    lengths = ((len(a.operations), len(b.operations)) for a, b in zip(of_one, of_two, strict=True))
+    lengths = ((len(a.operations), len(b.operations)) for a, b in zip(oflocal, of_two, strict=True))
     rooms = ((MAX_OPERATIONS - a) // (b - a) for a, b in lengths if b > a)
     for pieces in range(min(limit, 1 + min(rooms, default=limit)), 2, -1):
         try:
@@ -160,26 +156,26 @@ class _Gpus:
                 self.channels[here][far] = kind, len(self.numbers[here][kind])
                 self.numbers[here][kind].append(len(self.peers[here[0]][kind]))
                 self.peers[here[0]][kind].append(far[0])
-        self.targets: dict[Place, set[tuple[Rank, Buffer]]] = {place: set() for place in wiring.sequences}
-        for place, sequence in wiring.sequences.items():
-            for a in sequence:
-                for receiver in a.receivers:
-                    landing = wiring.landings[(receiver, a.chunk, a.partial), a.rank]
-                    self.targets[place].add((receiver, landing.buffer))
-        self.semaphores: dict[Place, int] = {}
-        self.number_of_semaphores = [0] * ranks
-        for place in wiring.following:
-            self.semaphores[place] = self.number_of_semaphores[place[0]]
-            self.number_of_semaphores[place[0]] += 1
-        self.before = {after: place for place, after in wiring.following.items()}
 
     def _kind(self, one: Rank, other: Rank) -> ChannelType:
         return "memory" if self.servers[one] == self.servers[other] else "port"
 
     def gpu(self, rank: Rank) -> GpuPlan:
         """The plan of ``rank``."""
-        places = [place for place in self.wiring.sequences if place[0] == rank]
-        buffers = sorted(set().union(*(self.targets[place] for place in places)))
+        wiring = self.wiring
+        places = [place for place in wiring.sequences if place[0] == rank]
+        targets = {  # the buffers of peers that each puts into
+            place: {
+                (receiver, wiring.landings[(receiver, a.chunk, a.partial), rank].buffer)
+                for a in wiring.sequences[place]
+                for receiver in a.receivers
+            }
+            for place in places
+        }
+        buffers = sorted(set().union(*targets.values()))
+        following = [(place, after) for place, after in wiring.following.items() if place[0] == rank]
+        released = {place: i for i, (place, _) in enumerate(following)}
+        acquired = {after: i for i, (_, after) in enumerate(following)}
         layout, chunks = self.layout, range(len(self.layout.collective.chunks))
         # what the rank has from the start and must have in the end, to where it must stand
         pairs = [(layout.source(rank, k), layout.target(rank, k)) for k in chunks]
@@ -188,13 +184,12 @@ class _Gpus:
         blocks: list[PlanBlock] = []
         for number, place in enumerate(places):
             own: dict[ChannelType, list[tuple[Rank, Buffer]]] = {
-                kind: [b for b in buffers if b in self.targets[place] and self._kind(rank, b[0]) == kind]
+                kind: [b for b in buffers if b in targets[place] and self._kind(rank, b[0]) == kind]
                 for kind in CHANNEL_TYPES
             }
             names = {buffer: i for of_kind in own.values() for i, buffer in enumerate(of_kind)}
-            acquired = self.semaphores[self.before[place]] if place in self.before else None
-            writer = _Operations(self.wiring, layout, place, self.channels[place], names)
-            operations = writer.all(() if blocks else copies, acquired, self.semaphores.get(place))
+            writer = _Operations(wiring, layout, place, self.channels[place], names)
+            operations = writer.all(() if blocks else copies, acquired.get(place), released.get(place))
             if len(operations) > MAX_OPERATIONS or max(map(len, own.values())) > MAX_REMOTE_BUFFERS:
                 raise _misfit(f"rank {rank} needs a thread block of {len(operations)} operations")
             memory, port = (tuple(self.numbers[place][kind]) for kind in CHANNEL_TYPES)
@@ -205,12 +200,12 @@ class _Gpus:
         return GpuPlan(
             rank,
             *sizes,
-            self.wiring.scratch[rank],
+            wiring.scratch[rank],
             tuple(blocks) or (PlanBlock(0, (NOP,)),),
             tuple(peers["memory"]),
             tuple(peers["port"]),
             reached,
-            (0,) * self.number_of_semaphores[rank],
+            (0,) * len(following),
         )
 
 
@@ -267,8 +262,7 @@ class _Operations:
             self._do(PlanOperation("sem_release", semaphores=(released,)))
         self._wait({far: signals[far, self.place] for far in incoming})
         for source, home, count in copies:
-            whole = LocalSlice(source.buffer, source.offset, count)
-            self._do(PlanOperation("copy", src=(whole,), dst=(LocalSlice(home.buffer, home.offset, count),)))
+            self._do(PlanOperation("copy", src=(local(source, count),), dst=(local(home, count),)))
         if released is None:
             self._on("flush", "port", ports)
         return tuple(self.operations) or (NOP,)
@@ -295,11 +289,11 @@ class _Operations:
             home = None if a.partial else self.layout.target(a.rank, a.chunk)
             value = landings[0] if home is None else home
             while len(parts) > MAX_SLICES:
-                self._do(PlanOperation("re", src=tuple(map(_one, parts[:MAX_SLICES])), dst=(_one(value),)))
+                self._do(PlanOperation("re", src=tuple(map(local, parts[:MAX_SLICES])), dst=(local(value),)))
                 self._meet()
                 parts = [value, *parts[MAX_SLICES:]]
-            src = tuple(map(_one, parts))
-            dst: tuple[Slice, ...] = (_one(value), *(self._there(a, r) for r in sent))
+            src = tuple(map(local, parts))
+            dst: tuple[Slice, ...] = (local(value), *(self._there(a, r) for r in sent))
             added = PlanOperation("res", "memory", (), src, dst) if sent else PlanOperation("re", src=src, dst=dst)
             self._do(added)  # and puts the sum to ``sent``
             if far_off or (near and not sent):
@@ -313,14 +307,14 @@ class _Operations:
         ops: tuple[PlanOp, ...] = ("put", "pws")
         for op in ops:  # puts of a port channel, with the signal that follows
             group = [x for x in far_off if ((a.name, x[0]) in self.wiring.signalled) == (op == "pws")]
-            for part in _parts(group):
+            for part in in_parts(group):
                 ids = tuple(number for _, number in part)
                 self._push(ids)
                 to = tuple(self._there(a, r) for r, _ in part)
-                self._do(PlanOperation(op, "port", ids, (_one(value),) * len(part), to))
-        for some in _parts(near if not sent else []):
+                self._do(PlanOperation(op, "port", ids, (local(value),) * len(part), to))
+        for some in in_parts(near if not sent else []):
             to = tuple(self._there(a, r) for r in some)
-            self._do(PlanOperation("put", "memory", (), (_one(value),) * len(some), to))
+            self._do(PlanOperation("put", "memory", (), (local(value),) * len(some), to))
         signalled = [n for r, kind, n in channels if kind == "memory" and (a.name, r) in self.wiring.signalled]
         if signalled:
             self._meet()
@@ -360,18 +354,7 @@ class _Operations:
         return [number for of, number in (self.channels[peer] for peer in peers) if of == kind]
 
     def _on(self, op: PlanOp, kind: ChannelType, channels: Sequence[int]) -> None:
-        for part in _parts(channels):
+        for operation in on_channels(op, kind, channels):
             if kind == "port" and op in ("signal", "flush"):
-                self._push(part)
-            dst = (LocalSlice("o", 0, 1),) * len(part) if op == "flush" else ()
-            self._do(PlanOperation(op, kind, tuple(part), dst=dst))
-
-
-def _one(place: BufferSlice) -> LocalSlice:
-    return LocalSlice(place.buffer, place.offset, 1)
-
-
-def _parts(whole: Sequence[_Named]) -> Iterator[Sequence[_Named]]:
-    """As many as an operation can name, at a time."""
-    for first in range(0, len(whole), MAX_CHANNELS_OF_OPERATION):
-        yield whole[first : first + MAX_CHANNELS_OF_OPERATION]
+                self._push(operation.channels)
+            self._do(operation)
