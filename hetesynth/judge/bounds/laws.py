@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -77,16 +76,12 @@ def carried(problem: Problem, names: tuple[str, ...], links: set[int]) -> int:
 
 def hops_over(beside: list[set[int]], start: Iterable[int]) -> list[int]:
     """Breadth-first distances over the neighbours ``beside``; NEVER where no path leads."""
-    hops = [NEVER] * len(beside)
-    queue = deque(start)
-    for rank in queue:
-        hops[rank] = 0
-    while queue:
-        at = queue.popleft()
-        for to in beside[at]:
-            if hops[to] == NEVER:
-                hops[to] = hops[at] + 1
-                queue.append(to)
+    hops, away, reached = [NEVER] * len(beside), 0, set(start)
+    while reached:
+        for rank in reached:
+            hops[rank] = away
+        away += 1
+        reached = {to for at in reached for to in beside[at] if hops[to] == NEVER}
     return hops
 
 

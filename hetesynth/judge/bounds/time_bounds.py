@@ -5,7 +5,6 @@ What must cross and what can is worked out anew, in exact numbers; no code is sh
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -170,20 +169,16 @@ class _Judge:
 
     def _latency(self, source: Rank, target: Rank) -> Fraction:
         """The least sum of latencies of links from ``source`` to ``target``; 0 where no link leads there."""
-        leaving = defaultdict(list)
+        import networkx as nx
+
+        graph: nx.MultiDiGraph[int] = nx.MultiDiGraph()
+        graph.add_nodes_from((source, target))
         for link in self.topology.links:
-            leaving[link.src].append(link)
-        done: set[Rank] = set()
-        queue = [(Fraction(0), source)]
-        while queue:
-            latency, at = heapq.heappop(queue)
-            if at == target:
-                return latency
-            if at not in done:
-                done.add(at)
-                for link in leaving[at]:
-                    heapq.heappush(queue, (latency + link.latency, link.dst))
-        return Fraction(0)
+            graph.add_edge(link.src, link.dst, weight=link.latency)
+        try:
+            return Fraction(nx.dijkstra_path_length(graph, source, target))
+        except nx.NetworkXNoPath:
+            return Fraction(0)
 
     def prices(self, witness: ResourcePrices) -> Proved:
         """The latency and the seconds per byte that prices prove; no symmetry is trusted.
