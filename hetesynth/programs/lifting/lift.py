@@ -14,6 +14,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from graphlib import TopologicalSorter
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
@@ -297,15 +298,9 @@ def _placed(graph: _Moves, groups: _Groups, problem: Problem) -> Schedule:
     placer = _Placer(moves, problem)
     # priorities: by the tick in the program; longest rest first; by the tick as late as the longest path allows
     tick = [min((moves[i].tick for i in members), default=0) for members in groups.members]
-    missing = groups.missing()
-    in_order = [g for g, count in enumerate(missing) if not count]
-    for g in in_order:
-        for h, _ in groups.later[g]:
-            missing[h] -= 1
-            if not missing[h]:
-                in_order.append(h)
     rest = [0] * len(groups.members)  # the ticks that must follow the start of each group, by the longest path
-    for g in reversed(in_order):
+    waiting = {g: [h for h, _ in later] for g, later in enumerate(groups.later)}
+    for g in TopologicalSorter(waiting).static_order():
         rest[g] = max((ticks + rest[h] for h, ticks in groups.later[g]), default=0)
     keys = [tick, [-r for r in rest], [t * (len(moves) + 1) - r for t, r in zip(tick, rest, strict=True)]]
     least = max(1 + max(rest, default=0), placer.busiest()) if moves else 0
@@ -381,7 +376,15 @@ class _Placer:
 
     def forward(self, groups: _Groups, priority: Sequence[float]) -> _Plan:
         """Serial generation in the order of ``priority``."""
-        room = _Room(self.capacity)
+        used: Counter[tuple[int, int]] = Counter()  # of each resource, by tick
+
+        def has_room(i: int, link: int, tick: int) -> bool:
+            return all(used[r, tick] < self.capacity[r] for r in self._needs(i, link))
+
+        def take(i: int, link: int, tick: int) -> None:
+            links[i] = link
+            used.update((r, tick) for r in self._needs(i, link))
+
         starts = [0] * len(groups.members)
         links: dict[int, int] = {}
         missing = groups.missing()
@@ -390,28 +393,20 @@ class _Placer:
         length = 0
         while ready:
             _, g = heappop(ready)
-            members, last = groups.members[g], max(starts[g], room.end)
-            if len(members) == 1:
-                (i,) = members
-                candidates = self.links[self.moves[i].src, self.moves[i].dst]
-                starts[g], _, links[i] = min(
-                    (room.first(self._needs(i, a), starts[g]), n, a) for n, a in enumerate(candidates)
-                )
-                room.take(self._needs(i, links[i]), starts[g])
-            while len(members) > 1:  # together in one tick, or not at all
-                reserved: list[list[int]] = []
+            members, last = groups.members[g], max(starts[g], length)  # then every tick is empty
+            while True:  # together in one tick, or not at all
+                placed: list[int] = []
                 for i in members:
                     candidates = self.links[self.moves[i].src, self.moves[i].dst]
-                    link = next((a for a in candidates if room.has(self._needs(i, a), starts[g])), None)
+                    link = next((a for a in candidates if has_room(i, a, starts[g])), None)
                     if link is None:
                         break
-                    links[i] = link
-                    reserved.append(self._needs(i, link))
-                    room.take(reserved[-1], starts[g])
-                if len(reserved) == len(members):
+                    placed.append(i)
+                    take(i, link, starts[g])
+                if len(placed) == len(members):
                     break
-                for resources in reserved:
-                    room.give_back(resources, starts[g])
+                for i in placed:
+                    used.subtract((r, starts[g]) for r in self._needs(i, links[i]))
                 if starts[g] == last:
                     raise self._misfit(members)
                 starts[g] += 1
@@ -433,41 +428,3 @@ class _Placer:
             help="import without --topo, or synthesize a schedule for this cluster",
             exit_code=1,
         )
-
-
-class _Room:
-    """What each resource still carries, by tick."""
-
-    def __init__(self, capacity: list[int]) -> None:
-        self.capacity = capacity
-        self.used: list[dict[int, int]] = [{} for _ in capacity]
-        self.next: list[dict[int, int]] = [{} for _ in capacity]
-        self.end = 0  # from here on every tick is empty
-
-    def first(self, resources: list[int], tick: int) -> int:
-        """The first tick from ``tick`` on at which all ``resources`` have room."""
-        before = -1
-        while tick != before:
-            before = tick
-            for after in (self.next[r] for r in resources):  # which leads past full ticks
-                while tick in after:  # with paths halved, as in union-find
-                    further = after[tick]
-                    if further in after:
-                        after[tick] = after[further]
-                    tick = further
-        return tick
-
-    def has(self, resources: list[int], tick: int) -> bool:
-        return all(tick not in self.next[r] for r in resources)
-
-    def take(self, resources: list[int], tick: int) -> None:
-        self.end = max(self.end, tick + 1)
-        for r in resources:
-            used = self.used[r][tick] = self.used[r].get(tick, 0) + 1
-            if used >= self.capacity[r]:
-                self.next[r][tick] = tick + 1
-
-    def give_back(self, resources: list[int], tick: int) -> None:
-        for r in resources:
-            self.used[r][tick] -= 1
-            self.next[r].pop(tick, None)
