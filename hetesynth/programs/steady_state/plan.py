@@ -143,19 +143,15 @@ class _Gpus:
 
     def __init__(self, layout: Layout, wiring: Wiring, servers: Sequence[str]) -> None:
         self.layout, self.wiring, self.servers = layout, wiring, servers
-        ranks = layout.collective.ranks
-        self.peers: list[dict[ChannelType, list[Rank]]] = [{"memory": [], "port": []} for _ in range(ranks)]
-        self.numbers: dict[Place, dict[ChannelType, list[int]]] = {}
-        self.channels: dict[Place, dict[Place, tuple[ChannelType, int]]] = {}
-        for place in wiring.sequences:
-            self.numbers[place] = {"memory": [], "port": []}
-            self.channels[place] = {}
+        self.peers: dict[tuple[Rank, ChannelType], list[Rank]] = defaultdict(list)
+        self.numbers: dict[tuple[Place, ChannelType], list[int]] = defaultdict(list)
+        self.channels: dict[Place, dict[Place, tuple[ChannelType, int]]] = defaultdict(dict)
         for one, other in sorted({(min(pair), max(pair)) for pair in wiring.signals}):
             kind = self._kind(one[0], other[0])
             for here, far in ((one, other), (other, one)):
-                self.channels[here][far] = kind, len(self.numbers[here][kind])
-                self.numbers[here][kind].append(len(self.peers[here[0]][kind]))
-                self.peers[here[0]][kind].append(far[0])
+                self.channels[here][far] = kind, len(self.numbers[here, kind])
+                self.numbers[here, kind].append(len(self.peers[here[0], kind]))
+                self.peers[here[0], kind].append(far[0])
 
     def _kind(self, one: Rank, other: Rank) -> ChannelType:
         return "memory" if self.servers[one] == self.servers[other] else "port"
@@ -192,21 +188,14 @@ class _Gpus:
             operations = writer.all(() if blocks else copies, acquired.get(place), released.get(place))
             if len(operations) > MAX_OPERATIONS or max(map(len, own.values())) > MAX_REMOTE_BUFFERS:
                 raise _misfit(f"rank {rank} needs a thread block of {len(operations)} operations")
-            memory, port = (tuple(self.numbers[place][kind]) for kind in CHANNEL_TYPES)
+            memory, port = (tuple(self.numbers[place, kind]) for kind in CHANNEL_TYPES)
             near, far = (tuple(map(buffers.index, own[kind])) for kind in CHANNEL_TYPES)
             blocks.append(PlanBlock(number, operations, memory, port, near, far))
         reached = tuple(RemoteBuffer(p, buffer, (self._kind(rank, p),)) for p, buffer in buffers)
-        sizes, peers = buffer_sizes(layout, rank), self.peers[rank]
-        return GpuPlan(
-            rank,
-            *sizes,
-            wiring.scratch[rank],
-            tuple(blocks) or (PlanBlock(0, (NOP,)),),
-            tuple(peers["memory"]),
-            tuple(peers["port"]),
-            reached,
-            (0,) * len(following),
-        )
+        sizes, all_blocks = buffer_sizes(layout, rank), tuple(blocks) or (PlanBlock(0, (NOP,)),)
+        near_peers, far_peers = (tuple(self.peers[rank, kind]) for kind in CHANNEL_TYPES)
+        ends = near_peers, far_peers, reached, (0,) * len(following)
+        return GpuPlan(rank, *sizes, wiring.scratch[rank], all_blocks, *ends)
 
 
 def _misfit(why: str) -> HetesynthError:
