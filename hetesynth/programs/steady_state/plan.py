@@ -118,9 +118,9 @@ def finest_steady_plan(
 
     one = lowered(1)
     # what a judge of races keeps: what each wait learns of every thread block and port channel
-    oflocal = [block for gpu in one.gpus for block in gpu.blocks]
-    actors = len(oflocal) + sum(1 + len(gpu.port_peers) for gpu in one.gpus)
-    waits = sum(len(x.channels) for block in oflocal for x in block.operations if x.op == "wait")
+    of_one = [block for gpu in one.gpus for block in gpu.blocks]
+    actors = len(of_one) + sum(1 + len(gpu.port_peers) for gpu in one.gpus)
+    waits = sum(len(x.channels) for block in of_one for x in block.operations if x.op == "wait")
     knowledge = actors * max(1, waits)
     limit = max(1, min(most // arrangement.blocks, MAX_KNOWLEDGE // knowledge))
     try:
@@ -128,7 +128,7 @@ def finest_steady_plan(
     except HetesynthError:
         return one
     of_two = [block for gpu in two.gpus for block in gpu.blocks]
-    lengths = ((len(a.operations), len(b.operations)) for a, b in zip(oflocal, of_two, strict=True))
+    lengths = ((len(a.operations), len(b.operations)) for a, b in zip(of_one, of_two, strict=True))
     rooms = ((MAX_OPERATIONS - a) // (b - a) for a, b in lengths if b > a)
     for pieces in range(min(limit, 1 + min(rooms, default=limit)), 2, -1):
         try:
@@ -192,10 +192,10 @@ class _Gpus:
             near, far = (tuple(map(buffers.index, own[kind])) for kind in CHANNEL_TYPES)
             blocks.append(PlanBlock(number, operations, memory, port, near, far))
         reached = tuple(RemoteBuffer(p, buffer, (self._kind(rank, p),)) for p, buffer in buffers)
-        sizes, all_blocks = buffer_sizes(layout, rank), tuple(blocks) or (PlanBlock(0, (NOP,)),)
-        near_peers, far_peers = (tuple(self.peers[rank, kind]) for kind in CHANNEL_TYPES)
-        ends = near_peers, far_peers, reached, (0,) * len(following)
-        return GpuPlan(rank, *sizes, wiring.scratch[rank], all_blocks, *ends)
+        sizes, some = buffer_sizes(layout, rank), tuple(blocks) or (PlanBlock(0, (NOP,)),)
+        near, far = (tuple(self.peers[rank, kind]) for kind in CHANNEL_TYPES)
+        semaphores = (0,) * len(following)
+        return GpuPlan(rank, *sizes, wiring.scratch[rank], some, near, far, reached, semaphores)
 
 
 def _misfit(why: str) -> HetesynthError:
