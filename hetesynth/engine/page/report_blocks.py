@@ -24,8 +24,7 @@ Connection = tuple[int, int, int]
 
 def chunks_moved(program: Program) -> dict[Place, tuple[int, ...]]:
     """The chunks by (GPU, thread block, step); a receive moves what the send it meets does."""
-    from hetesynth.programs.lifting.buffers import Buffers, shape
-    from hetesynth.programs.lifting.dataflow import flow_of
+    from hetesynth.programs.lifting.dataflow import Buffers, flow_of, shape
     from hetesynth.search.collectives import collective
 
     sent: dict[Place, dict[int, None]] = defaultdict(dict)  # by rank, number of the thread block, and step

@@ -20,10 +20,10 @@ from hetesynth.judge.bounds.laws import (
     demand,
     homes,
     hops_over,
+    price_steps,
     quotient,
     turned_around,
 )
-from hetesynth.judge.bounds.prices import price_steps
 from hetesynth.judge.bounds.query import query_steps
 from hetesynth.model.bound import (
     CutWitness,

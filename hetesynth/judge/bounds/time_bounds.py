@@ -13,8 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hetesynth.judge.bounds.laws import Refuted, demand
-from hetesynth.judge.bounds.prices import NONE, Whole, arborescence_cost, shortest_paths
+from hetesynth.judge.bounds.laws import NONE, Refuted, Whole, arborescence_cost, demand, shortest_paths
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.time_bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut
 from hetesynth.model.topology import Rank, Topology

@@ -36,7 +36,7 @@ def block_chunks(program: Program) -> int | None:
     """Chunks of one rank's share, or None when C does not divide as it must or nothing is known.
 
     C chunks per loop cut the whole buffer of the collective. For gather and scatter C is taken to cut either one
-    rank's block or the root's buffer, whichever the declared sizes say (``programs/lifting/buffers.py`` says the
+    rank's block or the root's buffer, whichever the declared sizes say (``programs/lifting/dataflow.py`` says the
     same by itself: the judge shares no code with what it judges).
     """
     chunks, ranks, name = program.chunks_per_loop, program.ranks, program.collective

@@ -25,8 +25,7 @@ from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.topology import Rank
-from hetesynth.programs.lifting.buffers import Buffers
-from hetesynth.programs.lifting.dataflow import OWN, Flow, Value, flow_of, flow_of_schedule
+from hetesynth.programs.lifting.dataflow import OWN, Buffers, Flow, Value, flow_of, flow_of_schedule
 
 
 @dataclass(frozen=True)

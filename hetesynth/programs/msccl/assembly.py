@@ -19,9 +19,18 @@ from hetesynth.model.target import PLAIN_OPS, Target
 from hetesynth.model.topology import Rank
 from hetesynth.programs.layout import Cell, chunk_at
 from hetesynth.programs.msccl.channels import Key, Message
-from hetesynth.programs.msccl.dependences import RankBlocks, Waits, reduced, waits_of
 from hetesynth.programs.msccl.placement import Operation, Placement
-from hetesynth.programs.msccl.thread_blocks import BlockPlan, Connection, Connections, partners, thread_blocks
+from hetesynth.programs.msccl.thread_blocks import (
+    BlockPlan,
+    Connection,
+    Connections,
+    RankBlocks,
+    Waits,
+    partners,
+    reduced,
+    thread_blocks,
+    waits_of,
+)
 
 Fusion = Literal["forward", "add", "none"]
 """What receives do at once where the target can: they add; they send too, and their connections share a thread

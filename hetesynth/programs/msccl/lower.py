@@ -33,9 +33,8 @@ from hetesynth.programs.msccl.channels import (
     steps_of,
     tracks_of,
 )
-from hetesynth.programs.msccl.dependences import written
 from hetesynth.programs.msccl.placement import place
-from hetesynth.programs.msccl.thread_blocks import BlockPlan, Connection, Sharing, chunk_times
+from hetesynth.programs.msccl.thread_blocks import BlockPlan, Connection, Sharing, chunk_times, written
 
 LARGE = 20_000
 """Transfers, or operations, of more than which few drafts are to be enough: AllReduce on 256 GPUs settles in 3."""

@@ -36,7 +36,7 @@ from hetesynth.programs.layout import CopySlice, FileOptions, Layout, in_place_s
 from hetesynth.programs.mscclpp.blocks import NOP, in_parts, local, on_channels
 from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, buffer_sizes, plan_of_gpus
 from hetesynth.programs.mscclpp.placement import in_target_order
-from hetesynth.programs.steady_state.traffic import TURNS, Traffic
+from hetesynth.programs.steady_state.lower import TURNS, Traffic
 from hetesynth.programs.steady_state.wiring import (
     Place,
     PlanArrangement,
