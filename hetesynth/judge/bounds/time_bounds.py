@@ -6,10 +6,11 @@ What must cross and what can is worked out anew, in exact numbers; no code is sh
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from hetesynth.model.verdict import Violation
 Proved = tuple[Fraction, Fraction]  # seconds and seconds per byte
 
 _ALL_PAIRS = ("allgather", "reducescatter", "alltoall", "allreduce")
-_KINDS = {"cut": VertexCut, "volume": PartCrossings, "prices": ResourcePrices, "latency": SlowestPath}
 _BACKWARDS = {"reducescatter": "allgather", "scatter": "gather", "reduce": "broadcast"}
 
 
@@ -31,19 +31,11 @@ def time_bound_violations(
 ) -> list[Violation]:
     """Why ``bound`` does not follow from its witness; empty when it does."""
     try:
-        demand(isinstance(bound.witness, _KINDS[bound.kind]), f"the witness is none of a bound by {bound.kind}")
+        kind, proved = _KINDS[bound.kind]
+        demand(isinstance(bound.witness, kind), f"the witness is none of a bound by {bound.kind}")
         scope = f"a bound by {bound.kind} is not of algorithms that are {bound.scope}"
         demand(bound.scope == "all" or bound.kind == "prices", scope)
-        judge = _Judge(topology, name, root, bound)
-        match bound.witness:
-            case VertexCut():
-                latency, per_byte = judge.cut(bound.witness)
-            case PartCrossings():
-                latency, per_byte = judge.parts(bound.witness)
-            case ResourcePrices():
-                latency, per_byte = judge.prices(bound.witness)
-            case SlowestPath():
-                latency, per_byte = judge.path(bound.witness)
+        latency, per_byte = proved(_Judge(topology, name, root, bound), bound.witness)
         text = f"claims {bound.latency} s of latency; the witness shows {latency}"
         demand(bound.latency <= latency, text)
         text = f"claims {bound.seconds_per_byte} s per byte; the witness shows {per_byte}"
@@ -233,6 +225,15 @@ class _Judge:
         if name != "alltoall":
             paths = paths[root] if name == "scatter" else paths[:, root]
         return Fraction(sum(_reached(None if x == NONE // 4 else int(x) for x in paths.ravel())), n)
+
+
+_KINDS: dict[str, tuple[type, Callable[[_Judge, Any], Proved]]] = {
+    "cut": (VertexCut, _Judge.cut),
+    "volume": (PartCrossings, _Judge.parts),
+    "prices": (ResourcePrices, _Judge.prices),
+    "latency": (SlowestPath, _Judge.path),
+}
+"""For each kind of bound the witness that it needs, and what that proves."""
 
 
 def _partition(parts: Sequence[Sequence[Rank]], ranks: int) -> bool:
