@@ -407,7 +407,15 @@ class _Placer:
                 for i in placed:
                     used.subtract((r, starts[g]) for r in self._needs(i, links[i]))
                 if starts[g] == last:
-                    raise self._misfit(members)
+                    move = self.moves[members[0]]
+                    raise HetesynthError(
+                        f"{len(members)} transfers, that of {move.place} among them, must happen in one step, since "
+                        f"each sends a value of chunk {move.chunk} that the others change; the capacities are too "
+                        "small for that",
+                        code="HS705",
+                        help="import without --topo, or synthesize a schedule for this cluster",
+                        exit_code=1,
+                    )
                 starts[g] += 1
             if members:
                 length = max(length, starts[g] + 1)
@@ -417,13 +425,3 @@ class _Placer:
                 if not missing[h]:
                     heappush(ready, (priority[h], h))
         return _Plan(starts, links, length)
-
-    def _misfit(self, members: Sequence[int]) -> HetesynthError:
-        move = self.moves[members[0]]
-        return HetesynthError(
-            f"{len(members)} transfers, that of {move.place} among them, must happen in one step, since each "
-            f"sends a value of chunk {move.chunk} that the others change; the capacities are too small for that",
-            code="HS705",
-            help="import without --topo, or synthesize a schedule for this cluster",
-            exit_code=1,
-        )

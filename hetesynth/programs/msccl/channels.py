@@ -144,12 +144,6 @@ def steps_of(problem: Problem, schedule: Schedule, target: Target) -> dict[Pair,
     }
 
 
-def concurrent_chunks(problem: Problem, schedule: Schedule) -> dict[Pair, int]:
-    """The most chunks that each pair carries at once: at most C(u, v)."""
-    by_pair = transfers_by_pair(problem, schedule)
-    return {pair: _tracks(transfers)[1] for pair, transfers in by_pair.items()}
-
-
 def tracks_of(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Target) -> dict[Pair, int]:
     """How many channels each pair uses for concurrent chunks, not counting those for further runs in time."""
     tracks: dict[Pair, int] = {}

@@ -24,15 +24,7 @@ from hetesynth.policy import DEFAULT, LoweringPolicy
 from hetesynth.programs.cut_chunks import at_once
 from hetesynth.programs.layout import FileOptions, Layout
 from hetesynth.programs.msccl.assembly import Draft, Fusion, grouped, ordered
-from hetesynth.programs.msccl.channels import (
-    ChannelPlan,
-    Message,
-    Pair,
-    concurrent_chunks,
-    messages,
-    steps_of,
-    tracks_of,
-)
+from hetesynth.programs.msccl.channels import ChannelPlan, Message, Pair, messages, steps_of, tracks_of
 from hetesynth.programs.msccl.placement import place
 from hetesynth.programs.msccl.thread_blocks import BlockPlan, Connection, Sharing, chunk_times, written
 
@@ -206,7 +198,8 @@ def _settled(job: Job) -> _Settled:
     if options.instances > 1:
         # as many channels as chunks at once or as the link needs: so the parts of a chunk stay in one message
         # where one thread block fills the link
-        tracks, most = concurrent_chunks(job.problem, job.schedule), options.target.channels
+        tracks = tracks_of(job.problem, job.schedule, ChannelPlan(), options.target)
+        most = options.target.channels
         most_of_pair = {pair: min(most, max(n, options.min_channels.get(pair, 1))) for pair, n in tracks.items()}
         plan = replace(plan, max_channels=most_of_pair)
         job = Job(*at_once(job.problem, job.schedule, options.instances), options)
