@@ -135,11 +135,9 @@ class LibraryProgram:
     def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
         """It, of the collective of ``problem``. HetesynthError HS501 where it does not fit."""
         options.check(problem.collective.name)
-        program = self.program(problem.collective, options)
-        if not fits(program, options.target):
-            what = (
-                f"rings on {program.channels} channels are more than a program for {options.target.name} may hold"
-            )
+        program, target = self.program(problem.collective, options), options.target
+        if not fits(program, target):
+            what = f"rings on {program.channels} channels are more than a program for {target.name} may hold"
             raise HetesynthError(what, code="HS501", help=FEWER)
         return Lowered(_named(program, options), ())
 

@@ -409,9 +409,9 @@ class _Placer:
                 if starts[g] == last:
                     move = self.moves[members[0]]
                     raise HetesynthError(
-                        f"{len(members)} transfers, that of {move.place} among them, must happen in one step, since "
-                        f"each sends a value of chunk {move.chunk} that the others change; the capacities are too "
-                        "small for that",
+                        f"{len(members)} transfers, that of {move.place} among them, must happen in one step, "
+                        f"since each sends a value of chunk {move.chunk} that the others change; the capacities "
+                        "are too small for that",
                         code="HS705",
                         help="import without --topo, or synthesize a schedule for this cluster",
                         exit_code=1,
