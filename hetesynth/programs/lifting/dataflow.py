@@ -16,13 +16,14 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, COLLECTIVES, Collective
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import (
+    READS,
     RECEIVES,
     SENDS,
+    WRITES,
     Buffer,
     BufferSlice,
     GpuProgram,
     Instruction,
-    Op,
     Program,
     ThreadBlock,
 )
@@ -116,8 +117,6 @@ class Buffers:
         }
 
 
-_READS: frozenset[Op] = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
-_WRITES: frozenset[Op] = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
 OWN = -1
 """The leaf that stands for the rank's own input."""
 
@@ -334,12 +333,12 @@ class _Execution:
             slot = outbound.freed.popleft() if outbound.sent >= self.slots else 0
             now = max(now, outbound.free_from, slot)
         data = incoming or []
-        if x.op in _READS:
+        if x.op in READS:
             read = self._read(block, x.src, x.count)
             data = self._added(block, data, read) if incoming is not None else read
         if x.op == "re":
             data = self._added(block, self._read(block, x.dst, x.count), data)
-        if x.op in _WRITES:
+        if x.op in WRITES:
             for cell, value in zip(self._cells(block, x.dst, x.count), data, strict=True):
                 self.memory[block.gpu.rank, cell] = value
         if x.op in RECEIVES:

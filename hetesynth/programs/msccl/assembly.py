@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from hetesynth.model.program import BufferSlice, Op
+from hetesynth.model.program import RECEIVES, BufferSlice, Op
 from hetesynth.model.target import PLAIN_OPS, Target
 from hetesynth.model.topology import Rank
 from hetesynth.programs.layout import Cell, chunk_at
@@ -286,8 +286,7 @@ def compacted(ranks: Sequence[tuple[Operation, ...]]) -> tuple[list[tuple[Operat
     used."""
     offsets: list[dict[int, int]] = []  # old -> new of every scratch chunk in use; neighbours stay neighbours
     for operations in ranks:
-        # the places of this rank that operations name
-        places = [(op.src, op.count) for op in operations if op.op != "r"]
+        places = [(op.src, op.count) for op in operations if op.op != "r"]  # of this rank
         places += [(op.dst, op.count) for op in operations if op.op != "s"]
         used = {place.offset + i for place, count in places if place.buffer == "s" for i in range(count)}
         offsets.append({old: new for new, old in enumerate(sorted(used))})
@@ -299,21 +298,17 @@ def compacted(ranks: Sequence[tuple[Operation, ...]]) -> tuple[list[tuple[Operat
     lands: dict[int, BufferSlice] = {}
     for rank, operations in enumerate(ranks):
         for op in operations:
-            if op.message is None or op.op in ("re", "cpy"):
-                continue
-            if op.op == "s":
+            if op.message is not None and op.op == "s":
                 left[op.message.index] = moved(op.src, rank)
-                continue
-            lands[op.message.index] = moved(op.dst, rank)
+            elif op.message is not None and op.op in RECEIVES:
+                lands[op.message.index] = moved(op.dst, rank)
             if op.forwards is not None:
                 left[op.forwards.index] = moved(op.src if op.op == "rrs" else op.dst, rank)
 
     def rewritten(op: Operation, rank: int) -> Operation:
-        if op.message is not None and op.op == "s":
-            return replace(op, src=moved(op.src, rank), dst=lands[op.message.index])
-        if op.message is not None and op.op == "r":
-            return replace(op, src=left[op.message.index], dst=moved(op.dst, rank))
-        return replace(op, src=moved(op.src, rank), dst=moved(op.dst, rank))
+        index = -1 if op.message is None else op.message.index
+        src = left[index] if op.op == "r" else moved(op.src, rank)
+        return replace(op, src=src, dst=lands[index] if op.op == "s" else moved(op.dst, rank))
 
     done = [tuple(rewritten(op, rank) for op in operations) for rank, operations in enumerate(ranks)]
     return done, tuple(map(len, offsets))

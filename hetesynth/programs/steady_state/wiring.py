@@ -9,7 +9,7 @@ once."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -150,9 +150,7 @@ class Blocks:
 
 def widest(stations: Sequence[Station]) -> int:
     """The most thread blocks that each station can have."""
-    each: dict[Rank, int] = defaultdict(int)
-    for a in stations:
-        each[a.rank] += not a.ends
+    each = Counter(a.rank for a in stations if not a.ends)
     return max(1, RESIDENT_BLOCKS // max(each.values(), default=1))
 
 
