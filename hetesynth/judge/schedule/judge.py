@@ -93,16 +93,11 @@ def _too_many_peers(problem: Problem, schedule: Schedule) -> Iterator[Violation]
     """A rank has at most ``max_peers`` peers to send to, and as many to receive from."""
     if problem.max_peers is None:
         return
-    sends_to: dict[int, set[int]] = defaultdict(set)
-    receives_from: dict[int, set[int]] = defaultdict(set)
-    for t in schedule.transfers:
-        arc = problem.arcs[t.link]
-        sends_to[arc.src].add(arc.dst)
-        receives_from[arc.dst].add(arc.src)
-    for verb, peers in (("sends to", sends_to), ("receives from", receives_from)):
-        for rank in sorted(peers):
-            if len(peers[rank]) > problem.max_peers:
-                message = f"rank {rank} {verb} {len(peers[rank])} others, its limit is {problem.max_peers}"
+    pairs = {(problem.arcs[t.link].src, problem.arcs[t.link].dst) for t in schedule.transfers}
+    for end, verb in enumerate(("sends to", "receives from")):
+        for rank, peers in sorted(Counter(pair[end] for pair in pairs).items()):
+            if peers > problem.max_peers:
+                message = f"rank {rank} {verb} {peers} others, its limit is {problem.max_peers}"
                 yield Violation("too-many-peers", message, rank=rank)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import gcd
 
 from hetesynth.errors import HetesynthError
@@ -28,6 +27,7 @@ from hetesynth.model.program import (
     ThreadBlock,
 )
 from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import PORTABLE
 from hetesynth.model.topology import Rank
 from hetesynth.programs.layout import Cell, Layout
 
@@ -80,41 +80,6 @@ def shape(program: Program) -> Shape:
             f"the file moves {total} chunks, more than {MAX_CHUNKS}", code="HS304", help="use fewer chunks a loop"
         )
     return extent
-
-
-@dataclass(frozen=True)
-class Buffers:
-    """The memory of a program that carries out ``collective``, whose chunk k is piece k of an allreduce's chunks
-    when ``pieces`` is above 1; only the first piece of each is named here."""
-
-    collective: Collective
-    pieces: int
-    in_place: bool
-
-    @cached_property
-    def layout(self) -> Layout:
-        """Where chunks stand as the lowering puts them."""
-        return Layout(self.collective, self.in_place)
-
-    def cell(self, rank: Rank, buffer: Buffer, offset: int) -> Cell:
-        """The memory behind one chunk of a buffer."""
-        return self.layout.cell(rank, BufferSlice(buffer, offset))
-
-    def at_start(self) -> dict[tuple[Rank, Cell], int]:
-        """The chunk that each cell of each rank holds before the first instruction."""
-        return {
-            (rank, self.cell(rank, "i", self.layout.input_offset(k) // self.pieces)): k
-            for k in range(0, len(self.collective.chunks), self.pieces)
-            for rank in self.collective.pre[k]
-        }
-
-    def at_end(self) -> dict[tuple[Rank, int], Cell]:
-        """The cell where each (rank, chunk) that the collective asks for must stand."""
-        return {
-            (rank, k): self.cell(rank, "o", self.layout.output_offset(k) // self.pieces)
-            for k in range(0, len(self.collective.chunks), self.pieces)
-            for rank in self.collective.post[k]
-        }
 
 
 OWN = -1
@@ -214,12 +179,11 @@ def flow_of_schedule(problem: Problem, schedule: Schedule) -> Flow:
     return flow
 
 
-def flow_of(program: Program, buffers: Buffers, slots: int) -> Flow:
-    """What ``program`` moves; ``slots``: messages a connection holds.
-
-    Raises HetesynthError HS702 when it stops, reads what nothing wrote or adds what cannot be added.
-    """
-    return _Execution(program, buffers, slots).run()
+def flow_of(program: Program, collective: Collective, pieces: int) -> Flow:
+    """What ``program`` moves when it carries out ``collective``, each of its chunks being ``pieces`` of that: only
+    the first of them is named. Raises HetesynthError HS702 when it stops, reads what nothing wrote or adds what
+    cannot be added."""
+    return _Execution(program, collective, range(0, len(collective.chunks), pieces)).run()
 
 
 @dataclass(slots=True)
@@ -249,10 +213,15 @@ class _Block:
 
 
 class _Execution:
-    def __init__(self, program: Program, buffers: Buffers, slots: int) -> None:
-        self.buffers, self.slots = buffers, slots
+    def __init__(self, program: Program, collective: Collective, chunks: range) -> None:
+        self.collective, self.chunks, self.slots = collective, chunks, PORTABLE.slots(program.protocol)
+        self.layout = Layout(collective, program.in_place and not program.out_of_place)
         self.flow = Flow()
-        self.memory = {(rank, cell): self.flow.own(rank, k) for (rank, cell), k in buffers.at_start().items()}
+        self.memory = {
+            (rank, self._cell(rank, "i", self.layout.input_offset(k) // chunks.step)): self.flow.own(rank, k)
+            for k in chunks
+            for rank in collective.pre[k]
+        }
         self.blocks: list[_Block] = []
         self.waiting: dict[int, list[int]] = {}
         connections: dict[tuple[Rank, Rank, int], _Connection] = defaultdict(_Connection)
@@ -282,7 +251,9 @@ class _Execution:
         for block in self.blocks:
             if len(block.finished) < len(block.block.instructions):
                 raise _broken(f"{block.place} waits forever")
-        for (rank, k), cell in self.buffers.at_end().items():
+        for at in ((rank, k) for k in self.chunks for rank in self.collective.post[k]):
+            rank, k = at
+            cell = self._cell(rank, "o", self.layout.output_offset(k) // self.chunks.step)
             value = self.memory.get((rank, cell))
             if value is None or value.chunk != k:
                 raise _broken(f"gpu {rank} does not end with chunk {k} in {cell[0]}[{cell[1]}]")
@@ -358,7 +329,10 @@ class _Execution:
     def _cells(self, block: _Block, part: BufferSlice | None, count: int) -> list[Cell]:
         if part is None:
             raise _broken(f"{block.place} names no chunk")
-        return [self.buffers.cell(block.gpu.rank, part.buffer, part.offset + i) for i in range(count)]
+        return [self._cell(block.gpu.rank, part.buffer, part.offset + i) for i in range(count)]
+
+    def _cell(self, rank: Rank, buffer: Buffer, offset: int) -> Cell:
+        return self.layout.cell(rank, BufferSlice(buffer, offset))
 
     def _read(self, block: _Block, part: BufferSlice | None, count: int) -> list[Value]:
         rank = block.gpu.rank

@@ -23,9 +23,8 @@ from hetesynth.model.collective import Collective
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.model.target import PORTABLE
 from hetesynth.model.topology import Rank
-from hetesynth.programs.lifting.dataflow import OWN, Buffers, Flow, Value, flow_of, flow_of_schedule
+from hetesynth.programs.lifting.dataflow import OWN, Flow, Value, flow_of, flow_of_schedule
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,7 @@ def lift(program: Program, collective: Collective, pieces: int = 1, on: Problem 
     Raises HetesynthError: HS702 the program is not right, HS703 no schedule can say what it does, HS704 a link
     that ``on`` does not have, HS705 capacities that are too small for transfers that must go together.
     """
-    buffers = Buffers(collective, pieces, in_place=program.in_place and not program.out_of_place)
-    flow = flow_of(program, buffers, PORTABLE.slots(program.protocol))
-    return _lifted(flow, collective, pieces, on)
+    return _lifted(flow_of(program, collective, pieces), collective, pieces, on)
 
 
 def lift_schedule(problem: Problem, schedule: Schedule, on: Problem) -> Lifted:

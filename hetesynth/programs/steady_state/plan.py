@@ -184,7 +184,7 @@ class _Gpus:
                 for kind in CHANNEL_TYPES
             }
             names = {buffer: i for of_kind in own.values() for i, buffer in enumerate(of_kind)}
-            writer = _Operations(wiring, layout, place, self.channels[place], names)
+            writer = _Operations(self, place, names)
             operations = writer.all(() if blocks else copies, acquired.get(place), released.get(place))
             if len(operations) > MAX_OPERATIONS or max(map(len, own.values())) > MAX_REMOTE_BUFFERS:
                 raise _misfit(f"rank {rank} needs a thread block of {len(operations)} operations")
@@ -207,19 +207,11 @@ def _misfit(why: str) -> HetesynthError:
 
 
 class _Operations:
-    """Writes those of ``place``. ``channels``: to another thread block, of which type and which of those of the
-    block. ``buffers``: which of its remote buffers a buffer of a peer is."""
+    """Writes those of ``place``. ``buffers``: which of its remote buffers a buffer of a peer is."""
 
-    def __init__(
-        self,
-        wiring: Wiring,
-        layout: Layout,
-        place: Place,
-        channels: Mapping[Place, tuple[ChannelType, int]],
-        buffers: Mapping[tuple[Rank, Buffer], int],
-    ) -> None:
-        self.wiring, self.layout, self.place = wiring, layout, place
-        self.channels, self.buffers = channels, buffers
+    def __init__(self, gpus: _Gpus, place: Place, buffers: Mapping[tuple[Rank, Buffer], int]) -> None:
+        self.wiring, self.layout, self.place, self.buffers = gpus.wiring, gpus.layout, place, buffers
+        self.channels = gpus.channels[place]  # to other thread blocks: the type, and which of this one
         self.operations: list[PlanOperation] = []
         self.waited: dict[Place, int] = defaultdict(int)
         self.pushed: dict[int, int] = {}  # port channel -> thread, since the threads met
