@@ -25,7 +25,7 @@ from hetesynth.programs.cut_chunks import at_once
 from hetesynth.programs.layout import FileOptions, Layout
 from hetesynth.programs.msccl.assembly import Draft, Fusion, grouped, ordered
 from hetesynth.programs.msccl.channels import ChannelPlan, Message, Pair, messages, steps_of, tracks_of
-from hetesynth.programs.msccl.placement import place
+from hetesynth.programs.msccl.placement import Placer
 from hetesynth.programs.msccl.thread_blocks import BlockPlan, Connection, Sharing, chunk_times, written
 
 LARGE = 20_000
@@ -206,7 +206,7 @@ def _settled(job: Job) -> _Settled:
     fit, target = Fit(plan), options.target
     for _ in range(400):
         carried = messages(job.problem, job.schedule, fit.channels, target, job.slots)
-        placement = place(job.layout, carried, target)
+        placement = Placer(job.layout, carried, target).run()
         if placement.fragmented:
             fragmented = {((m.src, m.dst), m.start) for m in placement.fragmented}
             fit = fit.with_channels(unmerged=fit.channels.unmerged | fragmented)

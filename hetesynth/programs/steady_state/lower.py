@@ -30,7 +30,7 @@ from hetesynth.programs.layout import Layout
 from hetesynth.programs.msccl.assembly import grouped, ordered
 from hetesynth.programs.msccl.channels import ChannelPlan, messages
 from hetesynth.programs.msccl.lower import FEWER, Lowered, LoweringOptions, lowered_as, within
-from hetesynth.programs.msccl.placement import place
+from hetesynth.programs.msccl.placement import Placer
 from hetesynth.programs.msccl.thread_blocks import BlockPlan
 
 Pair = tuple[Rank, Rank]
@@ -345,7 +345,7 @@ def lower_steady_state(
             }
             plan = ChannelPlan(merge=False, streams=streams)
         carried = messages(whole, order, plan, target, slots)
-        placement = place(layout, carried, target)
+        placement = Placer(layout, carried, target).run()
         plans = [BlockPlan(rank, {}, sharing="none") for rank in range(problem.ranks)]
         draft = grouped(placement, carried, options.fusion, target, slots, plans)
         if within(draft.steps, target):
