@@ -12,11 +12,9 @@ from hetesynth.model.topology import Rank
 
 @dataclass(frozen=True, slots=True)
 class ProgramSummary:
-    """Counts over a program.
-
-    ``channels_per_link``: for every pair of ranks that communicate, its channels. ``dependences``: waits of a
-    step for another thread block. ``thread_blocks`` and ``steps`` are of all GPUs together.
-    """
+    """Counts over a program. ``channels_per_link``: for every pair of ranks that communicate, its channels.
+    ``dependences``: waits of a step for another thread block. ``thread_blocks`` and ``steps`` are of all GPUs
+    together."""
 
     max_thread_blocks: int
     max_steps: int

@@ -232,9 +232,7 @@ class Recheck:
 
 def recheck(problem: Problem, bound: LowerBound, *, unsat: Unsat | None = None) -> Recheck:
     """Whether the witness of ``bound`` proves that every schedule of ``problem`` has as many steps as it says.
-
-    What ``unsat`` does not decide of a query stays open; that it is satisfiable refutes the bound.
-    """
+    What ``unsat`` does not decide of a query stays open; that it is satisfiable refutes the bound."""
     try:
         witness = bound.witness
         row = _WITNESS.get(bound.method)

@@ -68,11 +68,9 @@ def program_violations(
 def large_message_violations(
     source: ReadResult | Program, *, slots: int | None = None, root: Rank | None = None, split: int = 1
 ) -> list[Violation]:
-    """What goes wrong once chunks are so large that runtimes send ``cnt`` > 1 in several messages.
-
-    ``split``: the chunks that a message still carries; 1, the worst case, unless calls are known to be smaller.
-    Empty when no message splits, and when what shows without running forbids to execute it.
-    """
+    """What goes wrong once chunks are so large that runtimes send ``cnt`` > 1 in several messages. ``split``: the
+    chunks that a message still carries; 1, the worst case, unless calls are known to be smaller. Empty when no
+    message splits, and when what shows without running forbids to execute it."""
     read = ReadResult(source, ()) if isinstance(source, Program) else source
     if read.program is None or longest_message(read.program) <= split:
         return []

@@ -45,11 +45,9 @@ def lint(
     links: Collection[tuple[int, int]] | None = None,
     sms: int | None = None,
 ) -> list[Violation]:
-    """Errors for ``target``; empty means that its reader takes the file and that it runs right.
-
-    ``root``, ``links``: as in judge.program_violations. ``sms``: multiprocessors of a GPU; None: those of the
-    smallest usual GPU of the target.
-    """
+    """Errors for ``target``; empty means that its reader takes the file and that it runs right. ``root``,
+    ``links``: as in judge.program_violations. ``sms``: multiprocessors of a GPU; None: those of the smallest usual
+    GPU of the target."""
     return list(lint_targets(read, [target], root=root, links=links, sms=sms)[0].violations)
 
 

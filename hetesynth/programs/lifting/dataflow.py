@@ -36,22 +36,18 @@ MAX_CHUNKS = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The size of a program's collective.
-
-    ``chunks_per_rank``: as the model counts (``search/collectives/library``). ``pieces``: chunks of the model in
-    one of the program; above 1 only for an allreduce whose chunks do not divide among the ranks.
-    """
+    """The size of a program's collective. ``chunks_per_rank``: as the model counts
+    (``search/collectives/library``). ``pieces``: chunks of the model in one of the program; above 1 only for an
+    allreduce whose chunks do not divide among the ranks."""
 
     chunks_per_rank: int
     pieces: int = 1
 
 
 def shape(program: Program) -> Shape:
-    """The shape of ``program``'s collective.
-
-    Raises HetesynthError HS701 for a collective without a stated result (``custom`` and the like), HS702 for
-    chunks that cannot be cut into one block per rank, HS304 for too many of them.
-    """
+    """The shape of ``program``'s collective. Raises HetesynthError HS701 for a collective without a stated result
+    (``custom`` and the like), HS702 for chunks that cannot be cut into one block per rank, HS304 for too many of
+    them."""
     name, chunks, ranks = program.collective, program.chunks_per_loop, program.ranks
     if name not in COLLECTIVE_NAMES:
         raise HetesynthError(

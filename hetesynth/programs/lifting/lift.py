@@ -29,11 +29,9 @@ from hetesynth.programs.lifting.dataflow import OWN, Flow, Value, flow_of, flow_
 
 @dataclass(frozen=True)
 class Lifted:
-    """A schedule that moves what a program moves.
-
-    ``arrivals``: chunks that the program sends. ``dropped``: those of them that brought what was there or what
-    nobody uses. ``pieces``: chunks of the schedule in one of the program.
-    """
+    """A schedule that moves what a program moves. ``arrivals``: chunks that the program sends. ``dropped``: those
+    of them that brought what was there or what nobody uses. ``pieces``: chunks of the schedule in one of the
+    program."""
 
     problem: Problem
     schedule: Schedule
@@ -98,10 +96,8 @@ class _Move:
 
 @dataclass
 class _Moves:
-    """A graph of waiting. Node i is move i; further nodes, up to ``nodes``, are moments between moves.
-
-    An edge (u, v, w): v starts w ticks after u or later.
-    """
+    """A graph of waiting. Node i is move i; further nodes, up to ``nodes``, are moments between moves. An edge (u,
+    v, w): v starts w ticks after u or later."""
 
     moves: list[_Move] = field(default_factory=list)
     nodes: int = 0
@@ -325,11 +321,8 @@ class _Plan:
 
 
 class _Placer:
-    """Serial schedule generation.
-
-    Apart from ``search/list_scheduling.py``, which lifting may not import: here moves wait for several others
-    by ticks of their own, start in groups and choose among parallel links.
-    """
+    """Serial schedule generation. Apart from ``search/list_scheduling.py``, which lifting may not import: here
+    moves wait for several others by ticks of their own, start in groups and choose among parallel links."""
 
     def __init__(self, moves: Sequence[_Move], problem: Problem) -> None:
         self.moves = moves

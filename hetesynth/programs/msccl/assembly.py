@@ -280,9 +280,8 @@ class _Fuser:
 
 
 def compacted(ranks: Sequence[tuple[Operation, ...]]) -> tuple[list[tuple[Operation, ...]], tuple[int, ...]]:
-    """The operations of every rank with scratch without holes, and its size by rank; cells keep their names.
-
-    Plain sends and the plain receives they meet repeat the same four fields; a fused side names the place really
+    """The operations of every rank with scratch without holes, and its size by rank; cells keep their names. Plain
+    sends and the plain receives they meet repeat the same four fields; a fused side names the place really
     used."""
     offsets: list[dict[int, int]] = []  # old -> new of every scratch chunk in use; neighbours stay neighbours
     for operations in ranks:

@@ -78,10 +78,8 @@ class ChannelPlan:
 
 
 def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Target, slots: int) -> list[Message]:
-    """The messages of ``schedule``; ``slots`` is the depth of a FIFO in messages.
-
-    Raises HetesynthError HS503 when the channels of ``target`` do not suffice.
-    """
+    """The messages of ``schedule``; ``slots`` is the depth of a FIFO in messages. Raises HetesynthError HS503 when
+    the channels of ``target`` do not suffice."""
     runs: dict[tuple[Pair, _TrackRun], list[Transfer]] = {}
     for pair, transfers in sorted(transfers_by_pair(problem, schedule).items()):
         transfers.sort(key=_transfer_key)
@@ -236,10 +234,8 @@ def _transfer_key(t: Transfer) -> tuple[int, int, int]:
 def _channel_numbers(
     runs: Iterable[tuple[Pair, _TrackRun]], target: Target, *, evenly: bool
 ) -> dict[tuple[Pair, _TrackRun], int]:
-    """The lowest channel for each run that its pair does not use and that has room at both ends.
-
-    ``evenly``: the first run of every pair has a channel where the peers of each rank are spread evenly.
-    """
+    """The lowest channel for each run that its pair does not use and that has room at both ends. ``evenly``: the
+    first run of every pair has a channel where the peers of each rank are spread evenly."""
     sending: dict[tuple[Rank, int], int] = defaultdict(int)
     receiving: dict[tuple[Rank, int], int] = defaultdict(int)
     used: dict[Pair, set[int]] = defaultdict(set)

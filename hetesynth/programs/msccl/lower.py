@@ -76,11 +76,9 @@ def lower(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Pro
 
 
 def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
-    """The program that carries out ``schedule``, with what was done to meet the limits.
-
-    Raises HetesynthError: HS500-HS504 a limit of the target, HS505 the collective has no such form, HS507 the
-    schedule sends what a rank does not hold.
-    """
+    """The program that carries out ``schedule``, with what was done to meet the limits. Raises HetesynthError:
+    HS500-HS504 a limit of the target, HS505 the collective has no such form, HS507 the schedule sends what a rank
+    does not hold."""
     options.check(problem.collective.name)
     # a thread block has one peer to send to and one to receive from: said before anything else is done
     pairs = {(problem.arcs[a].src, problem.arcs[a].dst) for a in {t.link for t in schedule.transfers}}

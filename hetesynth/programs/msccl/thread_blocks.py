@@ -105,10 +105,8 @@ class Connections:
 def thread_blocks(
     connections: Connections, partners: Mapping[Connection, Connection], plan: BlockPlan, target: Target
 ) -> list[Block]:
-    """The thread blocks of one rank: connections by channel and peer, then the copies.
-
-    ``partners``: the send connection that shares a thread block with a receive connection.
-    """
+    """The thread blocks of one rank: connections by channel and peer, then the copies. ``partners``: the send
+    connection that shares a thread block with a receive connection."""
     shared = set(partners.values())
     blocks = []
     for r, received in connections.receives.items():
@@ -134,11 +132,9 @@ def partners(
     plan: BlockPlan,
     target: Target,
 ) -> dict[Connection, Connection]:
-    """The send connection that shares a thread block with each receive connection that shares one.
-
-    ``forwarded``: how many messages a receive connection can forward at once to a send connection of its channel;
-    those that forward most share first. Then as many share as the limit of thread blocks asks for.
-    """
+    """The send connection that shares a thread block with each receive connection that shares one. ``forwarded``:
+    how many messages a receive connection can forward at once to a send connection of its channel; those that
+    forward most share first. Then as many share as the limit of thread blocks asks for."""
     partner: dict[Connection, Connection] = {}
     if plan.sharing == "none":
         return partner
@@ -263,11 +259,9 @@ def _conflicts(operations: tuple[Operation, ...]) -> Waits:
 
 
 def reduced(ranks: Sequence[RankBlocks], waits: Sequence[Waits]) -> list[Waits]:
-    """Those of ``waits`` to which no other path leads, by rank.
-
-    The operations of all ranks are one graph, by their places in the total order. Edges: the operation before in
-    the same thread block, the dependences, the send of a message before its receive.
-    """
+    """Those of ``waits`` to which no other path leads, by rank. The operations of all ranks are one graph, by
+    their places in the total order. Edges: the operation before in the same thread block, the dependences, the
+    send of a message before its receive."""
     first = [0]
     for rank in ranks:
         first.append(first[-1] + len(rank.operations))

@@ -59,10 +59,8 @@ def local(place: BufferSlice, count: int = 1) -> LocalSlice:
 
 @dataclass(slots=True)
 class _Channels:
-    """A thread block while operations are added to it, with all channels to ``peers``.
-
-    ``segment`` counts the synchronizations of its threads; up to ``sealed`` all thread blocks know them.
-    """
+    """A thread block while operations are added to it, with all channels to ``peers``. ``segment`` counts the
+    synchronizations of its threads; up to ``sealed`` all thread blocks know them."""
 
     kind: ChannelType
     peers: tuple[Rank, ...]
@@ -84,10 +82,8 @@ class _Channels:
 
 def _overtakes(before: Sequence[PlanOperation], following: Sequence[PlanOperation]) -> bool:
     """True when in ``following`` a thread signals or flushes a port channel on which another thread's put may come
-    later, since no ``nop`` or ``barrier`` stands between the two.
-
-    The kernel's thread i handles entry i of an operation; threads of a block run apart until they synchronize.
-    """
+    later, since no ``nop`` or ``barrier`` stands between the two. The kernel's thread i handles entry i of an
+    operation; threads of a block run apart until they synchronize."""
     putters: dict[int, set[int]] = defaultdict(set)
     for operation in takewhile(lambda x: x.op not in _SYNCHRONIZING, reversed(before)):
         for thread, channel in enumerate(operation.channels if operation.op == "put" else ()):
@@ -124,11 +120,9 @@ def thread_blocks(
     *,
     together: bool,
 ) -> tuple[PlanBlock, ...] | None:
-    """The thread blocks of a rank; None when they do not fit.
-
-    ``remote``: the buffers it puts into, in the order of the GPU's list. ``most``: how many peers share a thread
-    block. ``together``: all waits of a tick at once, which takes fewer operations but holds up what need not wait.
-    """
+    """The thread blocks of a rank; None when they do not fit. ``remote``: the buffers it puts into, in the order
+    of the GPU's list. ``most``: how many peers share a thread block. ``together``: all waits of a tick at once,
+    which takes fewer operations but holds up what need not wait."""
     assigned: list[_Channels] = []  # which own the channels, within the limits on peers and on remote buffers
     for kind in CHANNEL_TYPES:
         block = _Channels(kind, (), ())

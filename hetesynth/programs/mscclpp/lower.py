@@ -26,11 +26,9 @@ PEERS_PER_BLOCK = ((1, 8), (1, 16), (2, 16), (4, 16), (8, 16), (16, 16))
 
 
 def lower_plan(problem: Problem, schedule: Schedule, options: FileOptions, servers: Sequence[str]) -> Plan:
-    """The plan that carries out ``schedule``; ``servers[r]`` names the server of rank r.
-
-    Raises HetesynthError: HS505 the collective has no such form, HS507 the schedule sends what a rank does not
-    hold, HS508 it does not fit the runtime's limits, HS509 buffers of the least size are too large for it.
-    """
+    """The plan that carries out ``schedule``; ``servers[r]`` names the server of rank r. Raises HetesynthError:
+    HS505 the collective has no such form, HS507 the schedule sends what a rank does not hold, HS508 it does not
+    fit the runtime's limits, HS509 buffers of the least size are too large for it."""
     options.check(problem.collective.name)
     layout = Layout(problem.collective, options.in_place)
     placement = PlanPlacement(problem, schedule, layout)
@@ -88,10 +86,8 @@ def largest_call(collective: str, gpus: Sequence[GpuPlan]) -> int:
 
 
 def message_range(collective: str, gpus: Sequence[GpuPlan], low: int, high: int) -> tuple[int, int]:
-    """(min_message_size, max_message_size) for calls of ``low`` to ``high`` bytes, 0 for as many as can be.
-
-    Raises HetesynthError HS509 when ``low`` is past what can be.
-    """
+    """(min_message_size, max_message_size) for calls of ``low`` to ``high`` bytes, 0 for as many as can be. Raises
+    HetesynthError HS509 when ``low`` is past what can be."""
     largest = largest_call(collective, gpus)
     if low > largest:
         raise too_large(low, largest)

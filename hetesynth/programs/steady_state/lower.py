@@ -97,11 +97,9 @@ class Traffic:
         return max(self._begins_and_ends(piece_bytes, 1.0)[1], default=0.0)
 
     def phases(self, piece_bytes: float, turn: float) -> list[float]:
-        """When each transfer of a piece can begin, in periods after the piece began.
-
-        A crossing takes alpha and the time of its piece alone, or ``turn`` of the time that its fullest resource
-        needs for one piece of every chunk: 1 where all that cross it share it fairly and end together.
-        """
+        """When each transfer of a piece can begin, in periods after the piece began. A crossing takes alpha and
+        the time of its piece alone, or ``turn`` of the time that its fullest resource needs for one piece of every
+        chunk: 1 where all that cross it share it fairly and end together."""
         return self._begins_and_ends(piece_bytes, turn)[0]
 
     def _begins_and_ends(self, piece_bytes: float, turn: float) -> tuple[list[float], list[float]]:
@@ -255,12 +253,9 @@ channel for each tree, on four clusters."""
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """One program of those that carry out the same trees.
-
-    ``pieces``: of every chunk, in the program. ``piece_bytes``: of one, at the size that is meant. ``division``:
-    of channels among pairs. ``turn``: see ``Traffic.phases``. ``estimate``: its time over that of the fullest
-    resource.
-    """
+    """One program of those that carry out the same trees. ``pieces``: of every chunk, in the program.
+    ``piece_bytes``: of one, at the size that is meant. ``division``: of channels among pairs. ``turn``: see
+    ``Traffic.phases``. ``estimate``: its time over that of the fullest resource."""
 
     pieces: int
     piece_bytes: float
@@ -318,11 +313,9 @@ def arrangements(
 def lower_steady_state(
     problem: Problem, schedule: Schedule, costs: Costs, arrangement: Arrangement, options: LoweringOptions
 ) -> Lowered:
-    """The program that carries out ``schedule`` as ``arrangement`` says.
-
-    Raises HetesynthError: HS501 to HS504 a limit of the target, HS505 the collective has no such form, HS507 the
-    schedule sends what a rank does not hold.
-    """
+    """The program that carries out ``schedule`` as ``arrangement`` says. Raises HetesynthError: HS501 to HS504 a
+    limit of the target, HS505 the collective has no such form, HS507 the schedule sends what a rank does not
+    hold."""
     options.check(problem.collective.name)
     target = options.target
     traffic = _traffic(problem, schedule, costs, target)

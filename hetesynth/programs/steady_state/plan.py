@@ -61,11 +61,9 @@ def lower_steady_plan(
     options: FileOptions,
     servers: Sequence[str],
 ) -> Plan:
-    """The plan that carries out ``schedule`` as ``arrangement`` says.
-
-    Raises HetesynthError: HS505 a collective or a schedule that is not lowered here, HS508 it does not fit the
-    runtime's limits, HS509 buffers of the least size are too large for it.
-    """
+    """The plan that carries out ``schedule`` as ``arrangement`` says. Raises HetesynthError: HS505 a collective or
+    a schedule that is not lowered here, HS508 it does not fit the runtime's limits, HS509 buffers of the least
+    size are too large for it."""
     name, pieces = problem.collective.name, arrangement.pieces
     if options.in_place and (problem.collective.kind.exchange or not in_place_supported(name)):
         raise HetesynthError(
@@ -83,11 +81,9 @@ def lower_steady_plan(
 
 
 def plan_arrangements(problem: Problem, schedule: Schedule, costs: Costs, most: int) -> list[PlanArrangement]:
-    """The arrangements that may be quickest, with about as many pieces as fit and no more than ``most``.
-
-    Thread blocks side by side are of use where one copies no faster than the runtime's rate. Raises
-    HetesynthError HS505 where the schedule is not lowered here.
-    """
+    """The arrangements that may be quickest, with about as many pieces as fit and no more than ``most``. Thread
+    blocks side by side are of use where one copies no faster than the runtime's rate. Raises HetesynthError HS505
+    where the schedule is not lowered here."""
     whole = stations(problem, schedule)
     each, of_block = widest(whole), max(1, MAX_OPERATIONS // heaviest(whole))
     limited = any(costs.copy_rate(rank, "Simple") is not None for rank in range(problem.ranks))

@@ -36,11 +36,9 @@ Connection = tuple[Place, Place]
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """A value of ``chunk`` comes to ``rank`` or starts there, and goes on.
-
-    ``adds``: what ``senders`` send is added to what the rank has from the start; without senders it is a leaf of
-    a tree along which sums go. ``receivers`` get the value; ``partial``: they add it, else they keep it.
-    """
+    """A value of ``chunk`` comes to ``rank`` or starts there, and goes on. ``adds``: what ``senders`` send is
+    added to what the rank has from the start; without senders it is a leaf of a tree along which sums go.
+    ``receivers`` get the value; ``partial``: they add it, else they keep it."""
 
     rank: Rank
     chunk: int
@@ -106,10 +104,8 @@ def stations(problem: Problem, schedule: Schedule) -> list[Station]:
 
 @dataclass(frozen=True, slots=True)
 class PlanArrangement:
-    """How the ``pieces`` of every chunk are shared out over the thread blocks of a tree.
-
-    They work in ``shifts``, in each of which ``width`` of them are at work side by side.
-    """
+    """How the ``pieces`` of every chunk are shared out over the thread blocks of a tree. They work in ``shifts``,
+    in each of which ``width`` of them are at work side by side."""
 
     pieces: int
     width: int
