@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapreplace
-from typing import NamedTuple
+from operator import attrgetter
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Problem
@@ -86,7 +86,7 @@ def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Ta
         for run, carried in _runs_of_pair(pair, transfers, plan, target).items():
             runs[pair, run] = carried
     channel = _channel_numbers(runs, target, evenly=plan.spread_peers_evenly)
-    unnumbered: list[_UnnumberedMessage] = []
+    drafts: list[Message] = []  # without numbers
     waves: dict[int, int] = defaultdict(int)  # by tick
     for (pair, run), carried in runs.items():
         wave: dict[int, int] = defaultdict(int)  # messages of one tick take one wave after the other
@@ -105,23 +105,18 @@ def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Ta
             else:
                 groups.append([t])
         for group in groups:
-            start = group[0].start
-            unnumbered.append(_UnnumberedMessage(start, wave[start], *pair, channel[pair, run], group))
+            first, start, chunks = group[0], group[0].start, tuple(t.chunk for t in group)
+            where = *pair, channel[pair, run], start, first.end, wave[start]
+            drafts.append(Message(-1, *where, chunks, first.reduce))
             wave[start] += 1
             waves[start] = max(waves[start], wave[start])
-    unnumbered.sort(key=lambda m: m[:5])
-    long = [i for i, m in enumerate(unnumbered) if len(m.transfers) > slots]
-    for i in long:  # each alone in its wave, after the others
-        start = unnumbered[i].start
-        unnumbered[i] = unnumbered[i]._replace(wave=waves[start])
-        waves[start] += 1
-    if long:
-        unnumbered.sort(key=lambda m: m[:5])
-    numbered = []
-    for i, m in enumerate(unnumbered):
-        chunks, first = tuple(t.chunk for t in m.transfers), m.transfers[0]
-        numbered.append(Message(i, m.src, m.dst, m.channel, m.start, first.end, m.wave, chunks, first.reduce))
-    return numbered
+    order = attrgetter("start", "wave", "src", "dst", "channel")
+    drafts.sort(key=order)
+    for i, m in enumerate(drafts):
+        if len(m.chunks) > slots:  # each alone in its wave, after the others
+            drafts[i] = replace(m, wave=waves[m.start])
+            waves[m.start] += 1
+    return [replace(m, index=i) for i, m in enumerate(sorted(drafts, key=order))]
 
 
 def transfers_by_pair(problem: Problem, schedule: Schedule) -> dict[Pair, list[Transfer]]:
@@ -150,17 +145,6 @@ def tracks_of(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: T
         most = min(plan.max_channels.get(pair, target.channels), target.channels)
         tracks[pair] = min(max(spread, _tracks(transfers)[1]), most)
     return tracks
-
-
-class _UnnumberedMessage(NamedTuple):
-    """A message whose wave and index are not settled; in the order of all."""
-
-    start: int
-    wave: int
-    src: Rank
-    dst: Rank
-    channel: int
-    transfers: list[Transfer]
 
 
 def _runs_of_pair(

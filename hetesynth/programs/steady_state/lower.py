@@ -17,6 +17,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from hetesynth.errors import HetesynthError
@@ -94,39 +95,29 @@ class Traffic:
 
     def longest(self, piece_bytes: float) -> float:
         """Periods from the begin of a piece until it is everywhere, where all that cross a resource share it."""
-        return max(self._begins_and_ends(piece_bytes, 1.0)[1], default=0.0)
+        return max((end for _, end in self.phases(piece_bytes, 1.0)), default=0.0)
 
-    def phases(self, piece_bytes: float, turn: float) -> list[float]:
-        """When each transfer of a piece can begin, in periods after the piece began. A crossing takes alpha and
-        the time of its piece alone, or ``turn`` of the time that its fullest resource needs for one piece of every
-        chunk: 1 where all that cross it share it fairly and end together."""
-        return self._begins_and_ends(piece_bytes, turn)[0]
-
-    def _begins_and_ends(self, piece_bytes: float, turn: float) -> tuple[list[float], list[float]]:
+    def phases(self, piece_bytes: float, turn: float) -> list[tuple[float, float]]:
+        """When each transfer of a piece can begin and has ended, in periods after the piece began. A crossing
+        takes alpha and the time of its piece alone, or ``turn`` of the time that its fullest resource needs for one
+        piece of every chunk: 1 where all that cross it share it fairly and end together."""
         period = self.seconds_per_byte * piece_bytes
-        takes: dict[tuple[int, int], float] = {}  # periods of a crossing, by link and copies
+
+        @cache
+        def crossing(link: int, copies: int) -> float:
+            fullest = max(self.seconds[r] for r in self.costs.link_resources[link])
+            shared = turn * piece_bytes * fullest / copies
+            return (self.costs.link_alpha[link] + max(piece_bytes / self.costs.link_rate[link], shared)) / period
+
         arrivals: dict[tuple[int, Rank], list[tuple[int, float]]] = defaultdict(list)
-        begins: list[float] = []
-        ends: list[float] = []
+        spans: list[tuple[float, float]] = []
         for t, (src, dst) in zip(self.transfers, self.pairs, strict=True):
             copy, copies = self.copy_of[t.chunk]
-            begin = -math.inf
-            for arrived, at in arrivals[t.chunk, src]:
-                if arrived <= t.start and at > begin:
-                    begin = at
-            if begin == -math.inf:
-                begin = copy / copies  # chunks of one tree follow each other
-            crossing = takes.get((t.link, copies))
-            if crossing is None:
-                fullest = max(self.seconds[r] for r in self.costs.link_resources[t.link])
-                shared = turn * piece_bytes * fullest / copies
-                seconds = self.costs.link_alpha[t.link] + max(piece_bytes / self.costs.link_rate[t.link], shared)
-                crossing = takes[t.link, copies] = seconds / period
-            end = begin + crossing
-            arrivals[t.chunk, dst].append((t.end, end))
-            begins.append(begin)
-            ends.append(end)
-        return begins, ends
+            here = [at for arrived, at in arrivals[t.chunk, src] if arrived <= t.start]
+            begin = max(here, default=copy / copies)  # chunks of one tree follow each other
+            spans.append((begin, begin + crossing(t.link, copies)))
+            arrivals[t.chunk, dst].append((t.end, spans[-1][1]))
+        return spans
 
 
 Division = Literal["own", "even", "proportional"]
@@ -319,7 +310,7 @@ def lower_steady_state(
     options.check(problem.collective.name)
     target = options.target
     traffic = _traffic(problem, schedule, costs, target)
-    phases = traffic.phases(arrangement.piece_bytes, arrangement.turn)
+    phases = [begin for begin, _ in traffic.phases(arrangement.piece_bytes, arrangement.turn)]
     whole, order = in_pieces(problem, schedule, phases, arrangement.pieces)
     layout, slots = Layout(whole.collective, options.in_place), target.slots(options.protocol)
     for room in _rooms(target):

@@ -72,7 +72,7 @@ def lower_steady_plan(
     blocks = shared_out(stations(problem, schedule), servers, arrangement.blocks)
     if blocks is None:
         raise _misfit(f"{name} needs more thread blocks, or one with more channels, than there are")
-    phases = Traffic(problem, schedule, costs, 1).phases(1.0, TURNS[0])
+    phases = [begin for begin, _ in Traffic(problem, schedule, costs, 1).phases(1.0, TURNS[0])]
     whole, order = in_pieces(problem, schedule, phases, pieces)
     layout = Layout(whole.collective, options.in_place)
     wiring = Wiring(stations(whole, order), blocks, arrangement, layout)
