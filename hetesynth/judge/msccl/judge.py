@@ -72,7 +72,10 @@ def large_message_violations(
     chunks that a message still carries; 1, the worst case, unless calls are known to be smaller. Empty when no
     message splits, and when what shows without running forbids to execute it."""
     read = ReadResult(source, ()) if isinstance(source, Program) else source
-    if read.program is None or longest_message(read.program) <= split:
+    if read.program is None:
+        return []
+    instructions = (x for gpu in read.program.gpus for block in gpu.thread_blocks for x in block.instructions)
+    if max((x.count for x in instructions if x.op in SENDS or x.op in RECEIVES), default=0) <= split:
         return []
     findings = ProgramFindings(read.program, read.lines)
     structure(findings, None)
@@ -119,12 +122,6 @@ def _execute(findings: ProgramFindings, slots: int | None, root: Rank | None, sp
         buffers_touched(layout, findings)
         if len(findings.violations) == before:
             Execution(layout, slots or PORTABLE.slots(program.protocol), findings, split).run()
-
-
-def longest_message(program: Program) -> int:
-    """The most chunks that one instruction sends or receives."""
-    instructions = (x for gpu in program.gpus for block in gpu.thread_blocks for x in block.instructions)
-    return max((x.count for x in instructions if x.op in SENDS or x.op in RECEIVES), default=0)
 
 
 def _root(findings: ProgramFindings, slots: int | None, root: Rank | None) -> Rank | None:

@@ -135,7 +135,7 @@ class Flow:
         return self.keep(dst, Value(value.chunk, value.mask, leaf, start + 1))
 
 
-def _broken(what: str) -> HetesynthError:
+def broken(what: str) -> HetesynthError:
     """The program is not right, so nothing can be lifted from it."""
     return HetesynthError(
         f"the program is not right: {what}", code="HS702", help="run `hetesynth verify` on it", exit_code=1
@@ -163,14 +163,14 @@ def flow_of_schedule(problem: Problem, schedule: Schedule) -> Flow:
         place = f"step {t.start}: rank {arc.src}"
         sent = values.get((arc.src, t.chunk))
         if sent is None:
-            raise _broken(f"{place} sends chunk {t.chunk} before it holds it")
+            raise broken(f"{place} sends chunk {t.chunk} before it holds it")
         arrivals[t.end].append((arc.dst, flow.arrive(arc.src, arc.dst, sent, t.start, place), t.reduce))
     for end in sorted(arrivals):
         land(end)
     for k, ranks in enumerate(problem.collective.post):
         for rank in sorted(ranks):
             if (rank, k) not in values:
-                raise _broken(f"rank {rank} never gets chunk {k}")
+                raise broken(f"rank {rank} never gets chunk {k}")
             flow.final[rank, k] = values[rank, k].mask
     return flow
 
@@ -246,13 +246,13 @@ class _Execution:
                     ready.append(woken)
         for block in self.blocks:
             if len(block.finished) < len(block.block.instructions):
-                raise _broken(f"{block.place} waits forever")
+                raise broken(f"{block.place} waits forever")
         for at in ((rank, k) for k in self.chunks for rank in self.collective.post[k]):
             rank, k = at
             cell = self._cell(rank, "o", self.layout.output_offset(k) // self.chunks.step)
             value = self.memory.get((rank, cell))
             if value is None or value.chunk != k:
-                raise _broken(f"gpu {rank} does not end with chunk {k} in {cell[0]}[{cell[1]}]")
+                raise broken(f"gpu {rank} does not end with chunk {k} in {cell[0]}[{cell[1]}]")
             self.flow.final[rank, k] = value.mask
         return self.flow
 
@@ -263,7 +263,7 @@ class _Execution:
             if x.depends is not None:
                 other = block.others.get(x.depends[0])
                 if other is None:
-                    raise _broken(f"{block.place} waits for thread block {x.depends[0]}, which does not exist")
+                    raise broken(f"{block.place} waits for thread block {x.depends[0]}, which does not exist")
                 if self._published(other, x.depends[1]) is None:
                     self.waiting.setdefault(other, []).append(index)
                     return
@@ -313,7 +313,7 @@ class _Execution:
         if x.op in SENDS:
             rank, peer, place = block.gpu.rank, block.block.send_peer, block.place
             if peer is None:
-                raise _broken(f"{place} has no peer to send to")
+                raise broken(f"{place} has no peer to send to")
             arriving = [self.flow.arrive(rank, peer, value, now, place) for value in data]
             outbound.arriving.append((arriving, now + 1))
             outbound.under_way += 1
@@ -324,7 +324,7 @@ class _Execution:
 
     def _cells(self, block: _Block, part: BufferSlice | None, count: int) -> list[Cell]:
         if part is None:
-            raise _broken(f"{block.place} names no chunk")
+            raise broken(f"{block.place} names no chunk")
         return [self._cell(block.gpu.rank, part.buffer, part.offset + i) for i in range(count)]
 
     def _cell(self, rank: Rank, buffer: Buffer, offset: int) -> Cell:
@@ -334,13 +334,13 @@ class _Execution:
         rank = block.gpu.rank
         values = [self.memory[rank, x] for x in self._cells(block, part, count) if (rank, x) in self.memory]
         if len(values) < count:
-            raise _broken(f"{block.place} reads what nothing has written")
+            raise broken(f"{block.place} reads what nothing has written")
         return values
 
     def _added(self, block: _Block, first: list[Value], second: list[Value]) -> list[Value]:
         if len(first) != len(second):
-            raise _broken(f"{block.place} receives {len(first)} chunks, not {len(second)}")
+            raise broken(f"{block.place} receives {len(first)} chunks, not {len(second)}")
         for a, b in zip(first, second, strict=True):
             if a.chunk != b.chunk or a.mask & b.mask:
-                raise _broken(f"{block.place} adds values that do not add up to a sum")
+                raise broken(f"{block.place} adds values that do not add up to a sum")
         return [self.flow.keep(block.gpu.rank, a.plus(b)) for a, b in zip(first, second, strict=True)]

@@ -24,7 +24,7 @@ from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Rank
-from hetesynth.programs.lifting.dataflow import OWN, Flow, Value, flow_of, flow_of_schedule
+from hetesynth.programs.lifting.dataflow import OWN, Flow, Value, broken, flow_of, flow_of_schedule
 
 
 @dataclass(frozen=True)
@@ -138,12 +138,7 @@ class _Lines:
         needed: list[tuple[tuple[Rank, int], int, int]] = []
         for (rank, k), mask in sorted(flow.final.items()):
             if mask != sum(1 << r for r in collective.pre[k]):
-                raise HetesynthError(
-                    f"the program is not right: gpu {rank} does not end with all of chunk {k}",
-                    code="HS702",
-                    help="run `hetesynth verify` on it",
-                    exit_code=1,
-                )
+                raise broken(f"gpu {rank} does not end with all of chunk {k}")
             needed.append(((rank, k), mask, OWN))
         while needed:  # from what ranks owe back to what they must be sent, by the arrivals that formed it first
             at, mask, user = needed.pop()

@@ -99,8 +99,8 @@ class Traffic:
 
     def phases(self, piece_bytes: float, turn: float) -> list[tuple[float, float]]:
         """When each transfer of a piece can begin and has ended, in periods after the piece began. A crossing
-        takes alpha and the time of its piece alone, or ``turn`` of the time that its fullest resource needs for one
-        piece of every chunk: 1 where all that cross it share it fairly and end together."""
+        takes alpha and the time of its piece alone, or ``turn`` of the time that its fullest resource needs for
+        one piece of every chunk: 1 where all that cross it share it fairly and end together."""
         period = self.seconds_per_byte * piece_bytes
 
         @cache
