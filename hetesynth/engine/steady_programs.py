@@ -17,8 +17,8 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, hops
 from hetesynth.model.topology import Rank
-from hetesynth.programs.msccl.library_programs import direct_program, fits, ring_program, tree_program
-from hetesynth.programs.msccl.lower import FEWER, Lowered, LoweringOptions
+from hetesynth.programs.msccl.library_programs import demand_fit, direct_program, fits, ring_program, tree_program
+from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
 from hetesynth.programs.steady_state.lower import Arrangement, lower_steady_state
 
 if TYPE_CHECKING:  # plans, which are rare
@@ -135,10 +135,8 @@ class LibraryProgram:
     def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
         """It, of the collective of ``problem``. HetesynthError HS501 where it does not fit."""
         options.check(problem.collective.name)
-        program, target = self.program(problem.collective, options), options.target
-        if not fits(program, target):
-            what = f"rings on {program.channels} channels are more than a program for {target.name} may hold"
-            raise HetesynthError(what, code="HS501", help=FEWER)
+        program = self.program(problem.collective, options)
+        demand_fit(program, options.target)
         return Lowered(_named(program, options), ())
 
     def fit(self, collective: Collective, options: LoweringOptions) -> bool:

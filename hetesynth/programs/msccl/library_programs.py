@@ -193,6 +193,13 @@ def fits(program: Program, target: Target) -> bool:
     return program.channels <= target.channels and within(lengths, target)
 
 
+def demand_fit(program: Program, target: Target) -> None:
+    """HetesynthError HS501 where it does not."""
+    if not fits(program, target):
+        what = f"rings on {program.channels} channels are more than a program for {target.name} may hold"
+        raise HetesynthError(what, code="HS501", help=FEWER)
+
+
 class _Builder:
     """The instructions of all ranks, and where chunks stand."""
 
