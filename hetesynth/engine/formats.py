@@ -107,11 +107,11 @@ def plan_of(plan: Plan, options: LoweringOptions) -> Emitted:
     """The file that holds a plan."""
     from hetesynth.programs.mscclpp.json_writer import write_plan_json
     from hetesynth.programs.mscclpp.lower import largest_call
-    from hetesynth.programs.summary import plan_summary
+    from hetesynth.programs.summary import program_summary
 
     notes = () if options.servers else ("no servers are known: all ranks are taken to share memory",)
     carries = largest_call(plan.collective, plan.gpus)
-    figures = plan_summary(plan)
+    figures = program_summary(plan)
     return Emitted(options.target, options.in_place, write_plan_json(plan), figures, notes, carries=carries)
 
 

@@ -228,7 +228,7 @@ def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) 
     """The program, where the judge finds it right, lifted; its root, where it names none, is one that suits it."""
     from hetesynth.judge.msccl.judge import program_violations
     from hetesynth.judge.msccl.reader import read_program
-    from hetesynth.programs.lifting.buffers import shape
+    from hetesynth.programs.lifting.dataflow import shape
 
     read = read_program(data, str(request.path))
     demand_algorithm(read, request.path)

@@ -309,9 +309,9 @@ def _receiving(q: Lowering) -> list[LoweringVariant]:
     added.
     """
     options, most = q.options, q.costs.policy.compile.max_both_receives
-    if not (options.target.ops > PLAIN_OPS and options.optimizations.fuse):
+    if not (options.target.ops > PLAIN_OPS and options.fusion != "none"):
         return [LoweringVariant(options)]
-    plain = replace(options, optimizations=replace(options.optimizations, fuse=False))
+    plain = replace(options, fusion="none")
     misfit = LoweringVariant(plain, None, "no fused receives: with them the program does not fit")
     if len(q.schedule.transfers) > most:
         why = f"fused receives: past {most:,} transfers programs are not timed to choose"
@@ -327,7 +327,7 @@ def _receiving(q: Lowering) -> list[LoweringVariant]:
         (q.seconds_of(fusing), "fused receives", options),
         (q.seconds_of(separating), "no fused receives", plain),
     ]
-    adding_options = replace(options, optimizations=replace(options.optimizations, forward=False))
+    adding_options = replace(options, fusion="add")
     adding = q.program(adding_options)
     if adding is not None and adding not in (fusing, separating):
         times.append((q.seconds_of(adding), "fused additions, one link for a thread block", adding_options))

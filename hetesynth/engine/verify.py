@@ -174,9 +174,7 @@ def installed(path: Path, target: Target) -> list[Finding]:
             from hetesynth.judge.msccl.reader import load_program
 
             read = load_program(path)
-            if read.algo_line is not None:
-                violations += metadata(read.algo, read.program, read.algo_line, target)
-                violations += call_warnings(read, target)
+            violations += [*metadata(read, target), *call_warnings(read, target)]
         else:
             from hetesynth.judge.mscclpp.judge import plan_warnings
             from hetesynth.judge.mscclpp.reader import load_plan

@@ -11,7 +11,8 @@ order different things.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -63,35 +64,19 @@ class Conflict(NamedTuple):
 
 @dataclass(slots=True)
 class Cell:
-    """The last write, one read since, and the reads of other actors since: by actor, the stamp and the part."""
+    """The last write, and the reads since: by actor, the stamp and the part."""
 
     writer: int = -1
     written: int = 0
     wrote: Part = MANY
-    reader: int = -1
-    read: int = 0
-    part: Part = MANY
-    others: dict[int, tuple[int, Part]] | None = None
-
-    def reads(self) -> Iterator[tuple[int, int, Part]]:
-        """(actor, stamp, part) of the reads since the last write."""
-        if self.reader >= 0:
-            yield self.reader, self.read, self.part
-        for actor, (stamp, part) in (self.others or {}).items():
-            yield actor, stamp, part
+    reads: dict[int, tuple[int, Part]] = field(default_factory=dict)
 
     def add_read(self, actor: int, stamp: int, part: Part) -> None:
         """Remembers a read of ``actor``; of several in one stamp, that the parts are many."""
-        first = self.reader in (-1, actor)
-        others = self.others or {}
-        before = (self.read, self.part) if first else others.get(actor, (-1, part))
-        if before[0] == stamp and before[1] != part and (not first or self.reader == actor):
-            part = (part[0], MANY[1]) if part[0] == before[1][0] else MANY
-        if first:
-            self.reader, self.read, self.part = actor, stamp, part
-        else:
-            others[actor] = stamp, part
-            self.others = others
+        before, parts = self.reads.get(actor, (-1, part))
+        if before == stamp and parts != part:
+            part = (part[0], MANY[1]) if part[0] == parts[0] else MANY
+        self.reads[actor] = stamp, part
 
 
 Report = Callable[[Access, Kind, "Conflict | None", BufferSlice, int], None]
@@ -109,7 +94,7 @@ class Memory:
     report: Report
     by_position: bool
     _values: dict[int, Value] = field(default_factory=dict)
-    _cells: dict[int, Cell] = field(default_factory=dict)
+    _cells: dict[int, Cell] = field(default_factory=lambda: defaultdict(Cell))
     _raced: set[tuple[int, int]] = field(default_factory=set)
 
     def value(self, cell: int) -> Value | None:
@@ -122,12 +107,8 @@ class Memory:
         values: list[Value] = []
         for position in range(count):
             cell = first + position
-            record = self._cells.get(cell)
-            if record is None:
-                record = self._cells[cell] = Cell()
-            elif record.writer >= 0 and not access.knows(record.writer, record.written, record.wrote, position):
-                written = Conflict(record.writer, record.written, "write", record.wrote)
-                self._race(access, "read", written, where, position)
+            record = self._cells[cell]
+            self._after_write(access, "read", record, where, position)
             record.add_read(access.actor, access.stamp, (access.operation, position) if self.by_position else MANY)
             value = self.value(cell)
             if value is None:
@@ -140,17 +121,12 @@ class Memory:
         """Puts the values into the cells from ``first``."""
         for position, value in enumerate(values):
             cell = first + position
-            record = self._cells.get(cell)
-            if record is None:
-                record = self._cells[cell] = Cell()
-            else:
-                if record.writer >= 0 and not access.knows(record.writer, record.written, record.wrote, position):
-                    written = Conflict(record.writer, record.written, "write", record.wrote)
-                    self._race(access, "write", written, where, position)
-                for reader, stamp, part in record.reads() if record.reader >= 0 else ():
-                    if not access.knows(reader, stamp, part, position):
-                        self._race(access, "write", Conflict(reader, stamp, "read", part), where, position)
-                record.reader, record.others = -1, None
+            record = self._cells[cell]
+            self._after_write(access, "write", record, where, position)
+            for reader, (stamp, part) in record.reads.items():
+                if not access.knows(reader, stamp, part, position):
+                    self._race(access, "write", Conflict(reader, stamp, "read", part), where, position)
+            record.reads.clear()
             record.writer, record.written = access.actor, access.stamp
             record.wrote = (access.operation, position) if self.by_position else MANY
             self._values[cell] = value
@@ -161,7 +137,7 @@ class Memory:
         for record in self._cells.values():
             if record.writer not in own and clock[record.writer] < record.written:  # 0 where nobody wrote
                 late.add(record.writer)
-            late |= {actor for actor, stamp, _ in record.reads() if actor not in own and clock[actor] < stamp}
+            late |= {a for a, (stamp, _) in record.reads.items() if a not in own and clock[a] < stamp}
         return sorted(late)
 
     def final_defect(self) -> str:
@@ -174,6 +150,11 @@ class Memory:
                 wrong += 1
                 first = first or f"o[{chunk}] ends with {named(value)}, not {named(expected)}"
         return first + (f" ({wrong} of its {chunks} output chunks are wrong)" if wrong > 1 else "")
+
+    def _after_write(self, access: Access, kind: Kind, record: Cell, where: BufferSlice, position: int) -> None:
+        if record.writer >= 0 and not access.knows(record.writer, record.written, record.wrote, position):
+            written = Conflict(record.writer, record.written, "write", record.wrote)
+            self._race(access, kind, written, where, position)
 
     def _race(self, access: Access, kind: Kind, other: Conflict, where: BufferSlice, position: int) -> None:
         """One report per pair of actors is enough."""

@@ -18,6 +18,10 @@ SENDS: frozenset[Op] = frozenset({"s", "rcs", "rrs", "rrcs"})
 """What sends a message."""
 RECEIVES: frozenset[Op] = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
 """What takes one."""
+READS: frozenset[Op] = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
+"""What reads ``src``."""
+WRITES: frozenset[Op] = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
+"""What writes ``dst``."""
 Buffer = Literal["i", "o", "s"]
 Protocol = Literal["Simple", "LL", "LL128"]
 

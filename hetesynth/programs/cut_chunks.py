@@ -47,10 +47,8 @@ def in_pieces(
     problem: Problem, schedule: Schedule, phases: Sequence[float], pieces: int
 ) -> tuple[Problem, Schedule]:
     """``problem`` and ``schedule`` for ``pieces`` of every chunk; ``phases``: in periods, of ``TICKS`` each.
-
     Within a piece, a transfer begins after what brought its value has ended, and a rank adds at most one arriving
-    value to the same chunk in a tick (HeteCCL eq. 8).
-    """
+    value to the same chunk in a tick (HeteCCL eq. 8)."""
     transfers: list[Transfer] = []
     for piece in range(pieces):
         arrivals: dict[tuple[int, Rank], list[tuple[int, int]]] = defaultdict(list)  # (end before, end now)

@@ -93,11 +93,9 @@ class Layout:
 
     @property
     def chunks_per_loop(self) -> int:
-        """Chunks that the count of the call is cut into: n*c, and c for the rooted collectives.
-
-        The runtimes multiply the count by the number of ranks for allgather, reduce-scatter and alltoall only, so
-        a gather or scatter is cut by its block.
-        """
+        """Chunks that the count of the call is cut into: n*c, and c for the rooted collectives. The runtimes
+        multiply the count by the number of ranks for allgather, reduce-scatter and alltoall only, so a gather or
+        scatter is cut by its block."""
         collective = self.collective
         return collective.chunks_per_rank * (1 if collective.kind.rooted else collective.ranks)
 
@@ -109,10 +107,8 @@ class Layout:
         return inputs, block * blocks if kind.output_blocks else block
 
     def source(self, rank: Rank, chunk: int) -> BufferSlice | None:
-        """Where ``rank``'s own contribution to ``chunk`` stands at the start, or None if it has none.
-
-        In place, a rank that also owes the result finds it in the output buffer, under that name.
-        """
+        """Where ``rank``'s own contribution to ``chunk`` stands at the start, or None if it has none. In place, a
+        rank that also owes the result finds it in the output buffer, under that name."""
         if rank not in self.collective.pre[chunk]:
             return None
         stored = chunk_at("i", self.input_offset(chunk))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass
 
 from hetesynth.model.plan import Plan, RemoteSlice
@@ -13,11 +12,9 @@ from hetesynth.model.topology import Rank
 
 @dataclass(frozen=True, slots=True)
 class ProgramSummary:
-    """Counts over a program.
-
-    ``channels_per_link``: for every pair of ranks that communicate, its channels. ``dependences``: waits of a
-    step for another thread block. ``thread_blocks`` and ``steps`` are of all GPUs together.
-    """
+    """Counts over a program. ``channels_per_link``: for every pair of ranks that communicate, its channels.
+    ``dependences``: waits of a step for another thread block. ``thread_blocks`` and ``steps`` are of all GPUs
+    together."""
 
     max_thread_blocks: int
     max_steps: int
@@ -35,44 +32,30 @@ class ProgramSummary:
         return max((count for _, count in self.channels_per_link), default=0)
 
 
-def program_summary(program: Program) -> ProgramSummary:
-    """The counts of ``program``."""
-    channels: dict[tuple[Rank, Rank], set[int]] = defaultdict(set)
-    dependences = 0
-    for gpu in program.gpus:
-        for tb in gpu.thread_blocks:
-            if tb.send_peer is not None:
-                channels[gpu.rank, tb.send_peer].add(tb.channel)
-            dependences += sum(step.depends is not None for step in tb.instructions)
-    links = {pair: len(of) for pair, of in channels.items()}
-    ops = [[[step.op for step in tb.instructions] for tb in gpu.thread_blocks] for gpu in program.gpus]
-    return _summary(ops, program.channels, links, [gpu.scratch_chunks for gpu in program.gpus], dependences)
-
-
-def plan_summary(plan: Plan) -> ProgramSummary:
-    """The counts of ``plan``: a step is an operation, a dependence a barrier of thread blocks, a link a pair of
-    ranks with a put from the first to the second."""
-    links: dict[tuple[Rank, Rank], int] = {}
-    for gpu in plan.gpus:
-        for block in gpu.blocks:
-            for operation in block.operations:
-                if operation.channel_type is not None:
-                    numbers = block.buffers(operation.channel_type)
-                    puts = (part for part in operation.dst if isinstance(part, RemoteSlice))
-                    links.update(((gpu.rank, gpu.remote_buffers[numbers[put.buffer_id]].rank), 1) for put in puts)
-    ops = [[[operation.op for operation in block.operations] for block in gpu.blocks] for gpu in plan.gpus]
-    channels = max((len(gpu.memory_peers) + len(gpu.port_peers) for gpu in plan.gpus), default=0)
-    return _summary(ops, channels, links, [gpu.scratch_chunks for gpu in plan.gpus])
-
-
-def _summary(
-    ops: Sequence[Sequence[Sequence[str]]],
-    channels: int,
-    links: dict[tuple[Rank, Rank], int],
-    scratch: Sequence[int],
-    dependences: int | None = None,
-) -> ProgramSummary:
-    """``ops``: by GPU and thread block. Without ``dependences``: as many as barriers."""
+def program_summary(of: Program | Plan) -> ProgramSummary:
+    """The counts of a program, or of a plan: there a step is an operation, a dependence a barrier of blocks,
+    a link a pair of ranks with a put from the first to the second."""
+    ops: list[list[list[str]]]
+    if isinstance(of, Program):
+        ops = [[[x.op for x in block.instructions] for block in gpu.thread_blocks] for gpu in of.gpus]
+        sends = {(g.rank, b.send_peer, b.channel) for g in of.gpus for b in g.thread_blocks}
+        links = Counter((src, dst) for src, dst, _ in sends if dst is not None)
+        channels = of.channels
+        steps = (x for gpu in of.gpus for block in gpu.thread_blocks for x in block.instructions)
+        dependences = sum(x.depends is not None for x in steps)
+    else:
+        ops = [[[x.op for x in block.operations] for block in gpu.blocks] for gpu in of.gpus]
+        puts = {
+            (gpu.rank, gpu.remote_buffers[block.buffers(x.channel_type)[part.buffer_id]].rank)
+            for gpu in of.gpus
+            for block in gpu.blocks
+            for x in block.operations
+            for part in x.dst
+            if isinstance(part, RemoteSlice) and x.channel_type is not None
+        }
+        links = Counter(puts)
+        channels = max((len(gpu.memory_peers) + len(gpu.port_peers) for gpu in of.gpus), default=0)
+        dependences = sum(op == "barrier" for of_gpu in ops for block in of_gpu for op in block)
     blocks = [block for of_gpu in ops for block in of_gpu]
     counts = Counter(op for block in blocks for op in block)
     return ProgramSummary(
@@ -80,9 +63,9 @@ def _summary(
         max_steps=max(map(len, blocks), default=0),
         channels=channels,
         channels_per_link=tuple(sorted(links.items())),
-        max_scratch_chunks=max(scratch, default=0),
+        max_scratch_chunks=max((gpu.scratch_chunks for gpu in of.gpus), default=0),
         instructions=tuple(sorted(counts.items())),
-        dependences=counts["barrier"] if dependences is None else dependences,
+        dependences=dependences,
         thread_blocks=len(blocks),
         steps=counts.total(),
     )

@@ -34,7 +34,7 @@ def test_members_stand_by_their_programs(server_rings: Pool) -> None:
     for i, member in enumerate(server_rings.members):
         c = member.candidate
         options = LoweringOptions("x", target=TARGET, servers=c.chunking.topology.servers)
-        variants = [options, replace(options, optimizations=replace(options.optimizations, fuse=False))]
+        variants = [options, replace(options, fusion="none")]
         programs = [lower(c.problem, c.solution.schedule, variant) for variant in variants]
         if member.steady is not None:
             programs = [member.steady.lowered(c.problem, c.solution.schedule, options).program]

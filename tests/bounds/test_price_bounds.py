@@ -115,7 +115,7 @@ def least_gossip(costs: list[list[int | None]]) -> int:
 @pytest.mark.parametrize("seed", range(5))
 def test_every_allreduce_costs_what_the_judge_says_for_any_prices_and_parts(seed: int) -> None:
     """Against all orders of moves: never above the cheapest."""
-    from hetesynth.judge.bounds.prices import NONE
+    from hetesynth.judge.bounds.laws import NONE
     from hetesynth.judge.bounds.time_bounds import every_allreduce
 
     rng = random.Random(seed)

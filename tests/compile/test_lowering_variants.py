@@ -57,7 +57,7 @@ def found(cluster: str, name: CollectiveName) -> tuple[Topology, Problem, Schedu
 
 def both(problem: Problem, schedule: Schedule) -> tuple[Program, Program]:
     """Lowered with fused receives, and without."""
-    plain = replace(OPTIONS, optimizations=replace(OPTIONS.optimizations, fuse=False))
+    plain = replace(OPTIONS, fusion="none")
     return lower(problem, schedule, OPTIONS), lower(problem, schedule, plain)
 
 
@@ -101,7 +101,7 @@ def test_what_does_not_fit_without_fused_receives_is_written_with_them() -> None
     narrow = replace(EXECUTOR, max_steps=steps, max_channel=0, max_thread_blocks=6, max_nodes=10**6)
     options = replace(OPTIONS, target=narrow)
     with pytest.raises(HetesynthError):
-        lower(problem, schedule, replace(options, optimizations=replace(options.optimizations, fuse=False)))
+        lower(problem, schedule, replace(options, fusion="none"))
     assert time(topology, plain, size) < time(topology, fused, size)
     made = Lowering(topology, problem, schedule, size, options, CostOptions()).emitted()
     assert fuses(written(made)) and "fused receives: without them the program does not fit" in made.notes

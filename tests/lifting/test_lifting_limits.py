@@ -12,7 +12,7 @@ from hetesynth.judge.msccl.judge import program_violations
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Arc, Problem, Resource
 from hetesynth.model.program import GpuProgram, Program
-from hetesynth.programs.lifting.buffers import Shape, shape
+from hetesynth.programs.lifting.dataflow import Shape, shape
 from hetesynth.programs.lifting.lift import Lifted, lift
 from hetesynth.programs.msccl.lower import LoweringOptions, lower
 from hetesynth.search.collectives import collective

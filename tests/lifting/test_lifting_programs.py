@@ -17,7 +17,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
 from hetesynth.programs.layout import in_place_supported
-from hetesynth.programs.lifting.buffers import shape
+from hetesynth.programs.lifting.dataflow import shape
 from hetesynth.programs.lifting.lift import Lifted, lift, lift_schedule
 from hetesynth.programs.msccl.lower import LoweringOptions, lower
 from hetesynth.search.collectives import collective

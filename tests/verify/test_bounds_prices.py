@@ -12,7 +12,7 @@ from support.graphs import Graph, full, problem
 from test_bounds_cuts import check, moving
 
 from hetesynth.judge.bounds import judge as cuts
-from hetesynth.judge.bounds.prices import NONE, arborescence_cost, shortest_paths
+from hetesynth.judge.bounds.laws import NONE, arborescence_cost, shortest_paths
 from hetesynth.model.bound import GrowthWitness
 from hetesynth.model.problem import Problem, Resource
 

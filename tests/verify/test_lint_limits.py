@@ -15,7 +15,7 @@ from hetesynth.judge.msccl.linter import (
     metadata,
     network_violations,
 )
-from hetesynth.judge.msccl.reader import read_program
+from hetesynth.judge.msccl.reader import ReadResult, read_program
 from hetesynth.judge.rules import BY_ID, ProgramFindings
 from hetesynth.model.program import GpuProgram, Instruction, Program, ThreadBlock
 from hetesynth.model.target import TARGETS
@@ -160,8 +160,8 @@ ROOT = {"name": "a", "coll": "allgather", "minBytes": "0", "outofplace": "1", "m
 
 def told(target: Any, attributes: dict[str, str] = {}, **changes: Any) -> list[str]:  # noqa: B006
     p = replace(RING, **changes)
-    read = {**ROOT, "coll": p.collective, **attributes}
-    return [f"{BY_ID[v.rule or ''].name}: {v.message}" for v in metadata(read, p, 1, target)]
+    read = ReadResult(p, (), algo={**ROOT, "coll": p.collective, **attributes}, algo_line=1)
+    return [f"{BY_ID[v.rule or ''].name}: {v.message}" for v in metadata(read, target)]
 
 
 def test_what_never_runs() -> None:

@@ -29,8 +29,7 @@ from hetesynth.model.target import Target
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.model.words import microseconds
 from hetesynth.programs.msccl.lower import LoweringOptions
-from hetesynth.programs.steady_state.lower import Arrangement, arrangements
-from hetesynth.programs.steady_state.traffic import Traffic
+from hetesynth.programs.steady_state.lower import Arrangement, Traffic, arrangements
 from hetesynth.search.collectives import DUAL, invert
 from hetesynth.search.packing.rounding import WholePacking
 from hetesynth.search.registry import row_of, timed_strategies

@@ -146,7 +146,7 @@ def report_of_file(
 
     Raises HetesynthError for what cannot be simulated.
     """
-    from hetesynth.programs.lifting.buffers import shape
+    from hetesynth.programs.lifting.dataflow import shape
     from hetesynth.programs.lifting.lift import lift
     from hetesynth.search.collectives import collective
     from hetesynth.topology.language import load_topology

@@ -11,7 +11,6 @@ import numpy as np
 from hetesynth.engine.predictors import PlanPredictor, ProgramPredictor
 from hetesynth.errors import HetesynthError
 from hetesynth.model.program import RECEIVES, SENDS, BufferSlice, Program, ThreadBlock
-from hetesynth.model.target import PORTABLE
 from hetesynth.model.topology import Rank
 from hetesynth.report.contents import BlockRow, ProgramRun, StepRow
 from hetesynth.simulate.plan import Cell, PlanTask
@@ -24,16 +23,14 @@ Connection = tuple[int, int, int]
 
 def chunks_moved(program: Program) -> dict[Place, tuple[int, ...]]:
     """The chunks by (GPU, thread block, step); a receive moves what the send it meets does."""
-    from hetesynth.programs.lifting.buffers import Buffers, shape
-    from hetesynth.programs.lifting.dataflow import flow_of
+    from hetesynth.programs.lifting.dataflow import flow_of, shape
     from hetesynth.search.collectives import collective
 
     sent: dict[Place, dict[int, None]] = defaultdict(dict)  # by rank, number of the thread block, and step
     try:
         size = shape(program)
         goal = collective(program.collective, program.ranks, size.chunks_per_rank, program.root)
-        buffers = Buffers(goal, size.pieces, in_place=program.in_place and not program.out_of_place)
-        for arrival in flow_of(program, buffers, PORTABLE.slots(program.protocol)).arrivals:
+        for arrival in flow_of(program, goal, size.pieces).arrivals:
             place = _PLACE.fullmatch(arrival.place)
             if place is not None:
                 sent[int(place[1]), int(place[2]), int(place[3])][arrival.value.chunk] = None

@@ -20,10 +20,10 @@ from hetesynth.judge.bounds.laws import (
     demand,
     homes,
     hops_over,
+    price_steps,
     quotient,
     turned_around,
 )
-from hetesynth.judge.bounds.prices import price_steps
 from hetesynth.judge.bounds.query import query_steps
 from hetesynth.model.bound import (
     CutWitness,
@@ -232,9 +232,7 @@ class Recheck:
 
 def recheck(problem: Problem, bound: LowerBound, *, unsat: Unsat | None = None) -> Recheck:
     """Whether the witness of ``bound`` proves that every schedule of ``problem`` has as many steps as it says.
-
-    What ``unsat`` does not decide of a query stays open; that it is satisfiable refutes the bound.
-    """
+    What ``unsat`` does not decide of a query stays open; that it is satisfiable refutes the bound."""
     try:
         witness = bound.witness
         row = _WITNESS.get(bound.method)

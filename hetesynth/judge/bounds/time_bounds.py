@@ -5,17 +5,16 @@ What must cross and what can is worked out anew, in exact numbers; no code is sh
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from hetesynth.judge.bounds.laws import Refuted, demand
-from hetesynth.judge.bounds.prices import NONE, Whole, arborescence_cost, shortest_paths
+from hetesynth.judge.bounds.laws import NONE, Refuted, Whole, arborescence_cost, demand, shortest_paths
 from hetesynth.model.bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.topology import Rank, Topology
@@ -24,7 +23,6 @@ from hetesynth.model.verdict import Violation
 Proved = tuple[Fraction, Fraction]  # seconds and seconds per byte
 
 _ALL_PAIRS = ("allgather", "reducescatter", "alltoall", "allreduce")
-_KINDS = {"cut": VertexCut, "volume": PartCrossings, "prices": ResourcePrices, "latency": SlowestPath}
 _BACKWARDS = {"reducescatter": "allgather", "scatter": "gather", "reduce": "broadcast"}
 
 
@@ -33,19 +31,11 @@ def time_bound_violations(
 ) -> list[Violation]:
     """Why ``bound`` does not follow from its witness; empty when it does."""
     try:
-        demand(isinstance(bound.witness, _KINDS[bound.kind]), f"the witness is none of a bound by {bound.kind}")
+        kind, proved = _KINDS[bound.kind]
+        demand(isinstance(bound.witness, kind), f"the witness is none of a bound by {bound.kind}")
         scope = f"a bound by {bound.kind} is not of algorithms that are {bound.scope}"
         demand(bound.scope == "all" or bound.kind == "prices", scope)
-        judge = _Judge(topology, name, root, bound)
-        match bound.witness:
-            case VertexCut():
-                latency, per_byte = judge.cut(bound.witness)
-            case PartCrossings():
-                latency, per_byte = judge.parts(bound.witness)
-            case ResourcePrices():
-                latency, per_byte = judge.prices(bound.witness)
-            case SlowestPath():
-                latency, per_byte = judge.path(bound.witness)
+        latency, per_byte = proved(_Judge(topology, name, root, bound), bound.witness)
         text = f"claims {bound.latency} s of latency; the witness shows {latency}"
         demand(bound.latency <= latency, text)
         text = f"claims {bound.seconds_per_byte} s per byte; the witness shows {per_byte}"
@@ -170,20 +160,16 @@ class _Judge:
 
     def _latency(self, source: Rank, target: Rank) -> Fraction:
         """The least sum of latencies of links from ``source`` to ``target``; 0 where no link leads there."""
-        leaving = defaultdict(list)
+        import networkx as nx
+
+        graph: nx.MultiDiGraph[int] = nx.MultiDiGraph()
+        graph.add_nodes_from((source, target))
         for link in self.topology.links:
-            leaving[link.src].append(link)
-        done: set[Rank] = set()
-        queue = [(Fraction(0), source)]
-        while queue:
-            latency, at = heapq.heappop(queue)
-            if at == target:
-                return latency
-            if at not in done:
-                done.add(at)
-                for link in leaving[at]:
-                    heapq.heappush(queue, (latency + link.latency, link.dst))
-        return Fraction(0)
+            graph.add_edge(link.src, link.dst, weight=link.latency)
+        try:
+            return Fraction(nx.dijkstra_path_length(graph, source, target))
+        except nx.NetworkXNoPath:
+            return Fraction(0)
 
     def prices(self, witness: ResourcePrices) -> Proved:
         """The latency and the seconds per byte that prices prove; no symmetry is trusted.
@@ -239,6 +225,15 @@ class _Judge:
         if name != "alltoall":
             paths = paths[root] if name == "scatter" else paths[:, root]
         return Fraction(sum(_reached(None if x == NONE // 4 else int(x) for x in paths.ravel())), n)
+
+
+_KINDS: dict[str, tuple[type, Callable[[_Judge, Any], Proved]]] = {
+    "cut": (VertexCut, _Judge.cut),
+    "volume": (PartCrossings, _Judge.parts),
+    "prices": (ResourcePrices, _Judge.prices),
+    "latency": (SlowestPath, _Judge.path),
+}
+"""For each kind of bound the witness that it needs, and what that proves."""
 
 
 def _partition(parts: Sequence[Sequence[Rank]], ranks: int) -> bool:

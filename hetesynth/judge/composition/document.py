@@ -97,8 +97,7 @@ def read_document(data: bytes) -> Document:
     if ranks * ranks * chunks > MAX_CELLS:
         fail(f"{ranks} ranks with {chunks} chunks each are too many to judge")
     pods, following = [], 0
-    for row in items(fields["pods"], "pods"):
-        name, first, gpus = items(row, "a pod", 3)
+    for name, first, gpus in _triples(fields, "pods"):
         if not isinstance(name, str):
             fail("the name of a pod is not a string")
         if integer(first, f"pod {name}", 0, ranks) != following:
@@ -124,6 +123,10 @@ def _fields(value: object, where: str, names: str) -> dict[str, Any]:
     if not isinstance(value, dict) or set(value) != set(names.split()):
         fail(f"{where} is not an object with the fields {', '.join(names.split())}")
     return value
+
+
+def _triples(fields: dict[str, Any], name: str) -> list[list[Any]]:
+    return [items(row, f"a {name[:-1]}", 3) for row in items(fields[name], name)]
 
 
 def _table(value: object, where: str, limits: tuple[int, ...]) -> Ints:
@@ -156,12 +159,11 @@ class _PhaseReader:
         if [len(u) for u in uplinks] != [len(kinds[k].gates) for k in kinds_of]:
             fail("uplinks do not fit the gates of the pods")
         paths = {}
-        for row in items(fields["paths"], "paths"):
-            ends = integers(items(row, "a path", 3)[:2], "a path", MAX_TIME)
-            paths[ends[0], ends[1]] = integers(row[2], "a path", MAX_TIME)
+        for *ends, path in _triples(fields, "paths"):
+            head, tail = integers(ends, "a path", MAX_TIME)
+            paths[head, tail] = integers(path, "a path", MAX_TIME)
         rounds = _table(fields["rounds"], "rounds", (MAX_TIME, MAX_TIME))
-        pods = len(self.pods)
-        limits = pods, pods, self.positions, self.positions + 1
+        limits = len(self.pods), len(self.pods), self.positions, self.positions + 1
         moves = tuple(_table(row, "moves", limits) for row in items(fields["moves"], "moves", len(rounds)))
         if any((m[:, 2] + m[:, 3] > self.positions).any() for m in moves):
             fail("a move names a position that there is not")
@@ -185,15 +187,13 @@ class _PhaseReader:
             fail(f"the pods of kind {number} are not of one size")
         ranks = sizes.pop()
         gates = []
-        for row in items(fields["gates"], "gates"):
-            gpu, out, into = items(row, "a gate", 3)
+        for gpu, out, into in _triples(fields, "gates"):
             wires = integers(out, "a gate", MAX_TIME), integers(into, "a gate", MAX_TIME)
             gates.append(GateEntry(integer(gpu, "a gate", 0, ranks - 1), *wires))
         links = []
-        for row in items(fields["links"], "links"):
-            src, dst, path = items(row, "a link", 3)
-            ends = integer(src, "a link", 0, ranks - 1), integer(dst, "a link", 0, ranks - 1)
-            links.append((*ends, integers(path, "a link", MAX_TIME)))
+        for *ends, path in _triples(fields, "links"):
+            src, dst = integers(ends, "a link", ranks - 1)
+            links.append((src, dst, integers(path, "a link", MAX_TIME)))
         slots = integers(fields["slots"], "slots", len(gates) - 1)
         own = integers(fields["own"], "own", len(gates) - 1)
         if not slots or (own and len(own) != ranks * self.chunks):
@@ -242,12 +242,6 @@ class Expansion:
             for k, (_, first, _) in zip(self.phase.kind_of, self.document.pods, strict=True)
         ]
         return np.concatenate(blocks).astype(np.int64)
-
-    @cached_property
-    def gate_base(self) -> Ints:
-        """The number of the first gate of each pod."""
-        sizes = [len(self.phase.kinds[k].gates) for k in self.phase.kind_of]
-        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
     @cached_property
     def gate_rank(self) -> Ints:
@@ -306,7 +300,8 @@ class Expansion:
         return rows[row, 0], rows[row, 1], position
 
     def _gate(self, pod: Ints, position: Ints) -> Ints:
-        gate = np.zeros(len(pod), np.int64)
+        sizes = [len(self.phase.kinds[k].gates) for k in self.phase.kind_of]
+        first_gate, gate = np.cumsum(sizes) - sizes, np.zeros(len(pod), np.int64)
         for k, kind in enumerate(self.phase.kinds):
             of_kind = np.flatnonzero(self.phase.kind_of[pod] == k)
             number = kind.slots[position[of_kind] % len(kind.slots)]
@@ -314,7 +309,7 @@ class Expansion:
                 inside = position[of_kind] - self.first[pod[of_kind]] * self.document.chunks
                 mine = (inside >= 0) & (inside < len(kind.own))
                 number[mine] = kind.own[inside[mine]]
-            gate[of_kind] = self.gate_base[pod[of_kind]] + number
+            gate[of_kind] = first_gate[pod[of_kind]] + number
         return gate
 
 

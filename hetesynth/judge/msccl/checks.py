@@ -11,20 +11,10 @@ from itertools import pairwise
 
 from hetesynth.judge.layout import COLLECTIVES, ROOTED, Layout, buffer_sizes
 from hetesynth.judge.rules import Place, ProgramFindings, shown
-from hetesynth.model.program import GpuProgram, Instruction, Program, ThreadBlock
+from hetesynth.model.program import READS, RECEIVES, SENDS, WRITES, GpuProgram, Instruction, Program, ThreadBlock
 from hetesynth.model.topology import Rank
 
-SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
-RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
-READS_SRC = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
-WRITES_DST = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
 _PER_RANK = frozenset({"allgather", "reducescatter", "alltoall", "gather", "scatter"})
-
-_READER_CHECKS = {
-    "src": frozenset({"s", "rrs", "rrcs", "cpy", "re"}),
-    "dst": frozenset({"r", "rcs", "rrcs", "cpy", "re"}),
-}
-"""For each side the instructions whose first chunk readers hold against the buffer's size; -1 passes."""
 
 Connection = tuple[Rank, Rank, int]
 """(sender, receiver, channel)."""
@@ -36,7 +26,7 @@ def block_chunks(program: Program) -> int | None:
     """Chunks of one rank's share, or None when C does not divide as it must or nothing is known.
 
     C chunks per loop cut the whole buffer of the collective. For gather and scatter C is taken to cut either one
-    rank's block or the root's buffer, whichever the declared sizes say (``programs/lifting/buffers.py`` says the
+    rank's block or the root's buffer, whichever the declared sizes say (``programs/lifting/dataflow.py`` says the
     same by itself: the judge shares no code with what it judges).
     """
     chunks, ranks, name = program.chunks_per_loop, program.ranks, program.collective
@@ -134,7 +124,7 @@ def _ranges(findings: ProgramFindings, place: Place, gpu: GpuProgram, block: Thr
         findings.add(rule, f"cnt={x.count}: an instruction moves at least one chunk", place)
         return
     sizes = {"i": gpu.input_chunks, "o": gpu.output_chunks, "s": gpu.scratch_chunks}
-    for side, part, ops in (("src", x.src, READS_SRC), ("dst", x.dst, WRITES_DST)):
+    for side, part, ops in (("src", x.src, READS), ("dst", x.dst, WRITES)):
         if x.op not in ops:
             continue
         if part is None:
@@ -142,8 +132,8 @@ def _ranges(findings: ProgramFindings, place: Place, gpu: GpuProgram, block: Thr
         elif part.offset < 0 or part.offset + x.count > sizes[part.buffer]:
             size = sizes[part.buffer]
             text = f"`{x.op}` touches {shown(part, x.count)} as {side}, but {part.buffer}_chunks={size}"
-            outside = part.offset < -1 or part.offset >= size
-            findings.add("offset-refused" if outside and x.op in _READER_CHECKS[side] else "range", text, place)
+            refused = x.op != "rrc" and (part.offset < -1 or part.offset >= size)  # by readers, whom -1 passes
+            findings.add("offset-refused" if refused else "range", text, place)
 
 
 def publishers(block: ThreadBlock) -> list[int | None]:

@@ -36,10 +36,10 @@ from itertools import accumulate
 import numpy as np
 
 from hetesynth.judge.layout import Layout, SumDefect, Value, added
-from hetesynth.judge.msccl.checks import READS_SRC, RECEIVES, SENDS, WRITES_DST, publishers
+from hetesynth.judge.msccl.checks import publishers
 from hetesynth.judge.race_detection import Access, Clock, Conflict, Kind, Memory
 from hetesynth.judge.rules import Place, ProgramFindings, shown
-from hetesynth.model.program import Buffer, BufferSlice, Instruction
+from hetesynth.model.program import READS, RECEIVES, SENDS, WRITES, Buffer, BufferSlice, Instruction
 
 _BUFFERS: tuple[Buffer, ...] = ("i", "o", "s")
 _SUM_RULES: dict[SumDefect, str] = {"different chunks": "different-chunks", "added twice": "added-twice"}
@@ -254,8 +254,8 @@ class Execution:
         def report(defect: SumDefect, text: str) -> None:
             self._findings.add(_SUM_RULES[defect], text, block.here)
 
-        src = span(x.src) if x.op in READS_SRC else None
-        dst = span(x.dst) if x.op in WRITES_DST else None
+        src = span(x.src) if x.op in READS else None
+        dst = span(x.dst) if x.op in WRITES else None
         access = Access(block.index, block.done + 1, block.step, block.clock, block.index, ENDLESS)
         memory = self._memory[block.place.gpu]
         data = incoming
@@ -312,7 +312,7 @@ def buffers_touched(layout: Layout, findings: ProgramFindings) -> None:
         for t, block in enumerate(gpu.thread_blocks):
             for s, x in enumerate(block.instructions):
                 for part, writes in ((x.src, False), (x.dst, True)):
-                    used = x.op in (WRITES_DST if writes else READS_SRC)
+                    used = x.op in (WRITES if writes else READS)
                     if part is None or not used:
                         continue
                     if layout.missing_buffer(gpu.rank, part.buffer):

@@ -17,13 +17,13 @@ from collections import Counter
 from collections.abc import Collection
 
 from hetesynth.judge.layout import ROOTED
-from hetesynth.judge.msccl.checks import RECEIVES, SENDS, program_layout, structure
+from hetesynth.judge.msccl.checks import program_layout, structure
 from hetesynth.judge.msccl.execution import Execution, buffers_touched
 from hetesynth.judge.msccl.lint_readers import ANY, limits
 from hetesynth.judge.msccl.reader import ReadResult
 from hetesynth.judge.rules import MAX_FINDINGS, Place, ProgramFindings
 from hetesynth.model.collective import MAX_GUESSED_ROOTS
-from hetesynth.model.program import Program, ThreadBlock
+from hetesynth.model.program import RECEIVES, SENDS, Program, ThreadBlock
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
@@ -68,13 +68,14 @@ def program_violations(
 def large_message_violations(
     source: ReadResult | Program, *, slots: int | None = None, root: Rank | None = None, split: int = 1
 ) -> list[Violation]:
-    """What goes wrong once chunks are so large that runtimes send ``cnt`` > 1 in several messages.
-
-    ``split``: the chunks that a message still carries; 1, the worst case, unless calls are known to be smaller.
-    Empty when no message splits, and when what shows without running forbids to execute it.
-    """
+    """What goes wrong once chunks are so large that runtimes send ``cnt`` > 1 in several messages. ``split``: the
+    chunks that a message still carries; 1, the worst case, unless calls are known to be smaller. Empty when no
+    message splits, and when what shows without running forbids to execute it."""
     read = ReadResult(source, ()) if isinstance(source, Program) else source
-    if read.program is None or longest_message(read.program) <= split:
+    if read.program is None:
+        return []
+    instructions = (x for gpu in read.program.gpus for block in gpu.thread_blocks for x in block.instructions)
+    if max((x.count for x in instructions if x.op in SENDS or x.op in RECEIVES), default=0) <= split:
         return []
     findings = ProgramFindings(read.program, read.lines)
     structure(findings, None)
@@ -121,12 +122,6 @@ def _execute(findings: ProgramFindings, slots: int | None, root: Rank | None, sp
         buffers_touched(layout, findings)
         if len(findings.violations) == before:
             Execution(layout, slots or PORTABLE.slots(program.protocol), findings, split).run()
-
-
-def longest_message(program: Program) -> int:
-    """The most chunks that one instruction sends or receives."""
-    instructions = (x for gpu in program.gpus for block in gpu.thread_blocks for x in block.instructions)
-    return max((x.count for x in instructions if x.op in SENDS or x.op in RECEIVES), default=0)
 
 
 def _root(findings: ProgramFindings, slots: int | None, root: Rank | None) -> Rank | None:

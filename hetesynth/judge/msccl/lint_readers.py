@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hetesynth.judge.msccl.checks import RECEIVES, SENDS
 from hetesynth.judge.rules import Place, ProgramFindings
-from hetesynth.model.program import ThreadBlock
+from hetesynth.model.program import RECEIVES, SENDS, ThreadBlock
 from hetesynth.model.target import ALL_OPS, TARGETS, Target
 
 _COMMON = frozenset({"allreduce", "allgather", "reduce", "broadcast", "alltoall"})
@@ -123,34 +122,29 @@ def limits(
         if sms is not None and blocks > sms:
             text = f"{blocks} thread blocks wait for each other on {sms} multiprocessors"
             findings.add("co-residency", f"{text}: all must be there at once", Place(g))
-        for word, peers, ops in (
-            ("send", [block.send_peer for block in gpu.thread_blocks], SENDS),
-            ("receive", [block.recv_peer for block in gpu.thread_blocks], RECEIVES),
-        ):
-            _peers(findings, g, target, word, peers, ops)
+        _peers(findings, g, target)
         for t, block in enumerate(gpu.thread_blocks):
             _steps(findings, Place(g, t), block, target, numbers, who)
             _channel(findings, Place(g, t), block, target)
 
 
-def _peers(
-    findings: ProgramFindings, g: int, target: Target, word: str, peers: list[int | None], ops: frozenset[str]
-) -> None:
+def _peers(findings: ProgramFindings, g: int, target: Target) -> None:
     """Thread blocks of one direction on one channel: readers keep a table of fixed length and look at it when a
     step uses it."""
-    counts: Counter[int] = Counter()
-    reported: set[tuple[int, str]] = set()
+    counts: Counter[tuple[str, int]] = Counter()
+    reported: set[tuple[str, int, str]] = set()
     most = target.max_peers_per_channel
     idle = "idle-peer-crash" if reader_of(target).idle_peers_crash else "idle-peer-overflow"
-    for t, block in enumerate(findings.program.gpus[g].thread_blocks):
-        counts[block.channel] += peers[t] is not None
-        if peers[t] is None or counts[block.channel] <= most:
-            continue
-        rule = "peer-limit" if any(x.op in ops for x in block.instructions) else idle
-        if (block.channel, rule) not in reported:
-            reported.add((block.channel, rule))
-            text = f"{counts[block.channel]} thread blocks {word} on channel {block.channel}; readers keep {most}"
-            findings.add(rule, text, Place(g, t))
+    for word, ops in (("send", SENDS), ("receive", RECEIVES)):
+        for t, block in enumerate(findings.program.gpus[g].thread_blocks):
+            c = block.channel
+            peer = block.send_peer if word == "send" else block.recv_peer
+            counts[word, c] += peer is not None
+            rule = "peer-limit" if any(x.op in ops for x in block.instructions) else idle
+            if peer is not None and counts[word, c] > most and (word, c, rule) not in reported:
+                reported.add((word, c, rule))
+                text = f"{counts[word, c]} thread blocks {word} on channel {c}; readers keep {most}"
+                findings.add(rule, text, Place(g, t))
 
 
 def _steps(

@@ -7,7 +7,7 @@ with the program, so whether they matter depends on the job.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -45,11 +45,9 @@ def lint(
     links: Collection[tuple[int, int]] | None = None,
     sms: int | None = None,
 ) -> list[Violation]:
-    """Errors for ``target``; empty means that its reader takes the file and that it runs right.
-
-    ``root``, ``links``: as in judge.program_violations. ``sms``: multiprocessors of a GPU; None: those of the
-    smallest usual GPU of the target.
-    """
+    """Errors for ``target``; empty means that its reader takes the file and that it runs right. ``root``,
+    ``links``: as in judge.program_violations. ``sms``: multiprocessors of a GPU; None: those of the smallest usual
+    GPU of the target."""
     return list(lint_targets(read, [target], root=root, links=links, sms=sms)[0].violations)
 
 
@@ -77,8 +75,7 @@ def lint_targets(
             refused, run = RULES["residual-add"].id, RULES["residual-add-run"].id
             violations = [replace(v, rule=run) if v.rule == refused else v for v in violations]
         violations += shared
-        if read.algo_line is not None:
-            violations += metadata(read.algo, read.program, read.algo_line, target)
+        violations += metadata(read, target)
         if read.program is not None:
             findings = ProgramFindings(read.program, read.lines, UNBOUNDED)
             limits(findings, target, read.numbers, sms or target.multiprocessors, read.later)
@@ -93,7 +90,7 @@ def lint_targets(
                 execute(findings, slots, root)
                 executed[slots] = findings.violations
             violations += executed[slots]
-            key = slots, smallest_message(read.algo, read.program, target)
+            key = slots, smallest_message(read, read.program, target)
             if key not in parted and not executed[slots]:
                 parted[key] = large_message_violations(read, slots=slots, root=root, split=key[1])
             violations += parted.get(key, [])
@@ -109,12 +106,12 @@ def _stage(violation: Violation) -> Stage:
     return BY_ID[violation.rule or ""].stage
 
 
-def metadata(
-    attributes: Mapping[str, str], program: Program | None, line: int | None, target: Target
-) -> list[Violation]:
-    """What ``target``'s reader makes of the attributes of <algo> on ``line``: which it demands, which values it
-    knows, what it selects."""
-    reader, who = reader_of(target), target.runtime
+def metadata(read: ReadResult, target: Target) -> list[Violation]:
+    """What ``target``'s reader makes of the attributes of <algo>: which it demands, which values it knows, what it
+    selects."""
+    if read.algo_line is None:
+        return []
+    reader, who, attributes, program = reader_of(target), target.runtime, read.algo, read.program
     required = frozenset(target.required_attributes) | reader.required
     defects = [
         ("metadata-missing", f"attribute `{name}` is missing on <algo>; {who} refuses the file")
@@ -125,49 +122,42 @@ def metadata(
         text = f'coll="{word[:40]}" is unknown to {who}, which takes {", ".join(sorted(reader.words))}'
         defects.append(("collective-refused", text))
     if program is not None:
-        defects += _selection(attributes, program, target)
-    return [violation(rule, text, line) for rule, text in defects]
+        low, high = program.min_bytes, _high(read, program, target)
+        unlimited = high == 0 and target.open_max_bytes == 0
+        if reader.checks_order and low > high:
+            defects.append(("min-above-max", f"minBytes={low} exceeds maxBytes={high}; {who} refuses the file"))
+        elif not unlimited and (low > high or high == 0 or (low == high and not target.max_bytes_inclusive)):
+            text = f"minBytes={low}, maxBytes={high}: {who} selects the file for no size"
+            defects.append(("never-selected", text))
+        if program.collective in reader.uncalled:
+            text = f"no call of {who} reaches MSCCL as {program.collective}: the file never runs there"
+            defects.append(("never-selected", text))
+        if program.collective in reader.mode_ignored and program.in_place and not program.out_of_place:
+            text = f"{who} has no {program.collective} in place and runs this file for calls out of place"
+            defects.append(("in-place-ignored", text))
+        if not program.in_place and not program.out_of_place:
+            text = "neither inplace nor outofplace is 1: no runtime can ever select this file"
+            defects.append(("never-selected", text))
+        threads = attributes.get("nthreads", "0")
+        if threads.isdecimal() and int(threads) % reader.thread_multiple:
+            text = f"nthreads={threads} is no multiple of {reader.thread_multiple}"
+            defects.append(("bad-nthreads", text))
+    return [violation(rule, text, read.algo_line) for rule, text in defects]
 
 
-def _selection(attributes: Mapping[str, str], program: Program, target: Target) -> Iterator[tuple[str, str]]:
-    """Rules about the sizes and flags by which a call selects the file."""
-    reader, who, low, high = (
-        reader_of(target),
-        target.runtime,
-        program.min_bytes,
-        _high(attributes, program, target),
-    )
-    unlimited = high == 0 and target.open_max_bytes == 0
-    if reader.checks_order and low > high:
-        yield "min-above-max", f"minBytes={low} exceeds maxBytes={high}; {who} refuses the file"
-    elif not unlimited and (low > high or high == 0 or (low == high and not target.max_bytes_inclusive)):
-        yield "never-selected", f"minBytes={low}, maxBytes={high}: {who} selects the file for no size"
-    if program.collective in reader.uncalled:
-        text = f"no call of {who} reaches MSCCL as {program.collective}: the file never runs there"
-        yield "never-selected", text
-    if program.collective in reader.mode_ignored and program.in_place and not program.out_of_place:
-        text = f"{who} has no {program.collective} in place and runs this file for calls out of place"
-        yield "in-place-ignored", text
-    if not program.in_place and not program.out_of_place:
-        yield "never-selected", "neither inplace nor outofplace is 1: no runtime can ever select this file"
-    threads = attributes.get("nthreads", "0")
-    if threads.isdecimal() and int(threads) % reader.thread_multiple:
-        yield "bad-nthreads", f"nthreads={threads} is no multiple of {reader.thread_multiple}"
-
-
-def smallest_message(attributes: Mapping[str, str], program: Program, target: Target) -> int:
+def smallest_message(read: ReadResult, program: Program, target: Target) -> int:
     """How many chunks a message still carries in the largest call for which ``target`` selects the file, buffers
     being the default ones: 1 where no size is too large."""
-    high = _high(attributes, program, target)
+    high = _high(read, program, target)
     if high <= 0:
         return 1
     largest = -(-high // program.chunks_per_loop)  # bytes of a chunk
     return max(1, target.fifo(program.protocol, program.collective).batch_bytes // largest)
 
 
-def _high(attributes: Mapping[str, str], program: Program, target: Target) -> int:
+def _high(read: ReadResult, program: Program, target: Target) -> int:
     """The largest call that selects the file; 0 is no limit, or no call at all."""
-    return program.max_bytes if "maxBytes" in attributes else reader_of(target).default_max_bytes
+    return program.max_bytes if "maxBytes" in read.algo else reader_of(target).default_max_bytes
 
 
 def call_warnings(read: ReadResult, target: Target) -> list[Violation]:

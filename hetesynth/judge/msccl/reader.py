@@ -48,11 +48,8 @@ _STRTOL = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]{1,15}|0[0-7]{1,17}|[1-9][0-9]{0,
 _OCTAL = re.compile(r"\b0(?=[0-7])")
 _LARGE = frozenset({"minBytes", "maxBytes"})
 _WARNINGS = frozenset({"second-root"})
-_PORTABILITY = frozenset(
-    {"not-ascii", "entity", "attribute-twice", "many-attributes", "unknown-element", "step-order"}
-)
-_PORTABILITY |= {"odd-integer", "metadata-missing", "min-above-max", "never-selected"}
-_PORTABILITY |= {"collective-refused", "collective-unchecked"}
+_PORTABILITY = {"metadata-missing", "min-above-max", "never-selected", "collective-refused"}
+_PORTABILITY |= {rule.name for rule in RULES.values() if rule.stage == "advice"} - _WARNINGS
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ from hetesynth.model.plan import (
     RemoteSlice,
     Slice,
 )
-from hetesynth.model.program import BufferSlice
+from hetesynth.model.program import Buffer, BufferSlice
+from hetesynth.model.topology import Rank
 
 PUTS = frozenset({"put", "pws", "pwsf"})
 _NOTIFIES = frozenset({"signal", "wait", "rlxsignal", "rlxwait", "flush"})
@@ -67,6 +68,7 @@ def plan_structure(
     if plan.min_bytes > plan.max_bytes:
         text = f"min_message_size {plan.min_bytes} is above max_message_size {plan.max_bytes}"
         findings.add("plan-min-above-max", text)
+    unlinked: list[tuple[str, Place]] = []
     for g, gpu in enumerate(plan.gpus):
         for rule, message in _gpu_defects(plan, g, gpu, servers, sms):
             findings.add(rule, message, Place(g))
@@ -75,17 +77,25 @@ def plan_structure(
             for rule, message in defects:
                 findings.add(rule, message, Place(g, t))
             for i, operation in enumerate(() if defects else block.operations):
-                for rule, message in operation_defects(plan, gpu, block, operation):
+                wrong = list(operation_defects(plan, gpu, block, operation))
+                if links is not None and not wrong:  # data may flow only along links; signals may go either way
+                    pairs = [(home(gpu, block, operation, part)[0], g) for part in operation.src]
+                    pairs += [(g, home(gpu, block, operation, part)[0]) for part in operation.dst]
+                    for a, b in pairs:
+                        if a != b and (a, b) not in links:
+                            text = f"moves data from gpu {a} to gpu {b}: the topology has no such link"
+                            unlinked.append((text, Place(g, t, i)))
+                for rule, message in wrong:
                     findings.add(rule, message, Place(g, t, i))
         for rule, message in _barrier_defects(gpu):
             findings.add(rule, message, Place(g))
     for kind in CHANNEL_TYPES:
-        pairs = {(g, peer) for g, gpu in enumerate(plan.gpus) for peer in gpu.peers(kind)}
-        for a, b in sorted(pairs - {(b, a) for a, b in pairs}):
+        joined = {(g, peer) for g, gpu in enumerate(plan.gpus) for peer in gpu.peers(kind)}
+        for a, b in sorted(joined - {(b, a) for a, b in joined}):
             text = f"gpu {a} has {kind} channels to gpu {b}, which has none back"
             findings.add("plan-unpaired-channels", text)
-    if links is not None:
-        _links(plan, findings, links)
+    for text, place in unlinked:
+        findings.add("plan-no-such-link", text, place)
 
 
 def _gpu_defects(
@@ -150,22 +160,6 @@ def _barrier_defects(gpu: GpuPlan) -> Iterator[Defect]:
             yield "plan-barrier-count", text
         elif len(set(by_block.values())) > 1:
             yield "plan-barrier-unequal", f"thread blocks meet barrier {barrier} unequally often"
-
-
-def _links(plan: Plan, findings: Findings, links: Collection[tuple[int, int]]) -> None:
-    """Data may flow only where the topology has a link; signals may go either way."""
-    for g, gpu in enumerate(plan.gpus):
-        for t, block in enumerate(gpu.blocks):
-            for i, operation in enumerate(block.operations):
-                kind = operation.channel_type
-                if kind is None:
-                    continue
-                pairs = [(slice_owner(gpu, block, kind, part), g) for part in operation.src]
-                ends = [(g, slice_owner(gpu, block, kind, part)) for part in operation.dst]
-                for a, b in (*pairs, *ends):
-                    if a is not None and b is not None and (a, b) not in links:
-                        text = f"moves data from gpu {a} to gpu {b}: the topology has no such link"
-                        findings.add("plan-no-such-link", text, Place(g, t, i))
 
 
 def operation_defects(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation) -> Iterator[Defect]:
@@ -265,43 +259,27 @@ def _range(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation,
     if part.size < 1:
         yield "plan-empty-slice", "a slice of no chunks"
         return
-    rank, kind = gpu.rank, operation.channel_type or "memory"
-    if isinstance(part, RemoteSlice):
-        buffers = block.buffers(kind)
-        if part.buffer_id >= len(buffers):
-            text = f"buffer_id {part.buffer_id}: the thread block has {len(buffers)} over {kind} channels"
-            yield "plan-buffer-id", text
-            return
-        remote = gpu.remote_buffers[buffers[part.buffer_id]]
-        rank, name = remote.rank, remote.buffer
-        if rank >= plan.ranks:
-            return
-        near = {block_peer(gpu, block, operation.channel_type, c) for c in operation.channels}
-        if near and kind == "port" and rank not in near:
-            yield "plan-other-peer", f"`{operation.op}` into gpu {rank}: none of its channels leads there"
-    else:
-        name = part.buffer
-    owner = plan.gpus[rank] if isinstance(part, RemoteSlice) else gpu
+    kind = operation.channel_type or "memory"
+    channels, there = block.channels(kind), len(block.buffers(kind))
+    if isinstance(part, RemoteSlice) and part.buffer_id >= there:
+        yield "plan-buffer-id", f"buffer_id {part.buffer_id}: the thread block has {there} over {kind} channels"
+        return
+    rank, name = home(gpu, block, operation, part)
+    if rank >= plan.ranks:
+        return
+    near = {gpu.peers(kind)[channels[c]] for c in operation.channels if c < len(channels)}
+    if near and kind == "port" and rank not in near and isinstance(part, RemoteSlice):
+        yield "plan-other-peer", f"`{operation.op}` into gpu {rank}: none of its channels leads there"
+    owner = gpu if rank == gpu.rank else plan.gpus[rank]
     room = {"i": owner.input_chunks, "o": owner.output_chunks, "s": owner.scratch_chunks}[name]
     if part.index + part.size > room:
         touched = shown(BufferSlice(name, part.index), part.size)
         yield "plan-range", f"touches {touched} of gpu {rank}, which has {room} chunks"
 
 
-def block_peer(gpu: GpuPlan, block: PlanBlock, kind: ChannelType | None, channel: int) -> int:
-    """The far end of a channel as an operation names it; -1 when there is none."""
-    if kind is None:
-        return -1
-    channels = block.channels(kind)
-    if channel >= len(channels) or channels[channel] >= len(gpu.peers(kind)):
-        return -1
-    return gpu.peers(kind)[channels[channel]]
-
-
-def slice_owner(gpu: GpuPlan, block: PlanBlock, kind: ChannelType, part: Slice) -> int | None:
-    """Whose memory a remote slice is; None for a local one and for one that is nowhere, as other checks tell."""
-    buffers = block.buffers(kind)
-    if not isinstance(part, RemoteSlice) or part.buffer_id >= len(buffers):
-        return None
-    number = buffers[part.buffer_id]
-    return gpu.remote_buffers[number].rank if number < len(gpu.remote_buffers) else None
+def home(gpu: GpuPlan, block: PlanBlock, operation: PlanOperation, part: Slice) -> tuple[Rank, Buffer]:
+    """Whose memory a slice is, and which buffer."""
+    if isinstance(part, LocalSlice):
+        return gpu.rank, part.buffer
+    remote = gpu.remote_buffers[block.buffers(operation.channel_type or "memory")[part.buffer_id]]
+    return remote.rank, remote.buffer

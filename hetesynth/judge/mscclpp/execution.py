@@ -24,10 +24,11 @@ from functools import partial
 import numpy as np
 
 from hetesynth.judge.layout import Layout, SumDefect, Value, added
+from hetesynth.judge.mscclpp.checks import home
 from hetesynth.judge.mscclpp.state import BlockState, ChannelEnd, PortPut, SemaphoreState, meet_all, orders
 from hetesynth.judge.race_detection import Access, Conflict, Kind, Memory
 from hetesynth.judge.rules import Findings, Place, shown
-from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, LocalSlice, Plan, PlanOperation, Slice
+from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, Plan, PlanOperation, Slice
 from hetesynth.model.program import BufferSlice
 from hetesynth.model.topology import Rank
 
@@ -216,12 +217,8 @@ class PlanExecution:
     ) -> tuple[Memory, int, BufferSlice]:
         """The memory of a slice, its first cell there, and its name; its owner's kernel must run."""
         gpu = block.place.gpu
-        if isinstance(part, LocalSlice):
-            owner, name = gpu, BufferSlice(part.buffer, part.index)
-        else:
-            number = block.code.buffers(operation.channel_type or "memory")[part.buffer_id]
-            remote = self._plan.gpus[gpu].remote_buffers[number]
-            owner, name = remote.rank, BufferSlice(remote.buffer, part.index)
+        owner, buffer = home(self._plan.gpus[gpu], block.code, operation, part)
+        name = BufferSlice(buffer, part.index)
         if not block.clock[self._started + owner]:
             text = f"touches {shown(name, part.size)} of gpu {owner}, whose kernel may not have started"
             self._findings.add("plan-early-access", f"{text}: nothing has been heard from it", block.here)

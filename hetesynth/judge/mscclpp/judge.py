@@ -188,9 +188,7 @@ def _buffers(plan: Plan, gpu: GpuPlan) -> Iterator[tuple[str, int]]:
 
 def plan_warnings(plan: Plan, root: Rank | None = None) -> list[Violation]:
     """What an operator must know before the plan is registered. ``root``: the one it is for, where that is known.
-
-    Of the rooted collectives only broadcast is reached by a call of NCCL; who runs the others names the plan.
-    """
+    Of the rooted collectives only broadcast is reached by a call of NCCL; who runs the others names the plan."""
     if plan.collective != "broadcast":
         return []
     whose = "one root" if root is None else f"root {root}"

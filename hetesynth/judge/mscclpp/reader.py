@@ -64,11 +64,8 @@ def load_plan(path: Path) -> Plan:
 
 
 def read_plan_json(data: bytes, filename: str = "<plan>") -> Plan:
-    """The plan in ``data``.
-
-    Raises HetesynthError HS530, exit code 2, when it is not one; HS531, exit code 3, when it uses what is
-    outside the executed subset, which the message names.
-    """
+    """The plan in ``data``. Raises HetesynthError HS530, exit code 2, when it is not one; HS531, exit code 3, when
+    it uses what is outside the executed subset, which the message names."""
     outside: set[str] = set()
     try:
         if len(data) > MAX_BYTES:

@@ -28,10 +28,8 @@ Where = tuple[int, ChannelType, int]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a signal passes on: all that ``block`` knew at the end of segment ``stamp``.
-
-    ``puts``: (engine, number) that have arrived with it. ``relaxed``: only that kernels run.
-    """
+    """What a signal passes on: all that ``block`` knew at the end of segment ``stamp``. ``puts``: (engine, number)
+    that have arrived with it. ``relaxed``: only that kernels run."""
 
     clock: Clock
     block: int

@@ -1,25 +1,83 @@
 """What a program or a schedule moves: arrivals of chunks at GPUs and their values; copies leave no trace.
 
-A value is a sum of leaves: the rank's own input, and arrivals. Its ``mask``: whose input it sums; two values of
-one chunk with one mask are equal. A message takes one tick; times are longest paths, whatever the order of
-execution."""
+A cell is one chunk of memory: buffer and offset, with one name for both views of aliased memory. A value is a sum
+of leaves: the rank's own input, and arrivals. Its ``mask``: whose input it sums; two values of one chunk with one
+mask are equal. A message takes one tick; times are longest paths, whatever the order of execution."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import gcd
 
 from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import COLLECTIVE_NAMES, COLLECTIVES, Collective
 from hetesynth.model.problem import Problem
-from hetesynth.model.program import RECEIVES, SENDS, BufferSlice, GpuProgram, Instruction, Op, Program, ThreadBlock
+from hetesynth.model.program import (
+    READS,
+    RECEIVES,
+    SENDS,
+    WRITES,
+    Buffer,
+    BufferSlice,
+    GpuProgram,
+    Instruction,
+    Program,
+    ThreadBlock,
+)
 from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import PORTABLE
 from hetesynth.model.topology import Rank
-from hetesynth.programs.layout import Cell
-from hetesynth.programs.lifting.buffers import Buffers
+from hetesynth.programs.layout import Cell, Layout
 
-_READS: frozenset[Op] = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
-_WRITES: frozenset[Op] = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
+MAX_CHUNKS = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The size of a program's collective. ``chunks_per_rank``: as the model counts
+    (``search/collectives/library``). ``pieces``: chunks of the model in one of the program; above 1 only for an
+    allreduce whose chunks do not divide among the ranks."""
+
+    chunks_per_rank: int
+    pieces: int = 1
+
+
+def shape(program: Program) -> Shape:
+    """The shape of ``program``'s collective. Raises HetesynthError HS701 for a collective without a stated result
+    (``custom`` and the like), HS702 for chunks that cannot be cut into one block per rank, HS304 for too many of
+    them."""
+    name, chunks, ranks = program.collective, program.chunks_per_loop, program.ranks
+    if name not in COLLECTIVE_NAMES:
+        raise HetesynthError(
+            f"collective {name!r} does not say what must be where in the end: there is nothing to schedule",
+            code="HS701",
+            help=f"only these can be imported: {', '.join(COLLECTIVE_NAMES)}",
+        )
+    kind, extent = COLLECTIVES[name], Shape(chunks)
+    # the chunks of a loop of a gather or scatter cut one rank's block, or else the root's whole buffer
+    own = max((g.input_chunks if kind.output_blocks else g.output_chunks for g in program.gpus), default=0)
+    if kind.composed:
+        pieces = ranks // gcd(chunks, ranks)
+        extent = Shape(chunks * pieces // ranks, pieces)
+    elif not kind.rooted or (kind.personalized and own != chunks):
+        if chunks % ranks:
+            raise HetesynthError(
+                f"{chunks} chunks a loop cannot be cut into {ranks} equal blocks",
+                code="HS702",
+                exit_code=1,
+                help="run `hetesynth verify` on the file",
+            )
+        extent = Shape(chunks // ranks)
+    total = extent.chunks_per_rank * ranks * (ranks if kind.exchange else 1)
+    if total > MAX_CHUNKS:
+        raise HetesynthError(
+            f"the file moves {total} chunks, more than {MAX_CHUNKS}", code="HS304", help="use fewer chunks a loop"
+        )
+    return extent
+
+
 OWN = -1
 """The leaf that stands for the rank's own input."""
 
@@ -77,7 +135,7 @@ class Flow:
         return self.keep(dst, Value(value.chunk, value.mask, leaf, start + 1))
 
 
-def _broken(what: str) -> HetesynthError:
+def broken(what: str) -> HetesynthError:
     """The program is not right, so nothing can be lifted from it."""
     return HetesynthError(
         f"the program is not right: {what}", code="HS702", help="run `hetesynth verify` on it", exit_code=1
@@ -105,24 +163,23 @@ def flow_of_schedule(problem: Problem, schedule: Schedule) -> Flow:
         place = f"step {t.start}: rank {arc.src}"
         sent = values.get((arc.src, t.chunk))
         if sent is None:
-            raise _broken(f"{place} sends chunk {t.chunk} before it holds it")
+            raise broken(f"{place} sends chunk {t.chunk} before it holds it")
         arrivals[t.end].append((arc.dst, flow.arrive(arc.src, arc.dst, sent, t.start, place), t.reduce))
     for end in sorted(arrivals):
         land(end)
     for k, ranks in enumerate(problem.collective.post):
         for rank in sorted(ranks):
             if (rank, k) not in values:
-                raise _broken(f"rank {rank} never gets chunk {k}")
+                raise broken(f"rank {rank} never gets chunk {k}")
             flow.final[rank, k] = values[rank, k].mask
     return flow
 
 
-def flow_of(program: Program, buffers: Buffers, slots: int) -> Flow:
-    """What ``program`` moves; ``slots``: messages a connection holds.
-
-    Raises HetesynthError HS702 when it stops, reads what nothing wrote or adds what cannot be added.
-    """
-    return _Execution(program, buffers, slots).run()
+def flow_of(program: Program, collective: Collective, pieces: int) -> Flow:
+    """What ``program`` moves when it carries out ``collective``, each of its chunks being ``pieces`` of that: only
+    the first of them is named. Raises HetesynthError HS702 when it stops, reads what nothing wrote or adds what
+    cannot be added."""
+    return _Execution(program, collective, range(0, len(collective.chunks), pieces)).run()
 
 
 @dataclass(slots=True)
@@ -152,10 +209,15 @@ class _Block:
 
 
 class _Execution:
-    def __init__(self, program: Program, buffers: Buffers, slots: int) -> None:
-        self.buffers, self.slots = buffers, slots
+    def __init__(self, program: Program, collective: Collective, chunks: range) -> None:
+        self.collective, self.chunks, self.slots = collective, chunks, PORTABLE.slots(program.protocol)
+        self.layout = Layout(collective, program.in_place and not program.out_of_place)
         self.flow = Flow()
-        self.memory = {(rank, cell): self.flow.own(rank, k) for (rank, cell), k in buffers.at_start().items()}
+        self.memory = {
+            (rank, self._cell(rank, "i", self.layout.input_offset(k) // chunks.step)): self.flow.own(rank, k)
+            for k in chunks
+            for rank in collective.pre[k]
+        }
         self.blocks: list[_Block] = []
         self.waiting: dict[int, list[int]] = {}
         connections: dict[tuple[Rank, Rank, int], _Connection] = defaultdict(_Connection)
@@ -184,11 +246,13 @@ class _Execution:
                     ready.append(woken)
         for block in self.blocks:
             if len(block.finished) < len(block.block.instructions):
-                raise _broken(f"{block.place} waits forever")
-        for (rank, k), cell in self.buffers.at_end().items():
+                raise broken(f"{block.place} waits forever")
+        for at in ((rank, k) for k in self.chunks for rank in self.collective.post[k]):
+            rank, k = at
+            cell = self._cell(rank, "o", self.layout.output_offset(k) // self.chunks.step)
             value = self.memory.get((rank, cell))
             if value is None or value.chunk != k:
-                raise _broken(f"gpu {rank} does not end with chunk {k} in {cell[0]}[{cell[1]}]")
+                raise broken(f"gpu {rank} does not end with chunk {k} in {cell[0]}[{cell[1]}]")
             self.flow.final[rank, k] = value.mask
         return self.flow
 
@@ -199,7 +263,7 @@ class _Execution:
             if x.depends is not None:
                 other = block.others.get(x.depends[0])
                 if other is None:
-                    raise _broken(f"{block.place} waits for thread block {x.depends[0]}, which does not exist")
+                    raise broken(f"{block.place} waits for thread block {x.depends[0]}, which does not exist")
                 if self._published(other, x.depends[1]) is None:
                     self.waiting.setdefault(other, []).append(index)
                     return
@@ -236,12 +300,12 @@ class _Execution:
             slot = outbound.freed.popleft() if outbound.sent >= self.slots else 0
             now = max(now, outbound.free_from, slot)
         data = incoming or []
-        if x.op in _READS:
+        if x.op in READS:
             read = self._read(block, x.src, x.count)
             data = self._added(block, data, read) if incoming is not None else read
         if x.op == "re":
             data = self._added(block, self._read(block, x.dst, x.count), data)
-        if x.op in _WRITES:
+        if x.op in WRITES:
             for cell, value in zip(self._cells(block, x.dst, x.count), data, strict=True):
                 self.memory[block.gpu.rank, cell] = value
         if x.op in RECEIVES:
@@ -249,7 +313,7 @@ class _Execution:
         if x.op in SENDS:
             rank, peer, place = block.gpu.rank, block.block.send_peer, block.place
             if peer is None:
-                raise _broken(f"{place} has no peer to send to")
+                raise broken(f"{place} has no peer to send to")
             arriving = [self.flow.arrive(rank, peer, value, now, place) for value in data]
             outbound.arriving.append((arriving, now + 1))
             outbound.under_way += 1
@@ -260,20 +324,23 @@ class _Execution:
 
     def _cells(self, block: _Block, part: BufferSlice | None, count: int) -> list[Cell]:
         if part is None:
-            raise _broken(f"{block.place} names no chunk")
-        return [self.buffers.cell(block.gpu.rank, part.buffer, part.offset + i) for i in range(count)]
+            raise broken(f"{block.place} names no chunk")
+        return [self._cell(block.gpu.rank, part.buffer, part.offset + i) for i in range(count)]
+
+    def _cell(self, rank: Rank, buffer: Buffer, offset: int) -> Cell:
+        return self.layout.cell(rank, BufferSlice(buffer, offset))
 
     def _read(self, block: _Block, part: BufferSlice | None, count: int) -> list[Value]:
         rank = block.gpu.rank
         values = [self.memory[rank, x] for x in self._cells(block, part, count) if (rank, x) in self.memory]
         if len(values) < count:
-            raise _broken(f"{block.place} reads what nothing has written")
+            raise broken(f"{block.place} reads what nothing has written")
         return values
 
     def _added(self, block: _Block, first: list[Value], second: list[Value]) -> list[Value]:
         if len(first) != len(second):
-            raise _broken(f"{block.place} receives {len(first)} chunks, not {len(second)}")
+            raise broken(f"{block.place} receives {len(first)} chunks, not {len(second)}")
         for a, b in zip(first, second, strict=True):
             if a.chunk != b.chunk or a.mask & b.mask:
-                raise _broken(f"{block.place} adds values that do not add up to a sum")
+                raise broken(f"{block.place} adds values that do not add up to a sum")
         return [self.flow.keep(block.gpu.rank, a.plus(b)) for a, b in zip(first, second, strict=True)]

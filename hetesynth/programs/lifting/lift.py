@@ -14,6 +14,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from graphlib import TopologicalSorter
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
@@ -22,19 +23,15 @@ from hetesynth.model.collective import Collective
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.model.target import PORTABLE
 from hetesynth.model.topology import Rank
-from hetesynth.programs.lifting.buffers import Buffers
-from hetesynth.programs.lifting.dataflow import OWN, Flow, Value, flow_of, flow_of_schedule
+from hetesynth.programs.lifting.dataflow import OWN, Flow, Value, broken, flow_of, flow_of_schedule
 
 
 @dataclass(frozen=True)
 class Lifted:
-    """A schedule that moves what a program moves.
-
-    ``arrivals``: chunks that the program sends. ``dropped``: those of them that brought what was there or what
-    nobody uses. ``pieces``: chunks of the schedule in one of the program.
-    """
+    """A schedule that moves what a program moves. ``arrivals``: chunks that the program sends. ``dropped``: those
+    of them that brought what was there or what nobody uses. ``pieces``: chunks of the schedule in one of the
+    program."""
 
     problem: Problem
     schedule: Schedule
@@ -50,9 +47,7 @@ def lift(program: Program, collective: Collective, pieces: int = 1, on: Problem 
     Raises HetesynthError: HS702 the program is not right, HS703 no schedule can say what it does, HS704 a link
     that ``on`` does not have, HS705 capacities that are too small for transfers that must go together.
     """
-    buffers = Buffers(collective, pieces, in_place=program.in_place and not program.out_of_place)
-    flow = flow_of(program, buffers, PORTABLE.slots(program.protocol))
-    return _lifted(flow, collective, pieces, on)
+    return _lifted(flow_of(program, collective, pieces), collective, pieces, on)
 
 
 def lift_schedule(problem: Problem, schedule: Schedule, on: Problem) -> Lifted:
@@ -101,10 +96,8 @@ class _Move:
 
 @dataclass
 class _Moves:
-    """A graph of waiting. Node i is move i; further nodes, up to ``nodes``, are moments between moves.
-
-    An edge (u, v, w): v starts w ticks after u or later.
-    """
+    """A graph of waiting. Node i is move i; further nodes, up to ``nodes``, are moments between moves. An edge (u,
+    v, w): v starts w ticks after u or later."""
 
     moves: list[_Move] = field(default_factory=list)
     nodes: int = 0
@@ -145,12 +138,7 @@ class _Lines:
         needed: list[tuple[tuple[Rank, int], int, int]] = []
         for (rank, k), mask in sorted(flow.final.items()):
             if mask != sum(1 << r for r in collective.pre[k]):
-                raise HetesynthError(
-                    f"the program is not right: gpu {rank} does not end with all of chunk {k}",
-                    code="HS702",
-                    help="run `hetesynth verify` on it",
-                    exit_code=1,
-                )
+                raise broken(f"gpu {rank} does not end with all of chunk {k}")
             needed.append(((rank, k), mask, OWN))
         while needed:  # from what ranks owe back to what they must be sent, by the arrivals that formed it first
             at, mask, user = needed.pop()
@@ -297,15 +285,9 @@ def _placed(graph: _Moves, groups: _Groups, problem: Problem) -> Schedule:
     placer = _Placer(moves, problem)
     # priorities: by the tick in the program; longest rest first; by the tick as late as the longest path allows
     tick = [min((moves[i].tick for i in members), default=0) for members in groups.members]
-    missing = groups.missing()
-    in_order = [g for g, count in enumerate(missing) if not count]
-    for g in in_order:
-        for h, _ in groups.later[g]:
-            missing[h] -= 1
-            if not missing[h]:
-                in_order.append(h)
     rest = [0] * len(groups.members)  # the ticks that must follow the start of each group, by the longest path
-    for g in reversed(in_order):
+    waiting = {g: [h for h, _ in later] for g, later in enumerate(groups.later)}
+    for g in TopologicalSorter(waiting).static_order():
         rest[g] = max((ticks + rest[h] for h, ticks in groups.later[g]), default=0)
     keys = [tick, [-r for r in rest], [t * (len(moves) + 1) - r for t, r in zip(tick, rest, strict=True)]]
     least = max(1 + max(rest, default=0), placer.busiest()) if moves else 0
@@ -334,11 +316,8 @@ class _Plan:
 
 
 class _Placer:
-    """Serial schedule generation.
-
-    Apart from ``search/list_scheduling.py``, which lifting may not import: here moves wait for several others
-    by ticks of their own, start in groups and choose among parallel links.
-    """
+    """Serial schedule generation. Apart from ``search/list_scheduling.py``, which lifting may not import: here
+    moves wait for several others by ticks of their own, start in groups and choose among parallel links."""
 
     def __init__(self, moves: Sequence[_Move], problem: Problem) -> None:
         self.moves = moves
@@ -381,7 +360,15 @@ class _Placer:
 
     def forward(self, groups: _Groups, priority: Sequence[float]) -> _Plan:
         """Serial generation in the order of ``priority``."""
-        room = _Room(self.capacity)
+        used: Counter[tuple[int, int]] = Counter()  # of each resource, by tick
+
+        def has_room(i: int, link: int, tick: int) -> bool:
+            return all(used[r, tick] < self.capacity[r] for r in self._needs(i, link))
+
+        def take(i: int, link: int, tick: int) -> None:
+            links[i] = link
+            used.update((r, tick) for r in self._needs(i, link))
+
         starts = [0] * len(groups.members)
         links: dict[int, int] = {}
         missing = groups.missing()
@@ -390,30 +377,30 @@ class _Placer:
         length = 0
         while ready:
             _, g = heappop(ready)
-            members, last = groups.members[g], max(starts[g], room.end)
-            if len(members) == 1:
-                (i,) = members
-                candidates = self.links[self.moves[i].src, self.moves[i].dst]
-                starts[g], _, links[i] = min(
-                    (room.first(self._needs(i, a), starts[g]), n, a) for n, a in enumerate(candidates)
-                )
-                room.take(self._needs(i, links[i]), starts[g])
-            while len(members) > 1:  # together in one tick, or not at all
-                reserved: list[list[int]] = []
+            members, last = groups.members[g], max(starts[g], length)  # then every tick is empty
+            while True:  # together in one tick, or not at all
+                placed: list[int] = []
                 for i in members:
                     candidates = self.links[self.moves[i].src, self.moves[i].dst]
-                    link = next((a for a in candidates if room.has(self._needs(i, a), starts[g])), None)
+                    link = next((a for a in candidates if has_room(i, a, starts[g])), None)
                     if link is None:
                         break
-                    links[i] = link
-                    reserved.append(self._needs(i, link))
-                    room.take(reserved[-1], starts[g])
-                if len(reserved) == len(members):
+                    placed.append(i)
+                    take(i, link, starts[g])
+                if len(placed) == len(members):
                     break
-                for resources in reserved:
-                    room.give_back(resources, starts[g])
+                for i in placed:
+                    used.subtract((r, starts[g]) for r in self._needs(i, links[i]))
                 if starts[g] == last:
-                    raise self._misfit(members)
+                    move = self.moves[members[0]]
+                    raise HetesynthError(
+                        f"{len(members)} transfers, that of {move.place} among them, must happen in one step, "
+                        f"since each sends a value of chunk {move.chunk} that the others change; the capacities "
+                        "are too small for that",
+                        code="HS705",
+                        help="import without --topo, or synthesize a schedule for this cluster",
+                        exit_code=1,
+                    )
                 starts[g] += 1
             if members:
                 length = max(length, starts[g] + 1)
@@ -423,51 +410,3 @@ class _Placer:
                 if not missing[h]:
                     heappush(ready, (priority[h], h))
         return _Plan(starts, links, length)
-
-    def _misfit(self, members: Sequence[int]) -> HetesynthError:
-        move = self.moves[members[0]]
-        return HetesynthError(
-            f"{len(members)} transfers, that of {move.place} among them, must happen in one step, since each "
-            f"sends a value of chunk {move.chunk} that the others change; the capacities are too small for that",
-            code="HS705",
-            help="import without --topo, or synthesize a schedule for this cluster",
-            exit_code=1,
-        )
-
-
-class _Room:
-    """What each resource still carries, by tick."""
-
-    def __init__(self, capacity: list[int]) -> None:
-        self.capacity = capacity
-        self.used: list[dict[int, int]] = [{} for _ in capacity]
-        self.next: list[dict[int, int]] = [{} for _ in capacity]
-        self.end = 0  # from here on every tick is empty
-
-    def first(self, resources: list[int], tick: int) -> int:
-        """The first tick from ``tick`` on at which all ``resources`` have room."""
-        before = -1
-        while tick != before:
-            before = tick
-            for after in (self.next[r] for r in resources):  # which leads past full ticks
-                while tick in after:  # with paths halved, as in union-find
-                    further = after[tick]
-                    if further in after:
-                        after[tick] = after[further]
-                    tick = further
-        return tick
-
-    def has(self, resources: list[int], tick: int) -> bool:
-        return all(tick not in self.next[r] for r in resources)
-
-    def take(self, resources: list[int], tick: int) -> None:
-        self.end = max(self.end, tick + 1)
-        for r in resources:
-            used = self.used[r][tick] = self.used[r].get(tick, 0) + 1
-            if used >= self.capacity[r]:
-                self.next[r][tick] = tick + 1
-
-    def give_back(self, resources: list[int], tick: int) -> None:
-        for r in resources:
-            self.used[r][tick] -= 1
-            self.next[r].pop(tick, None)

@@ -1,7 +1,8 @@
 """Operations -> instructions: which connections share thread blocks, what is fused, what waits for what.
 
-The stages: pairing, fusion, scratch, thread blocks (``Grouped``), dependences (``Ordered``). Each says
-how large the program is at least, so that a plan that cannot fit is given up early; limits are checked elsewhere.
+The stages: pairing, fusion, scratch, thread blocks (``grouped``), dependences (``ordered``). After each the draft
+says how large the program is at least, so that a plan that cannot fit is given up early; limits are checked
+elsewhere.
 """
 
 from __future__ import annotations
@@ -11,77 +12,65 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
-from hetesynth.model.program import BufferSlice, Op
+from hetesynth.model.program import RECEIVES, BufferSlice, Op
 from hetesynth.model.target import PLAIN_OPS, Target
 from hetesynth.model.topology import Rank
 from hetesynth.programs.layout import Cell, chunk_at
 from hetesynth.programs.msccl.channels import Key, Message
-from hetesynth.programs.msccl.dependences import (
+from hetesynth.programs.msccl.placement import Operation, Placement
+from hetesynth.programs.msccl.thread_blocks import (
+    BlockPlan,
+    Connection,
+    Connections,
     RankBlocks,
     Waits,
+    partners,
     reduced,
+    thread_blocks,
     waits_of,
 )
-from hetesynth.programs.msccl.placement import Operation, Placement
-from hetesynth.programs.msccl.thread_blocks import BlockPlan, Connection, Connections, partners, thread_blocks
 
-
-@dataclass(frozen=True, slots=True)
-class Optimizations:
-    """Which receives do more at once where the target can: ``fuse``: they add; with ``forward`` they send too, and
-    their connections share a thread block for it."""
-
-    fuse: bool = True
-    forward: bool = True
-
-
-OPTIMIZED = Optimizations()
+Fusion = Literal["forward", "add", "none"]
+"""What receives do at once where the target can: they add; they send too, and their connections share a thread
+block for it."""
 
 
 @dataclass(frozen=True)
-class Grouped:
-    """The operations of every rank in thread blocks, and the scratch chunks by rank."""
+class Draft:
+    """The operations of every rank in thread blocks, and the scratch chunks by rank. ``waits``: by rank the
+    dependences that values need and that no others imply; empty: not known yet."""
 
     ranks: list[RankBlocks]
     scratch: tuple[int, ...]
+    waits: Sequence[Waits] = ()
 
     @cached_property
     def steps(self) -> list[list[int]]:
-        """Of every thread block by rank, without nops."""
-        return [[len(block.operations) for block in rank.blocks] for rank in self.ranks]
-
-
-@dataclass(frozen=True)
-class Ordered:
-    """``grouped`` with the dependences that values need and that no others imply."""
-
-    grouped: Grouped
-    waits: list[Waits]
-
-    @cached_property
-    def steps(self) -> list[list[int]]:
-        """Of every thread block by rank, nops included."""
+        """Of every thread block by rank, with the nops that the waits need."""
+        if not self.waits:
+            return [[len(block.operations) for block in rank.blocks] for rank in self.ranks]
         return [
             [sum(max(1, len(waits[i])) for i in block.operations) for block in rank.blocks]
-            for rank, waits in zip(self.grouped.ranks, self.waits, strict=True)
+            for rank, waits in zip(self.ranks, self.waits, strict=True)
         ]
 
 
 def grouped(
     placement: Placement,
     carried: Sequence[Message],
-    optimizations: Optimizations,
+    fusion: Fusion,
     target: Target,
     slots: int,
     plans: Sequence[BlockPlan],
-) -> Grouped:
+) -> Draft:
     """The operations in thread blocks. ``slots``: messages a connection holds; ``plans``: one a rank."""
-    placed, ops = placement.operations, target.ops if optimizations.fuse else PLAIN_OPS
+    placed, ops = placement.operations, PLAIN_OPS if fusion == "none" else target.ops
     traffic = Traffic(carried, slots)
     connections = [Connections.of(operations) for operations in placed]
     forwarded: list[Counter[tuple[Connection, Connection]]] = [Counter() for _ in placed]
-    if ops > PLAIN_OPS and optimizations.forward:
+    if ops > PLAIN_OPS and fusion == "forward":
         forwarded = [forwards(operations, ops, traffic) for operations in placed]
     pairs = [partners(*of_rank, target) for of_rank in zip(placed, connections, forwarded, plans, strict=True)]
     ranks, scratch = list(placed), placement.scratch
@@ -91,12 +80,12 @@ def grouped(
             ranks, scratch = compacted(done)
             connections = [Connections.of(operations) for operations in ranks]
     blocks = [thread_blocks(*of_rank, target) for of_rank in zip(connections, pairs, plans, strict=True)]
-    return Grouped(list(map(RankBlocks, ranks, blocks)), scratch)
+    return Draft(list(map(RankBlocks, ranks, blocks)), scratch)
 
 
-def ordered(grouped: Grouped) -> Ordered:
-    """``grouped`` with its dependences."""
-    return Ordered(grouped, reduced(grouped.ranks, [waits_of(rank) for rank in grouped.ranks]))
+def ordered(draft: Draft) -> Draft:
+    """``draft`` with its dependences."""
+    return replace(draft, waits=reduced(draft.ranks, [waits_of(rank) for rank in draft.ranks]))
 
 
 # -- receives that add or forward at once
@@ -291,14 +280,12 @@ class _Fuser:
 
 
 def compacted(ranks: Sequence[tuple[Operation, ...]]) -> tuple[list[tuple[Operation, ...]], tuple[int, ...]]:
-    """The operations of every rank with scratch without holes, and its size by rank; cells keep their names.
-
-    Plain sends and the plain receives they meet repeat the same four fields; a fused side names the place really
+    """The operations of every rank with scratch without holes, and its size by rank; cells keep their names. Plain
+    sends and the plain receives they meet repeat the same four fields; a fused side names the place really
     used."""
     offsets: list[dict[int, int]] = []  # old -> new of every scratch chunk in use; neighbours stay neighbours
     for operations in ranks:
-        # the places of this rank that operations name
-        places = [(op.src, op.count) for op in operations if op.op != "r"]
+        places = [(op.src, op.count) for op in operations if op.op != "r"]  # of this rank
         places += [(op.dst, op.count) for op in operations if op.op != "s"]
         used = {place.offset + i for place, count in places if place.buffer == "s" for i in range(count)}
         offsets.append({old: new for new, old in enumerate(sorted(used))})
@@ -310,21 +297,17 @@ def compacted(ranks: Sequence[tuple[Operation, ...]]) -> tuple[list[tuple[Operat
     lands: dict[int, BufferSlice] = {}
     for rank, operations in enumerate(ranks):
         for op in operations:
-            if op.message is None or op.op in ("re", "cpy"):
-                continue
-            if op.op == "s":
+            if op.message is not None and op.op == "s":
                 left[op.message.index] = moved(op.src, rank)
-                continue
-            lands[op.message.index] = moved(op.dst, rank)
+            elif op.message is not None and op.op in RECEIVES:
+                lands[op.message.index] = moved(op.dst, rank)
             if op.forwards is not None:
                 left[op.forwards.index] = moved(op.src if op.op == "rrs" else op.dst, rank)
 
     def rewritten(op: Operation, rank: int) -> Operation:
-        if op.message is not None and op.op == "s":
-            return replace(op, src=moved(op.src, rank), dst=lands[op.message.index])
-        if op.message is not None and op.op == "r":
-            return replace(op, src=left[op.message.index], dst=moved(op.dst, rank))
-        return replace(op, src=moved(op.src, rank), dst=moved(op.dst, rank))
+        index = -1 if op.message is None else op.message.index
+        src = left[index] if op.op == "r" else moved(op.src, rank)
+        return replace(op, src=src, dst=lands[index] if op.op == "s" else moved(op.dst, rank))
 
     done = [tuple(rewritten(op, rank) for op in operations) for rank, operations in enumerate(ranks)]
     return done, tuple(map(len, offsets))

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapreplace
-from typing import NamedTuple
+from operator import attrgetter
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Problem
@@ -78,17 +78,15 @@ class ChannelPlan:
 
 
 def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Target, slots: int) -> list[Message]:
-    """The messages of ``schedule``; ``slots`` is the depth of a FIFO in messages.
-
-    Raises HetesynthError HS503 when the channels of ``target`` do not suffice.
-    """
+    """The messages of ``schedule``; ``slots`` is the depth of a FIFO in messages. Raises HetesynthError HS503 when
+    the channels of ``target`` do not suffice."""
     runs: dict[tuple[Pair, _TrackRun], list[Transfer]] = {}
     for pair, transfers in sorted(transfers_by_pair(problem, schedule).items()):
         transfers.sort(key=_transfer_key)
         for run, carried in _runs_of_pair(pair, transfers, plan, target).items():
             runs[pair, run] = carried
     channel = _channel_numbers(runs, target, evenly=plan.spread_peers_evenly)
-    unnumbered: list[_UnnumberedMessage] = []
+    drafts: list[Message] = []  # without numbers
     waves: dict[int, int] = defaultdict(int)  # by tick
     for (pair, run), carried in runs.items():
         wave: dict[int, int] = defaultdict(int)  # messages of one tick take one wave after the other
@@ -107,23 +105,18 @@ def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Ta
             else:
                 groups.append([t])
         for group in groups:
-            start = group[0].start
-            unnumbered.append(_UnnumberedMessage(start, wave[start], *pair, channel[pair, run], group))
+            first, start, chunks = group[0], group[0].start, tuple(t.chunk for t in group)
+            where = *pair, channel[pair, run], start, first.end, wave[start]
+            drafts.append(Message(-1, *where, chunks, first.reduce))
             wave[start] += 1
             waves[start] = max(waves[start], wave[start])
-    unnumbered.sort(key=lambda m: m[:5])
-    long = [i for i, m in enumerate(unnumbered) if len(m.transfers) > slots]
-    for i in long:  # each alone in its wave, after the others
-        start = unnumbered[i].start
-        unnumbered[i] = unnumbered[i]._replace(wave=waves[start])
-        waves[start] += 1
-    if long:
-        unnumbered.sort(key=lambda m: m[:5])
-    numbered = []
-    for i, m in enumerate(unnumbered):
-        chunks, first = tuple(t.chunk for t in m.transfers), m.transfers[0]
-        numbered.append(Message(i, m.src, m.dst, m.channel, m.start, first.end, m.wave, chunks, first.reduce))
-    return numbered
+    order = attrgetter("start", "wave", "src", "dst", "channel")
+    drafts.sort(key=order)
+    for i, m in enumerate(drafts):
+        if len(m.chunks) > slots:  # each alone in its wave, after the others
+            drafts[i] = replace(m, wave=waves[m.start])
+            waves[m.start] += 1
+    return [replace(m, index=i) for i, m in enumerate(sorted(drafts, key=order))]
 
 
 def transfers_by_pair(problem: Problem, schedule: Schedule) -> dict[Pair, list[Transfer]]:
@@ -144,12 +137,6 @@ def steps_of(problem: Problem, schedule: Schedule, target: Target) -> dict[Pair,
     }
 
 
-def concurrent_chunks(problem: Problem, schedule: Schedule) -> dict[Pair, int]:
-    """The most chunks that each pair carries at once: at most C(u, v)."""
-    by_pair = transfers_by_pair(problem, schedule)
-    return {pair: _tracks(transfers)[1] for pair, transfers in by_pair.items()}
-
-
 def tracks_of(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Target) -> dict[Pair, int]:
     """How many channels each pair uses for concurrent chunks, not counting those for further runs in time."""
     tracks: dict[Pair, int] = {}
@@ -158,17 +145,6 @@ def tracks_of(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: T
         most = min(plan.max_channels.get(pair, target.channels), target.channels)
         tracks[pair] = min(max(spread, _tracks(transfers)[1]), most)
     return tracks
-
-
-class _UnnumberedMessage(NamedTuple):
-    """A message whose wave and index are not settled; in the order of all."""
-
-    start: int
-    wave: int
-    src: Rank
-    dst: Rank
-    channel: int
-    transfers: list[Transfer]
 
 
 def _runs_of_pair(
@@ -242,10 +218,8 @@ def _transfer_key(t: Transfer) -> tuple[int, int, int]:
 def _channel_numbers(
     runs: Iterable[tuple[Pair, _TrackRun]], target: Target, *, evenly: bool
 ) -> dict[tuple[Pair, _TrackRun], int]:
-    """The lowest channel for each run that its pair does not use and that has room at both ends.
-
-    ``evenly``: the first run of every pair has a channel where the peers of each rank are spread evenly.
-    """
+    """The lowest channel for each run that its pair does not use and that has room at both ends. ``evenly``: the
+    first run of every pair has a channel where the peers of each rank are spread evenly."""
     sending: dict[tuple[Rank, int], int] = defaultdict(int)
     receiving: dict[tuple[Rank, int], int] = defaultdict(int)
     used: dict[Pair, set[int]] = defaultdict(set)

@@ -77,10 +77,9 @@ def ring_program(
     in_place: bool = False,
     fused: bool = False,
 ) -> Program:
-    """Rings for allgather, reducescatter and allreduce; chains along the rings for broadcast and reduce.
-
-    Parts of the buffer take all channels in turn; with ``apart`` the blocks of ranks do, so many channels on, so
-    that a rank waits less for the latency of what it sent before. ``fused``: what arrives is added by ``rrc``."""
+    """Rings for allgather, reducescatter and allreduce; chains along the rings for broadcast and reduce. Parts of
+    the buffer take all channels in turn; with ``apart`` the blocks of ranks do, so many channels on, so that a
+    rank waits less for the latency of what it sent before. ``fused``: what arrives is added by ``rrc``."""
     builder = _Builder(collective, in_place, fused)
     carried: list[list[Chunk]] = [[] for _ in orders]
     for chunk in collective.chunks:
@@ -224,11 +223,9 @@ class _Builder:
         return target
 
     def around(self, channel: int, order: Order, chunks: Sequence[Chunk], waves: Sequence[int]) -> None:
-        """All ``chunks`` on one channel; those of a wave, each of another rank, make their hops together.
-
-        In a tick every rank sends first, wave by wave, and takes then, so that nobody waits around the ring. The
-        waves of a chain follow each other, one hop apart.
-        """
+        """All ``chunks`` on one channel; those of a wave, each of another rank, make their hops together. In a
+        tick every rank sends first, wave by wave, and takes then, so that nobody waits around the ring. The waves
+        of a chain follow each other, one hop apart."""
         ends = {rank: (order[(i + 1) % len(order)], order[i - 1], channel) for i, rank in enumerate(order)}
         for rank in order:
             self.gpus[rank].add(*ends[rank])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -22,26 +23,10 @@ from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT, LoweringPolicy
 from hetesynth.programs.cut_chunks import at_once
 from hetesynth.programs.layout import FileOptions, Layout
-from hetesynth.programs.msccl.assembly import (
-    OPTIMIZED,
-    Grouped,
-    Optimizations,
-    Ordered,
-    grouped,
-    ordered,
-)
-from hetesynth.programs.msccl.channels import (
-    ChannelPlan,
-    Message,
-    Pair,
-    concurrent_chunks,
-    messages,
-    steps_of,
-    tracks_of,
-)
-from hetesynth.programs.msccl.dependences import written
-from hetesynth.programs.msccl.placement import place
-from hetesynth.programs.msccl.thread_blocks import BlockPlan, ChunkTimes, Connection, Sharing, chunk_times
+from hetesynth.programs.msccl.assembly import Draft, Fusion, grouped, ordered
+from hetesynth.programs.msccl.channels import ChannelPlan, Message, Pair, messages, steps_of, tracks_of
+from hetesynth.programs.msccl.placement import Placer
+from hetesynth.programs.msccl.thread_blocks import BlockPlan, Connection, Sharing, chunk_times, written
 
 LARGE = 20_000
 """Transfers, or operations, of more than which few drafts are to be enough: AllReduce on 256 GPUs settles in 3."""
@@ -57,7 +42,7 @@ class LoweringOptions(FileOptions):
 
     target: Target = PORTABLE
     protocol: Protocol = "Simple"
-    optimizations: Optimizations = OPTIMIZED
+    fusion: Fusion = "forward"
     servers: tuple[str, ...] = ()
     policy: LoweringPolicy = DEFAULT.lowering
     min_channels: Mapping[Pair, int] = field(default_factory=dict)
@@ -91,11 +76,9 @@ def lower(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Pro
 
 
 def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
-    """The program that carries out ``schedule``, with what was done to meet the limits.
-
-    Raises HetesynthError: HS500-HS504 a limit of the target, HS505 the collective has no such form, HS507 the
-    schedule sends what a rank does not hold.
-    """
+    """The program that carries out ``schedule``, with what was done to meet the limits. Raises HetesynthError:
+    HS500-HS504 a limit of the target, HS505 the collective has no such form, HS507 the schedule sends what a rank
+    does not hold."""
     options.check(problem.collective.name)
     # a thread block has one peer to send to and one to receive from: said before anything else is done
     pairs = {(problem.arcs[a].src, problem.arcs[a].dst) for a in {t.link for t in schedule.transfers}}
@@ -114,10 +97,10 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
     return lowered_as(job.layout, draft, options, fit.notes)
 
 
-def lowered_as(layout: Layout, draft: Ordered, options: LoweringOptions, notes: tuple[str, ...] = ()) -> Lowered:
+def lowered_as(layout: Layout, draft: Draft, options: LoweringOptions, notes: tuple[str, ...] = ()) -> Lowered:
     """The program of ``draft`` with the attributes that ``options`` ask for."""
-    collective, blocked = layout.collective, draft.grouped
-    blocks = [written(*of_rank) for of_rank in zip(blocked.ranks, draft.waits, strict=True)]
+    collective = layout.collective
+    blocks = [written(*of_rank) for of_rank in zip(draft.ranks, draft.waits, strict=True)]
     program = Program(
         name=options.name,
         collective=collective.name,
@@ -132,7 +115,7 @@ def lowered_as(layout: Layout, draft: Ordered, options: LoweringOptions, notes: 
         root=collective.root,
         gpus=tuple(
             GpuProgram(rank, *layout.sizes(rank), scratch, of_rank)
-            for rank, (scratch, of_rank) in enumerate(zip(blocked.scratch, blocks, strict=True))
+            for rank, (scratch, of_rank) in enumerate(zip(draft.scratch, blocks, strict=True))
         ),
     )
     return Lowered(program, notes)
@@ -176,8 +159,8 @@ class Job:
         return Layout(self.problem.collective, self.options.in_place)
 
     @cached_property
-    def times(self) -> list[ChunkTimes]:
-        """Of a chunk from and to each peer, by rank."""
+    def times(self) -> Mapping[Pair, Fraction]:
+        """Of a chunk between ranks."""
         return chunk_times(self.problem, self.options.chunk_seconds)
 
     @property
@@ -191,7 +174,7 @@ class Job:
         o, t = self.options, self.options.target
         sizes = (t.max_steps, t.thread_blocks, t.channels, t.max_peers_per_channel, t.max_count, t.max_nodes)
         rates = (tuple(sorted(o.min_channels.items())), tuple(sorted(o.chunk_seconds.items())))
-        asked = (o.in_place, o.optimizations, self.slots, o.instances)
+        asked = (o.in_place, o.fusion, self.slots, o.instances)
         return id(self.problem), id(self.schedule), asked, t.ops, sizes, rates
 
     def __eq__(self, other: object) -> bool:
@@ -202,7 +185,7 @@ class Job:
 
 
 Steps = Sequence[Sequence[int]]
-_Settled = tuple[Job, Fit, Ordered]
+_Settled = tuple[Job, Fit, Draft]
 """What was lowered, its chunks cut into their instances; decisions with which its program fits; what was made."""
 
 
@@ -213,14 +196,15 @@ def _settled(job: Job) -> _Settled:
     if options.instances > 1:
         # as many channels as chunks at once or as the link needs: so the parts of a chunk stay in one message
         # where one thread block fills the link
-        tracks, most = concurrent_chunks(job.problem, job.schedule), options.target.channels
+        tracks = tracks_of(job.problem, job.schedule, ChannelPlan(), options.target)
+        most = options.target.channels
         most_of_pair = {pair: min(most, max(n, options.min_channels.get(pair, 1))) for pair, n in tracks.items()}
         plan = replace(plan, max_channels=most_of_pair)
         job = Job(*at_once(job.problem, job.schedule, options.instances), options)
     fit, target = Fit(plan), options.target
     for _ in range(400):
         carried = messages(job.problem, job.schedule, fit.channels, target, job.slots)
-        placement = place(job.layout, carried, target)
+        placement = Placer(job.layout, carried, target).run()
         if placement.fragmented:
             fragmented = {((m.src, m.dst), m.start) for m in placement.fragmented}
             fit = fit.with_channels(unmerged=fit.channels.unmerged | fragmented)
@@ -229,23 +213,19 @@ def _settled(job: Job) -> _Settled:
         for rank, connection in fit.alone:
             alone[rank].add(connection)
         plans = [
-            BlockPlan(times, frozenset(alone[rank]), rank in fit.no_copy_block, fit.sharing)
-            for rank, times in enumerate(job.times)
+            BlockPlan(rank, job.times, frozenset(alone[rank]), rank in fit.no_copy_block, fit.sharing)
+            for rank in range(job.problem.ranks)
         ]
-        draft = grouped(placement, carried, options.optimizations, target, job.slots, plans)
-        steps, finished = draft.steps, None
-        crowded = any(len(of_rank) > target.thread_blocks for of_rank in steps)
-        if not crowded and (sum(map(len, placement.operations)) <= LARGE or within(steps, target)):
-            finished = ordered(draft)
-            steps = finished.steps
-        better = _fewer_thread_blocks(job, carried, steps, fit) or _fewer_steps(job, draft, steps, fit)
-        better = better or _fewer_elements(target, steps, fit)
-        if better is None and finished is not None:
-            return job, fit, finished
+        draft = grouped(placement, carried, options.fusion, target, job.slots, plans)
+        crowded = any(len(of_rank) > target.thread_blocks for of_rank in draft.steps)
+        if not crowded and (sum(map(len, placement.operations)) <= LARGE or within(draft.steps, target)):
+            draft = ordered(draft)
+        better = _fewer_thread_blocks(job, carried, draft.steps, fit) or _fewer_steps(job, draft, fit)
+        better = better or _fewer_elements(target, draft.steps, fit)
         if better is None:
-            raise InternalError("a draft without dependences does not fit")
+            return job, fit, draft
         fit = better
-        del carried, placement, draft, finished  # a large program takes much memory
+        del carried, placement, draft  # a large program takes much memory
     raise InternalError("the lowering did not settle")
 
 
@@ -281,13 +261,13 @@ def _fewer_elements(target: Target, steps: Steps, fit: Fit) -> Fit | None:
     )
 
 
-def _fewer_steps(job: Job, draft: Grouped, steps: Steps, fit: Fit) -> Fit | None:
+def _fewer_steps(job: Job, draft: Draft, fit: Fit) -> Fit | None:
     """Thread blocks with too many steps: part them, or split the transfers of their pairs into more runs, each on
     channels of its own."""
     target, plan = job.options.target, fit.channels
     long = [
         (rank, number, draft.ranks[rank].blocks[number], length)
-        for rank, lengths in enumerate(steps)
+        for rank, lengths in enumerate(draft.steps)
         for number, length in enumerate(lengths)
         if length > target.max_steps
     ]

@@ -50,15 +50,9 @@ RankChunk = int  # rank times the number of chunks, plus chunk
 _START: Key = (-1, 0, 0, 0, 0)
 
 
-def place(layout: Layout, messages: list[Message], target: Target) -> Placement:
-    """The operations that carry out ``messages``.
+class Placer:
+    """The operations that carry out messages."""
 
-    When ``fragmented`` is not empty, those messages must be taken apart and the placement repeated.
-    """
-    return _Placer(layout, messages, target).run()
-
-
-class _Placer:
     def __init__(self, layout: Layout, messages: list[Message], target: Target) -> None:
         self.layout = layout
         self.messages = messages
@@ -100,6 +94,7 @@ class _Placer:
                     self.reader_of[rank, layout.cell(rank, source)].append(k)
 
     def run(self) -> Placement:
+        """All of them; when some are ``fragmented``, those must be taken apart and the placement repeated."""
         # chunks a rank owes and has from the start, and that nothing will change: input to output
         moves: dict[Rank, list[tuple[BufferSlice, BufferSlice]]] = defaultdict(list)
         for k, holders in enumerate(self.layout.collective.pre):

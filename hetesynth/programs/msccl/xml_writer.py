@@ -33,10 +33,8 @@ def check_name(name: str) -> None:
 
 
 def write_msccl_xml(program: Program, target: Target = PORTABLE) -> bytes:
-    """The file for ``program``, with the spellings of ``target``. Equal programs give equal bytes.
-
-    Raises HetesynthError HS506 for a name the readers could misread.
-    """
+    """The file for ``program``, with the spellings of ``target``. Equal programs give equal bytes. Raises
+    HetesynthError HS506 for a name the readers could misread."""
     check_name(program.name)
     used = max((tb.channel + 1 for gpu in program.gpus for tb in gpu.thread_blocks), default=1)
     if program.channels != used:

@@ -7,12 +7,14 @@ barrier, to successors with the same channels. Every rank takes the ticks in ord
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, takewhile
+from typing import TypeVar
 
 from hetesynth.model.plan import (
+    CHANNEL_TYPES,
     MAX_BARRIERS,
     MAX_CHANNELS_OF_OPERATION,
     MAX_OPERATIONS,
@@ -26,9 +28,9 @@ from hetesynth.model.plan import (
 )
 from hetesynth.model.program import Buffer, BufferSlice
 from hetesynth.model.topology import Rank
-from hetesynth.programs.layout import CopySlice, Layout
-from hetesynth.programs.mscclpp.placement import Addition, PlanMessage
+from hetesynth.programs.mscclpp.placement import PlanMessage, PlanPlacement
 
+_Named = TypeVar("_Named")
 Cells = tuple[tuple[str, int], ...]
 NOP = PlanOperation("nop")
 _SYNCHRONIZING = frozenset({"nop", "barrier"})
@@ -36,27 +38,29 @@ RemoteName = tuple[Rank, Buffer]
 """(peer, its buffer)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """The part of one rank. ``remote``: the buffers it puts into, in the order of the GPU's list."""
+def in_parts(whole: Sequence[_Named]) -> Iterator[Sequence[_Named]]:
+    """As many as an operation can name, at a time."""
+    for first in range(0, len(whole), MAX_CHANNELS_OF_OPERATION):
+        yield whole[first : first + MAX_CHANNELS_OF_OPERATION]
 
-    rank: Rank
-    layout: Layout
-    outgoing: Sequence[PlanMessage]
-    incoming: Sequence[PlanMessage]
-    additions: dict[int, list[list[Addition]]]
-    early: Sequence[CopySlice]
-    late: Sequence[CopySlice]
-    peers: dict[ChannelType, tuple[Rank, ...]]
-    remote: tuple[RemoteName, ...]
+
+def on_channels(op: PlanOp, kind: ChannelType, channels: Sequence[int]) -> list[PlanOperation]:
+    """``op`` on all ``channels``. A flush also names a chunk each as its target: kernels count those."""
+    return [
+        PlanOperation(op, kind, tuple(some), dst=(LocalSlice("o", 0, 1),) * len(some) if op == "flush" else ())
+        for some in in_parts(channels)
+    ]
+
+
+def local(place: BufferSlice, count: int = 1) -> LocalSlice:
+    """``count`` chunks from ``place`` on."""
+    return LocalSlice(place.buffer, place.offset, count)
 
 
 @dataclass(slots=True)
 class _Channels:
-    """A thread block while operations are added to it, with all channels to ``peers``.
-
-    ``segment`` counts the synchronizations of its threads; up to ``sealed`` all thread blocks know them.
-    """
+    """A thread block while operations are added to it, with all channels to ``peers``. ``segment`` counts the
+    synchronizations of its threads; up to ``sealed`` all thread blocks know them."""
 
     kind: ChannelType
     peers: tuple[Rank, ...]
@@ -66,27 +70,20 @@ class _Channels:
     sealed: int = 0
 
     def on(self, op: PlanOp, peers: Iterable[Rank]) -> list[PlanOperation]:
-        """``op`` on the channels to those of its peers that are ``peers``, eight at a time.
-
-        A flush also names a chunk per channel as its target: kernels count those, not the channels.
-        """
+        """``op`` on the channels to those of its peers that are ``peers``."""
         among = set(peers)
-        ids = [i for i, peer in enumerate(self.peers) if peer in among]
-        return [
-            PlanOperation(op, self.kind, some, dst=(LocalSlice("o", 0, 1),) * len(some) if op == "flush" else ())
-            for some in (
-                tuple(ids[first : first + MAX_CHANNELS_OF_OPERATION])
-                for first in range(0, len(ids), MAX_CHANNELS_OF_OPERATION)
-            )
-        ]
+        return on_channels(op, self.kind, [i for i, peer in enumerate(self.peers) if peer in among])
+
+    def often(self, op: PlanOp, counts: Mapping[Rank, int]) -> list[PlanOperation]:
+        """``op`` so many times on the channel to each peer."""
+        most = max((counts.get(peer, 0) for peer in self.peers), default=0)
+        return [x for step in range(most) for x in self.on(op, [p for p, n in counts.items() if n > step])]
 
 
 def _overtakes(before: Sequence[PlanOperation], following: Sequence[PlanOperation]) -> bool:
     """True when in ``following`` a thread signals or flushes a port channel on which another thread's put may come
-    later, since no ``nop`` or ``barrier`` stands between the two.
-
-    The kernel's thread i handles entry i of an operation; threads of a block run apart until they synchronize.
-    """
+    later, since no ``nop`` or ``barrier`` stands between the two. The kernel's thread i handles entry i of an
+    operation; threads of a block run apart until they synchronize."""
     putters: dict[int, set[int]] = defaultdict(set)
     for operation in takewhile(lambda x: x.op not in _SYNCHRONIZING, reversed(before)):
         for thread, channel in enumerate(operation.channels if operation.op == "put" else ()):
@@ -114,32 +111,48 @@ class _TooSmall(Exception):
     """A phase does not fit into fresh thread blocks, or the barriers are used up."""
 
 
-def thread_blocks(share: Share, memory: int, port: int, *, together: bool = False) -> tuple[PlanBlock, ...] | None:
-    """The thread blocks of a rank; None when they do not fit.
-
-    ``memory``, ``port``: how many peers share a thread block. ``together``: all waits of a tick at once, which
-    takes fewer operations but holds up what need not wait.
-    """
+def thread_blocks(
+    placement: PlanPlacement,
+    rank: Rank,
+    peers: dict[ChannelType, tuple[Rank, ...]],
+    remote: tuple[RemoteName, ...],
+    most: Mapping[ChannelType, int],
+    *,
+    together: bool,
+) -> tuple[PlanBlock, ...] | None:
+    """The thread blocks of a rank; None when they do not fit. ``remote``: the buffers it puts into, in the order
+    of the GPU's list. ``most``: how many peers share a thread block. ``together``: all waits of a tick at once,
+    which takes fewer operations but holds up what need not wait."""
     assigned: list[_Channels] = []  # which own the channels, within the limits on peers and on remote buffers
-    kinds: dict[ChannelType, int] = {"memory": memory, "port": port}
-    for kind, most in kinds.items():
+    for kind in CHANNEL_TYPES:
         block = _Channels(kind, (), ())
-        for peer in share.peers[kind]:
-            more = tuple(name for name in share.remote if name[0] == peer)
-            if block.peers and (len(block.peers) >= most or len(block.remote) + len(more) > MAX_REMOTE_BUFFERS):
+        for peer in peers[kind]:
+            more = tuple(name for name in remote if name[0] == peer)
+            full = len(block.peers) >= most[kind] or len(block.remote) + len(more) > MAX_REMOTE_BUFFERS
+            if block.peers and full:
                 assigned.append(block)
                 block = _Channels(kind, (), ())
             block.peers, block.remote = (*block.peers, peer), (*block.remote, *more)
         assigned += [block] if block.peers else []
     try:
-        return _Assembly(share, assigned or [_Channels("memory", (), ())]).run(together)
+        drafts = _Assembly(placement, rank, peers["port"], assigned or [_Channels("memory", (), ())]).run(together)
     except _TooSmall:
         return None
+    blocks: list[PlanBlock] = []
+    for draft in drafts:
+        channels = tuple(peers[draft.kind].index(p) for p in draft.peers)
+        buffers = tuple(remote.index(name) for name in draft.remote)
+        reached = (channels, (), buffers, ()) if draft.kind == "memory" else ((), channels, (), buffers)
+        blocks.append(PlanBlock(len(blocks), tuple(draft.operations) or (NOP,), *reached))
+    return tuple(blocks)
 
 
 class _Assembly:
-    def __init__(self, share: Share, assigned: list[_Channels]) -> None:
-        self.share, self.assigned = share, assigned
+    def __init__(
+        self, placement: PlanPlacement, rank: Rank, far: tuple[Rank, ...], assigned: list[_Channels]
+    ) -> None:
+        self.placement, self.rank, self.assigned = placement, rank, assigned
+        self.far = far  # the peers over ports
         self.finished: list[_Channels] = []
         self.barriers = 0
         self.barrier: int | None = None
@@ -150,10 +163,11 @@ class _Assembly:
         self.due: list[PlanMessage] = []  # arrived, by the ticks, but not yet waited for
         self.waited: dict[Rank, int] = defaultdict(int)
 
-    def run(self, together: bool) -> tuple[PlanBlock, ...]:
-        share = self.share
+    def run(self, together: bool) -> list[_Channels]:
+        outgoing, incoming = self.placement.outgoing[self.rank], self.placement.incoming[self.rank]
+        additions = self.placement.additions[self.rank]
         # signal to the peers that write here that the kernel runs; wait for the signals of those written to
-        writers, readers = {m.src for m in share.incoming}, {m.dst for m in share.outgoing}
+        writers, readers = {m.src for m in incoming}, {m.dst for m in outgoing}
         for block in self.assigned:
             near = block.kind == "memory"
             block.operations += block.on("rlxsignal" if near else "signal", writers)
@@ -162,38 +176,28 @@ class _Assembly:
                 block.operations.append(NOP)
         starts: dict[int, list[PlanMessage]] = defaultdict(list)
         ends: dict[int, list[PlanMessage]] = defaultdict(list)
-        for m in share.outgoing:
+        for m in outgoing:
             starts[m.start].append(m)
-        for m in share.incoming:
+        for m in incoming:
             ends[m.end].append(m)
-        early = self._copies(share.early)
-        for tick in sorted(starts.keys() | ends.keys() | share.additions.keys()):
+        early, late = (
+            [self._item("copy", (src,), dst, count) for src, dst, count in slices]
+            for slices in (self.placement.early[self.rank], self.placement.late[self.rank])
+        )
+        for tick in sorted(starts.keys() | ends.keys() | additions.keys()):
             self.due += ends.get(tick, [])
             if together:
                 self._waits(self.due)
-            for additions in share.additions.get(tick, []):
-                items = []
-                for a in additions:
-                    src = tuple(_whole(source, a.count) for source in a.sources)
-                    operation = PlanOperation("re", src=src, dst=(_whole(a.into, a.count),))
-                    reads = self._cells([(source, a.count) for source in a.sources])
-                    items.append(_Item(-1, (operation,), reads, self._cells([(a.into, a.count)])))
-                self._in_parts(items)
+            for of_round in additions.get(tick, []):
+                self._in_parts([self._item("re", a.sources, a.into, a.count) for a in of_round])
             self._puts(starts.get(tick, []))
             self._in_parts(early)
             early = []
         self._in_parts(early)
-        self._in_parts(self._copies(share.late))
+        self._in_parts(late)
         self._waits(self.due)
         self._phase([_Item(t, tuple(block.on("flush", self.unflushed))) for t, block in enumerate(self.assigned)])
-        blocks: list[PlanBlock] = []
-        for draft in (*self.finished, *self.assigned):
-            channels = tuple(share.peers[draft.kind].index(p) for p in draft.peers)
-            buffers = tuple(share.remote.index(name) for name in draft.remote)
-            near = draft.kind == "memory"
-            reached = (channels, (), buffers, ()) if near else ((), channels, (), buffers)
-            blocks.append(PlanBlock(len(blocks), tuple(draft.operations) or (NOP,), *reached))
-        return tuple(blocks)
+        return [*self.finished, *self.assigned]
 
     # -- phases
 
@@ -217,12 +221,9 @@ class _Assembly:
             due[m.src] = max(due.get(m.src, 0), m.index + 1 - self.waited[m.src])
         items = []
         for t, block in enumerate(self.assigned):
-            operations: list[PlanOperation] = []
-            for step in range(max((due.get(p, 0) for p in block.peers), default=0)):
-                operations += block.on("wait", (p for p, count in due.items() if count > step))
             arrived = [m for m in arriving if m.src in block.peers]
             if arrived:
-                items.append(_Item(t, tuple(operations), writes=self._arriving_cells(arrived)))
+                items.append(_Item(t, tuple(block.often("wait", due)), writes=self._arriving_cells(arrived)))
         for peer, count in due.items():
             self.waited[peer] += max(count, 0)
         waited_for = set(arriving)
@@ -239,18 +240,13 @@ class _Assembly:
             slices.sort(key=lambda copied: copied[1].buffer)
             puts = []
             for _, group in groupby(slices, key=lambda copied: copied[1].buffer):
-                of_buffer = list(group)  # all sources of an operation are in one buffer
-                for first in range(0, len(of_buffer), MAX_CHANNELS_OF_OPERATION):
-                    run = of_buffer[first : first + MAX_CHANNELS_OF_OPERATION]
+                for run in in_parts(list(group)):  # all sources of an operation are in one buffer
                     channels = tuple(block.peers.index(dst) for dst, *_ in run) if block.kind == "port" else ()
-                    src = tuple(_whole(source, count) for _, source, _, count in run)
+                    src = tuple(local(source, count) for _, source, _, count in run)
                     ids = [block.remote.index((peer, to.buffer)) for peer, _, to, _ in run]
                     dst = tuple(RemoteSlice(i, to.offset, n) for i, (_, _, to, n) in zip(ids, run, strict=True))
                     puts.append(PlanOperation("put", block.kind, channels, src, dst))
-            signals: list[PlanOperation] = []
-            counts = {p: sum(m.dst == p for m in mine) for p in block.peers}
-            for step in range(max(counts.values())):
-                signals += block.on("signal", (p for p, count in counts.items() if count > step))
+            signals = block.often("signal", Counter(m.dst for m in mine))
             apart = block.kind == "memory" or _overtakes((), [*puts, *signals])
             operations = (*puts, *((NOP,) if apart else ()), *signals)
             items.append(_Item(t, operations, self._cells([(src, n) for m in mine for src, _, n in m.slices])))
@@ -259,17 +255,16 @@ class _Assembly:
         for item in items:
             self.assigned[item.block].segment += NOP in item.operations
         for m in leaving:
-            if m.dst in self.share.peers["port"]:
+            if m.dst in self.far:
                 self.unflushed.add(m.dst)
                 for cell in self._cells([(src, count) for src, _, count in m.slices]):
                     self.on_the_way[cell].add(m.dst)
 
-    def _copies(self, slices: Sequence[CopySlice]) -> list[_Item]:
-        items = []
-        for src, dst, count in slices:
-            operation = PlanOperation("copy", src=(_whole(src, count),), dst=(_whole(dst, count),))
-            items.append(_Item(-1, (operation,), self._cells([(src, count)]), self._cells([(dst, count)])))
-        return items
+    def _item(self, op: PlanOp, sources: Sequence[BufferSlice], into: BufferSlice, count: int) -> _Item:
+        """Work of any thread block inside the GPU."""
+        src = tuple(local(source, count) for source in sources)
+        operation, reads = PlanOperation(op, src=src, dst=(local(into, count),)), [(x, count) for x in sources]
+        return _Item(-1, (operation,), self._cells(reads), self._cells([(into, count)]))
 
     def _in_parts(self, items: list[_Item]) -> None:
         """Work of any thread block: each goes to one that touched its cells last, or has least to do."""
@@ -375,13 +370,8 @@ class _Assembly:
     # -- pieces
 
     def _cells(self, parts: Sequence[tuple[BufferSlice, int]]) -> Cells:
-        layout, rank = self.share.layout, self.share.rank
         return tuple(
-            layout.cell(rank, BufferSlice(part.buffer, part.offset + i))
+            self.placement.layout.cell(self.rank, BufferSlice(part.buffer, part.offset + i))
             for part, count in parts
             for i in range(count)
         )
-
-
-def _whole(part: BufferSlice, count: int) -> LocalSlice:
-    return LocalSlice(part.buffer, part.offset, count)

@@ -11,20 +11,13 @@ from itertools import product
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import CollectiveName
-from hetesynth.model.plan import (
-    ALIGNMENT,
-    MAX_BUFFER_BYTES,
-    ChannelType,
-    GpuPlan,
-    Plan,
-    RemoteBuffer,
-)
+from hetesynth.model.plan import ALIGNMENT, MAX_BUFFER_BYTES, ChannelType, GpuPlan, Plan, RemoteBuffer
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Rank
 from hetesynth.programs.layout import FileOptions, Layout
-from hetesynth.programs.mscclpp.blocks import Share, thread_blocks
+from hetesynth.programs.mscclpp.blocks import thread_blocks
 from hetesynth.programs.mscclpp.placement import PlanPlacement
 
 RESIDENT_BLOCKS = TARGETS["mscclpp"].resident_thread_blocks
@@ -33,11 +26,9 @@ PEERS_PER_BLOCK = ((1, 8), (1, 16), (2, 16), (4, 16), (8, 16), (16, 16))
 
 
 def lower_plan(problem: Problem, schedule: Schedule, options: FileOptions, servers: Sequence[str]) -> Plan:
-    """The plan that carries out ``schedule``; ``servers[r]`` names the server of rank r.
-
-    Raises HetesynthError: HS505 the collective has no such form, HS507 the schedule sends what a rank does not
-    hold, HS508 it does not fit the runtime's limits, HS509 buffers of the least size are too large for it.
-    """
+    """The plan that carries out ``schedule``; ``servers[r]`` names the server of rank r. Raises HetesynthError:
+    HS505 the collective has no such form, HS507 the schedule sends what a rank does not hold, HS508 it does not
+    fit the runtime's limits, HS509 buffers of the least size are too large for it."""
     options.check(problem.collective.name)
     layout = Layout(problem.collective, options.in_place)
     placement = PlanPlacement(problem, schedule, layout)
@@ -52,20 +43,18 @@ def plan_of_gpus(options: FileOptions, name: CollectiveName, gpus: Sequence[GpuP
 
 
 def _gpu(layout: Layout, placement: PlanPlacement, rank: Rank, servers: Sequence[str]) -> GpuPlan:
-    outgoing = [m for m in placement.messages if m.src == rank]
-    incoming = [m for m in placement.messages if m.dst == rank]
+    outgoing, incoming = placement.outgoing[rank], placement.incoming[rank]
     peers = sorted({m.dst for m in outgoing} | {m.src for m in incoming})
     near: dict[ChannelType, tuple[Rank, ...]] = {
         "memory": tuple(p for p in peers if servers[p] == servers[rank]),
         "port": tuple(p for p in peers if servers[p] != servers[rank]),
     }
     remote = tuple(sorted({(m.dst, to.buffer) for m in outgoing for _, to, _ in m.slices}))
-    additions, early, late = placement.additions[rank], placement.early[rank], placement.late[rank]
-    share = Share(rank, layout, outgoing, incoming, additions, early, late, near, remote)
     buffers = [RemoteBuffer(p, buffer, ("memory" if p in near["memory"] else "port",)) for p, buffer in remote]
     # as many thread blocks as may run together, with as few peers each as that allows
     for together, (memory, port) in product((False, True), PEERS_PER_BLOCK):
-        blocks = thread_blocks(share, memory, port, together=together)
+        most: dict[ChannelType, int] = {"memory": memory, "port": port}
+        blocks = thread_blocks(placement, rank, near, remote, most, together=together)
         if blocks is not None and len(blocks) <= RESIDENT_BLOCKS:
             sizes, scratch = buffer_sizes(layout, rank), placement.scratch[rank]
             return GpuPlan(rank, *sizes, scratch, blocks, near["memory"], near["port"], tuple(buffers))
@@ -97,10 +86,8 @@ def largest_call(collective: str, gpus: Sequence[GpuPlan]) -> int:
 
 
 def message_range(collective: str, gpus: Sequence[GpuPlan], low: int, high: int) -> tuple[int, int]:
-    """(min_message_size, max_message_size) for calls of ``low`` to ``high`` bytes, 0 for as many as can be.
-
-    Raises HetesynthError HS509 when ``low`` is past what can be.
-    """
+    """(min_message_size, max_message_size) for calls of ``low`` to ``high`` bytes, 0 for as many as can be. Raises
+    HetesynthError HS509 when ``low`` is past what can be."""
     largest = largest_call(collective, gpus)
     if low > largest:
         raise too_large(low, largest)

@@ -43,7 +43,8 @@ RankChunk = tuple[Rank, int]
 
 
 class PlanPlacement:
-    """Where everything lands. ``additions[rank][tick]``: rounds, one after the other. ``early`` copies never wait;
+    """Where everything lands; messages by the rank that sends and by the one that gets them.
+    ``additions[rank][tick]``: rounds, one after the other. ``early`` copies never wait;
     ``late`` ones are last. HetesynthError HS507 for a schedule that sends what a rank does not hold."""
 
     def __init__(self, problem: Problem, schedule: Schedule, layout: Layout) -> None:
@@ -75,7 +76,8 @@ class PlanPlacement:
         for key in sorted(self.groups):
             by_start[key[0]].append(key)
             arrivals[key[3]] += self.groups[key]
-        self.messages: list[PlanMessage] = []
+        self.outgoing: dict[Rank, list[PlanMessage]] = defaultdict(list)
+        self.incoming: dict[Rank, list[PlanMessage]] = defaultdict(list)
         number: dict[tuple[Rank, Rank], int] = defaultdict(int)
         for tick in sorted(by_start.keys() | arrivals.keys()):
             self._arrive(tick, arrivals.get(tick, []))
@@ -92,7 +94,9 @@ class PlanPlacement:
                     self.landing_place[t] = home
                     pairs.append((self.held[src, t.chunk], home))
                 slices = tuple(in_target_order(pairs))
-                self.messages.append(PlanMessage(src, dst, start, end, number[src, dst], slices))
+                message = PlanMessage(src, dst, start, end, number[src, dst], slices)
+                self.outgoing[src].append(message)
+                self.incoming[dst].append(message)
                 number[src, dst] += 1
         self.late = self._copies(early=False)
 

@@ -8,20 +8,17 @@ server; over ports a ``pws`` follows the sum. Ticks order all stations, senders 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import Costs
 from hetesynth.model.plan import (
     CHANNEL_TYPES,
-    MAX_CHANNELS_OF_OPERATION,
     MAX_OPERATIONS,
     MAX_REMOTE_BUFFERS,
     MAX_SLICES,
     ChannelType,
     GpuPlan,
-    LocalSlice,
     Plan,
     PlanBlock,
     PlanOp,
@@ -31,15 +28,15 @@ from hetesynth.model.plan import (
     Slice,
 )
 from hetesynth.model.problem import Problem
-from hetesynth.model.program import Buffer, BufferSlice
+from hetesynth.model.program import Buffer
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.topology import Rank
 from hetesynth.programs.cut_chunks import in_pieces
 from hetesynth.programs.layout import CopySlice, FileOptions, Layout, in_place_supported
-from hetesynth.programs.mscclpp.blocks import NOP
+from hetesynth.programs.mscclpp.blocks import NOP, in_parts, local, on_channels
 from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, buffer_sizes, plan_of_gpus
 from hetesynth.programs.mscclpp.placement import in_target_order
-from hetesynth.programs.steady_state.traffic import TURNS, Traffic
+from hetesynth.programs.steady_state.lower import TURNS, Traffic
 from hetesynth.programs.steady_state.wiring import (
     Place,
     PlanArrangement,
@@ -51,7 +48,6 @@ from hetesynth.programs.steady_state.wiring import (
     widest,
 )
 
-_Named = TypeVar("_Named")
 MAX_KNOWLEDGE = 200_000_000
 """Entries of the vector clocks that waits learn: the judge refuses 2^28, 352 pieces of a broadcast along rings of
 64."""
@@ -65,11 +61,9 @@ def lower_steady_plan(
     options: FileOptions,
     servers: Sequence[str],
 ) -> Plan:
-    """The plan that carries out ``schedule`` as ``arrangement`` says.
-
-    Raises HetesynthError: HS505 a collective or a schedule that is not lowered here, HS508 it does not fit the
-    runtime's limits, HS509 buffers of the least size are too large for it.
-    """
+    """The plan that carries out ``schedule`` as ``arrangement`` says. Raises HetesynthError: HS505 a collective or
+    a schedule that is not lowered here, HS508 it does not fit the runtime's limits, HS509 buffers of the least
+    size are too large for it."""
     name, pieces = problem.collective.name, arrangement.pieces
     if options.in_place and (problem.collective.kind.exchange or not in_place_supported(name)):
         raise HetesynthError(
@@ -78,7 +72,7 @@ def lower_steady_plan(
     blocks = shared_out(stations(problem, schedule), servers, arrangement.blocks)
     if blocks is None:
         raise _misfit(f"{name} needs more thread blocks, or one with more channels, than there are")
-    phases = Traffic(problem, schedule, costs, 1).phases(1.0, TURNS[0])
+    phases = [begin for begin, _ in Traffic(problem, schedule, costs, 1).phases(1.0, TURNS[0])]
     whole, order = in_pieces(problem, schedule, phases, pieces)
     layout = Layout(whole.collective, options.in_place)
     wiring = Wiring(stations(whole, order), blocks, arrangement, layout)
@@ -87,11 +81,9 @@ def lower_steady_plan(
 
 
 def plan_arrangements(problem: Problem, schedule: Schedule, costs: Costs, most: int) -> list[PlanArrangement]:
-    """The arrangements that may be quickest, with about as many pieces as fit and no more than ``most``.
-
-    Thread blocks side by side are of use where one copies no faster than the runtime's rate. Raises
-    HetesynthError HS505 where the schedule is not lowered here.
-    """
+    """The arrangements that may be quickest, with about as many pieces as fit and no more than ``most``. Thread
+    blocks side by side are of use where one copies no faster than the runtime's rate. Raises HetesynthError HS505
+    where the schedule is not lowered here."""
     whole = stations(problem, schedule)
     each, of_block = widest(whole), max(1, MAX_OPERATIONS // heaviest(whole))
     limited = any(costs.copy_rate(rank, "Simple") is not None for rank in range(problem.ranks))
@@ -147,39 +139,35 @@ class _Gpus:
 
     def __init__(self, layout: Layout, wiring: Wiring, servers: Sequence[str]) -> None:
         self.layout, self.wiring, self.servers = layout, wiring, servers
-        ranks = layout.collective.ranks
-        self.peers: list[dict[ChannelType, list[Rank]]] = [{"memory": [], "port": []} for _ in range(ranks)]
-        self.numbers: dict[Place, dict[ChannelType, list[int]]] = {}
-        self.channels: dict[Place, dict[Place, tuple[ChannelType, int]]] = {}
-        for place in wiring.sequences:
-            self.numbers[place] = {"memory": [], "port": []}
-            self.channels[place] = {}
+        self.peers: dict[tuple[Rank, ChannelType], list[Rank]] = defaultdict(list)
+        self.numbers: dict[tuple[Place, ChannelType], list[int]] = defaultdict(list)
+        self.channels: dict[Place, dict[Place, tuple[ChannelType, int]]] = defaultdict(dict)
         for one, other in sorted({(min(pair), max(pair)) for pair in wiring.signals}):
             kind = self._kind(one[0], other[0])
             for here, far in ((one, other), (other, one)):
-                self.channels[here][far] = kind, len(self.numbers[here][kind])
-                self.numbers[here][kind].append(len(self.peers[here[0]][kind]))
-                self.peers[here[0]][kind].append(far[0])
-        self.targets: dict[Place, set[tuple[Rank, Buffer]]] = {place: set() for place in wiring.sequences}
-        for place, sequence in wiring.sequences.items():
-            for a in sequence:
-                for receiver in a.receivers:
-                    landing = wiring.landings[(receiver, a.chunk, a.partial), a.rank]
-                    self.targets[place].add((receiver, landing.buffer))
-        self.semaphores: dict[Place, int] = {}
-        self.number_of_semaphores = [0] * ranks
-        for place in wiring.following:
-            self.semaphores[place] = self.number_of_semaphores[place[0]]
-            self.number_of_semaphores[place[0]] += 1
-        self.before = {after: place for place, after in wiring.following.items()}
+                self.channels[here][far] = kind, len(self.numbers[here, kind])
+                self.numbers[here, kind].append(len(self.peers[here[0], kind]))
+                self.peers[here[0], kind].append(far[0])
 
     def _kind(self, one: Rank, other: Rank) -> ChannelType:
         return "memory" if self.servers[one] == self.servers[other] else "port"
 
     def gpu(self, rank: Rank) -> GpuPlan:
         """The plan of ``rank``."""
-        places = [place for place in self.wiring.sequences if place[0] == rank]
-        buffers = sorted(set().union(*(self.targets[place] for place in places)))
+        wiring = self.wiring
+        places = [place for place in wiring.sequences if place[0] == rank]
+        targets = {  # the buffers of peers that each puts into
+            place: {
+                (receiver, wiring.landings[(receiver, a.chunk, a.partial), rank].buffer)
+                for a in wiring.sequences[place]
+                for receiver in a.receivers
+            }
+            for place in places
+        }
+        buffers = sorted(set().union(*targets.values()))
+        following = [(place, after) for place, after in wiring.following.items() if place[0] == rank]
+        released = {place: i for i, (place, _) in enumerate(following)}
+        acquired = {after: i for i, (_, after) in enumerate(following)}
         layout, chunks = self.layout, range(len(self.layout.collective.chunks))
         # what the rank has from the start and must have in the end, to where it must stand
         pairs = [(layout.source(rank, k), layout.target(rank, k)) for k in chunks]
@@ -188,30 +176,22 @@ class _Gpus:
         blocks: list[PlanBlock] = []
         for number, place in enumerate(places):
             own: dict[ChannelType, list[tuple[Rank, Buffer]]] = {
-                kind: [b for b in buffers if b in self.targets[place] and self._kind(rank, b[0]) == kind]
+                kind: [b for b in buffers if b in targets[place] and self._kind(rank, b[0]) == kind]
                 for kind in CHANNEL_TYPES
             }
             names = {buffer: i for of_kind in own.values() for i, buffer in enumerate(of_kind)}
-            acquired = self.semaphores[self.before[place]] if place in self.before else None
-            writer = _Operations(self.wiring, layout, place, self.channels[place], names)
-            operations = writer.all(() if blocks else copies, acquired, self.semaphores.get(place))
+            writer = _Operations(self, place, names)
+            operations = writer.all(() if blocks else copies, acquired.get(place), released.get(place))
             if len(operations) > MAX_OPERATIONS or max(map(len, own.values())) > MAX_REMOTE_BUFFERS:
                 raise _misfit(f"rank {rank} needs a thread block of {len(operations)} operations")
-            memory, port = (tuple(self.numbers[place][kind]) for kind in CHANNEL_TYPES)
+            memory, port = (tuple(self.numbers[place, kind]) for kind in CHANNEL_TYPES)
             near, far = (tuple(map(buffers.index, own[kind])) for kind in CHANNEL_TYPES)
             blocks.append(PlanBlock(number, operations, memory, port, near, far))
         reached = tuple(RemoteBuffer(p, buffer, (self._kind(rank, p),)) for p, buffer in buffers)
-        sizes, peers = buffer_sizes(layout, rank), self.peers[rank]
-        return GpuPlan(
-            rank,
-            *sizes,
-            self.wiring.scratch[rank],
-            tuple(blocks) or (PlanBlock(0, (NOP,)),),
-            tuple(peers["memory"]),
-            tuple(peers["port"]),
-            reached,
-            (0,) * self.number_of_semaphores[rank],
-        )
+        sizes, some = buffer_sizes(layout, rank), tuple(blocks) or (PlanBlock(0, (NOP,)),)
+        near, far = (tuple(self.peers[rank, kind]) for kind in CHANNEL_TYPES)
+        semaphores = (0,) * len(following)
+        return GpuPlan(rank, *sizes, wiring.scratch[rank], some, near, far, reached, semaphores)
 
 
 def _misfit(why: str) -> HetesynthError:
@@ -223,19 +203,11 @@ def _misfit(why: str) -> HetesynthError:
 
 
 class _Operations:
-    """Writes those of ``place``. ``channels``: to another thread block, of which type and which of those of the
-    block. ``buffers``: which of its remote buffers a buffer of a peer is."""
+    """Writes those of ``place``. ``buffers``: which of its remote buffers a buffer of a peer is."""
 
-    def __init__(
-        self,
-        wiring: Wiring,
-        layout: Layout,
-        place: Place,
-        channels: Mapping[Place, tuple[ChannelType, int]],
-        buffers: Mapping[tuple[Rank, Buffer], int],
-    ) -> None:
-        self.wiring, self.layout, self.place = wiring, layout, place
-        self.channels, self.buffers = channels, buffers
+    def __init__(self, gpus: _Gpus, place: Place, buffers: Mapping[tuple[Rank, Buffer], int]) -> None:
+        self.wiring, self.layout, self.place, self.buffers = gpus.wiring, gpus.layout, place, buffers
+        self.channels = gpus.channels[place]  # to other thread blocks: the type, and which of this one
         self.operations: list[PlanOperation] = []
         self.waited: dict[Place, int] = defaultdict(int)
         self.pushed: dict[int, int] = {}  # port channel -> thread, since the threads met
@@ -267,8 +239,7 @@ class _Operations:
             self._do(PlanOperation("sem_release", semaphores=(released,)))
         self._wait({far: signals[far, self.place] for far in incoming})
         for source, home, count in copies:
-            whole = LocalSlice(source.buffer, source.offset, count)
-            self._do(PlanOperation("copy", src=(whole,), dst=(LocalSlice(home.buffer, home.offset, count),)))
+            self._do(PlanOperation("copy", src=(local(source, count),), dst=(local(home, count),)))
         if released is None:
             self._on("flush", "port", ports)
         return tuple(self.operations) or (NOP,)
@@ -295,11 +266,11 @@ class _Operations:
             home = None if a.partial else self.layout.target(a.rank, a.chunk)
             value = landings[0] if home is None else home
             while len(parts) > MAX_SLICES:
-                self._do(PlanOperation("re", src=tuple(map(_one, parts[:MAX_SLICES])), dst=(_one(value),)))
+                self._do(PlanOperation("re", src=tuple(map(local, parts[:MAX_SLICES])), dst=(local(value),)))
                 self._meet()
                 parts = [value, *parts[MAX_SLICES:]]
-            src = tuple(map(_one, parts))
-            dst: tuple[Slice, ...] = (_one(value), *(self._there(a, r) for r in sent))
+            src = tuple(map(local, parts))
+            dst: tuple[Slice, ...] = (local(value), *(self._there(a, r) for r in sent))
             added = PlanOperation("res", "memory", (), src, dst) if sent else PlanOperation("re", src=src, dst=dst)
             self._do(added)  # and puts the sum to ``sent``
             if far_off or (near and not sent):
@@ -313,14 +284,14 @@ class _Operations:
         ops: tuple[PlanOp, ...] = ("put", "pws")
         for op in ops:  # puts of a port channel, with the signal that follows
             group = [x for x in far_off if ((a.name, x[0]) in self.wiring.signalled) == (op == "pws")]
-            for part in _parts(group):
+            for part in in_parts(group):
                 ids = tuple(number for _, number in part)
                 self._push(ids)
                 to = tuple(self._there(a, r) for r, _ in part)
-                self._do(PlanOperation(op, "port", ids, (_one(value),) * len(part), to))
-        for some in _parts(near if not sent else []):
+                self._do(PlanOperation(op, "port", ids, (local(value),) * len(part), to))
+        for some in in_parts(near if not sent else []):
             to = tuple(self._there(a, r) for r in some)
-            self._do(PlanOperation("put", "memory", (), (_one(value),) * len(some), to))
+            self._do(PlanOperation("put", "memory", (), (local(value),) * len(some), to))
         signalled = [n for r, kind, n in channels if kind == "memory" and (a.name, r) in self.wiring.signalled]
         if signalled:
             self._meet()
@@ -360,18 +331,7 @@ class _Operations:
         return [number for of, number in (self.channels[peer] for peer in peers) if of == kind]
 
     def _on(self, op: PlanOp, kind: ChannelType, channels: Sequence[int]) -> None:
-        for part in _parts(channels):
+        for operation in on_channels(op, kind, channels):
             if kind == "port" and op in ("signal", "flush"):
-                self._push(part)
-            dst = (LocalSlice("o", 0, 1),) * len(part) if op == "flush" else ()
-            self._do(PlanOperation(op, kind, tuple(part), dst=dst))
-
-
-def _one(place: BufferSlice) -> LocalSlice:
-    return LocalSlice(place.buffer, place.offset, 1)
-
-
-def _parts(whole: Sequence[_Named]) -> Iterator[Sequence[_Named]]:
-    """As many as an operation can name, at a time."""
-    for first in range(0, len(whole), MAX_CHANNELS_OF_OPERATION):
-        yield whole[first : first + MAX_CHANNELS_OF_OPERATION]
+                self._push(operation.channels)
+            self._do(operation)

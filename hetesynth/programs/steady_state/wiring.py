@@ -9,9 +9,9 @@ once."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.plan import MAX_CHANNELS
@@ -36,11 +36,9 @@ Connection = tuple[Place, Place]
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """A value of ``chunk`` comes to ``rank`` or starts there, and goes on.
-
-    ``adds``: what ``senders`` send is added to what the rank has from the start; without senders it is a leaf of
-    a tree along which sums go. ``receivers`` get the value; ``partial``: they add it, else they keep it.
-    """
+    """A value of ``chunk`` comes to ``rank`` or starts there, and goes on. ``adds``: what ``senders`` send is
+    added to what the rank has from the start; without senders it is a leaf of a tree along which sums go.
+    ``receivers`` get the value; ``partial``: they add it, else they keep it."""
 
     rank: Rank
     chunk: int
@@ -66,46 +64,37 @@ class Station:
         return 2 * bool(self.senders) + bool(self.adds and self.senders) + 3 * bool(self.receivers)
 
 
-@dataclass(slots=True)
-class _Visits:
-    """The transfers of one chunk at one rank."""
-
-    added: list[Transfer] = field(default_factory=list)
-    copied: list[Transfer] = field(default_factory=list)
-    sums: list[Transfer] = field(default_factory=list)
-    copies: list[Transfer] = field(default_factory=list)
-
-
 def stations(problem: Problem, schedule: Schedule) -> list[Station]:
     """Those of ``schedule``. Raises HetesynthError HS505 where its chunks do not take trees."""
-    visits: dict[tuple[Rank, int], _Visits] = defaultdict(_Visits)
+    # the transfers of a chunk at a rank, by whether it receives, and adds
+    visits: dict[tuple[Rank, int], dict[tuple[bool, bool], list[Transfer]]]
+    visits = defaultdict(lambda: defaultdict(list))
     for t in schedule.transfers:
         arc = problem.arcs[t.link]
-        sent, received = visits[arc.src, t.chunk], visits[arc.dst, t.chunk]
-        (sent.sums if t.reduce else sent.copies).append(t)
-        (received.added if t.reduce else received.copied).append(t)
+        visits[arc.src, t.chunk][False, t.reduce].append(t)
+        visits[arc.dst, t.chunk][True, t.reduce].append(t)
     listed: list[Station] = []
     for (rank, chunk), v in visits.items():
+        added, copied, summed, passed = v[True, True], v[True, False], v[False, True], v[False, False]
         # a tree: at most one value copied in and one sum sent out, sums after what they add, copies last
-        added = max((t.end for t in v.added), default=0)
-        arrived = v.copied[0].end if v.copied else added
-        late = any(t.start < added for t in v.sums) or any(t.start < arrived for t in v.copies)
-        tree = bool(v.sums) or not v.added if v.copied else not (v.sums and v.copies)
-        starts = v.copied or rank in problem.collective.pre[chunk]
-        if max(len(v.copied), len(v.sums)) > 1 or late or not tree or not starts:
+        complete = max((t.end for t in added), default=0)
+        arrived = copied[0].end if copied else complete
+        late = any(t.start < complete for t in summed) or any(t.start < arrived for t in passed)
+        tree = bool(summed) or not added if copied else not (summed and passed)
+        starts = copied or rank in problem.collective.pre[chunk]
+        if max(len(copied), len(summed)) > 1 or late or not tree or not starts:
             raise HetesynthError(
                 f"chunk {chunk} does not take a tree at rank {rank}: it has no plan in steady state",
                 code="HS505",
                 help="lower the schedule step by step",
             )
-        senders, parents = (tuple(problem.arcs[t.link].src for t in part) for part in (v.added, v.copied))
-        sums, copies = (tuple(problem.arcs[t.link].dst for t in part) for part in (v.sums, v.copies))
-        if v.added or v.sums:
-            tick = max([t.end for t in v.added] or [v.sums[0].start])
-            on = (sums, True) if sums or v.copied else (copies, False)
-            listed.append(Station(rank, chunk, True, tick, senders, *on))
-        if v.copied or not (v.added or v.sums):
-            tick = v.copied[0].end if v.copied else min(t.start for t in v.copies)
+        senders, parents = (tuple(problem.arcs[t.link].src for t in part) for part in (added, copied))
+        sums, copies = (tuple(problem.arcs[t.link].dst for t in part) for part in (summed, passed))
+        if added or summed:
+            on = (sums, True) if sums or copied else (copies, False)
+            listed.append(Station(rank, chunk, True, complete if added else summed[0].start, senders, *on))
+        if copied or not (added or summed):
+            tick = copied[0].end if copied else min(t.start for t in passed)
             listed.append(Station(rank, chunk, False, tick, parents, copies, False))
     return sorted(listed, key=lambda a: (a.tick, a.chunk, a.rank, a.adds))
 
@@ -115,10 +104,8 @@ def stations(problem: Problem, schedule: Schedule) -> list[Station]:
 
 @dataclass(frozen=True, slots=True)
 class PlanArrangement:
-    """How the ``pieces`` of every chunk are shared out over the thread blocks of a tree.
-
-    They work in ``shifts``, in each of which ``width`` of them are at work side by side.
-    """
+    """How the ``pieces`` of every chunk are shared out over the thread blocks of a tree. They work in ``shifts``,
+    in each of which ``width`` of them are at work side by side."""
 
     pieces: int
     width: int
@@ -159,9 +146,7 @@ class Blocks:
 
 def widest(stations: Sequence[Station]) -> int:
     """The most thread blocks that each station can have."""
-    each: dict[Rank, int] = defaultdict(int)
-    for a in stations:
-        each[a.rank] += not a.ends
+    each = Counter(a.rank for a in stations if not a.ends)
     return max(1, RESIDENT_BLOCKS // max(each.values(), default=1))
 
 
