@@ -9,11 +9,13 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from html import escape
 from importlib.resources import files
+from itertools import zip_longest
 from pathlib import Path
+from string import Template
 from typing import Any
 from urllib.parse import quote
-from xml.etree import ElementTree
 
 from hetesynth.deploy.build import load_clusters
 from hetesynth.deploy.folder.folder import place
@@ -37,95 +39,54 @@ from hetesynth.files.atomic import write_atomically
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.processes import side_by_side
 
-INDEX_PAGE, INDEX_MARK = "index.html", "<!-- hetesynth build index -->"
+INDEX_PAGE = "index.html"
 CELLS = "cells"
 SMALLEST, LARGEST = 1_000, 4_000_000_000  # bytes, between which curves are drawn
 _PAGE = re.compile(r"[A-Za-z0-9.-]{1,80}-[0-9a-f]{16}\.html")  # as ``page_name`` calls them
 
 
-def _element(tag: str, *inside: str | ElementTree.Element, **attributes: str) -> ElementTree.Element:
-    """An element of a page with what is ``inside``; a text comes before all elements."""
-    element = ElementTree.Element(tag, attributes)
-    element.text = "".join(one for one in inside if isinstance(one, str))
-    element.extend(one for one in inside if not isinstance(one, str))
-    return element
-
-
 def index_page(report: BuildReport, at: Places, links: Mapping[str, str], notes: Mapping[str, str]) -> bytes:
     """The page. ``links``: from the folder of the page; ``notes``: why a cell has none."""
-    style, script = (files(__package__).joinpath(name).read_text("utf-8") for name in ("index.css", "index.js"))
+    parts = (INDEX_PAGE, "index.css", "index.js")
+    page, style, script = (files(__package__).joinpath(name).read_text("utf-8") for name in parts)
     hashes = (f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in (script, style))
     policy = "default-src 'none'; script-src {}; style-src {}; base-uri 'none'; form-action 'none'"
-
-    def row(table: Section, number: int) -> ElementTree.Element:
-        texts = table.rows[number]
-        first, status = _element("th", scope="row"), texts[1]
-        kind = "kept" if status in ("kept", "note") else "bad" if status in ATTENTION else "good"
-        columns = [_element("td", markup(text), **{"class": "number"} if table.keys else {}) for text in texts[2:]]
-        line = _element(
-            "tr", first, _element("td", _element("span", markup(status), **{"class": f"status {kind}"})), *columns
-        )
-        name = table.keys[number] if table.keys else ""
-        if name in links:
-            first.append(_element("a", markup(texts[0]), href=quote(links[name])))
-        else:
-            first.text = markup(texts[0])
-        if name in notes:
-            first.append(_element("small", f" no page: {markup(notes[name])}"))
-        if table.keys:  # what the filter looks at
-            line.set("data-key", markup(f"{name} {status}").lower())
-        return line
-
-    body = _element("main")
-    for table in sections(report, at):
-        heads = _element("tr", *(_element("th", name, scope="col") for name in table.head))
-        rows = (row(table, number) for number in range(len(table.rows)))
-        inside = _element(
-            "div", _element("table", _element("thead", heads), _element("tbody", *rows)), **{"class": "scroll"}
-        )
-        body.append(
-            _element(
-                "section",
-                _element("h2", markup(table.title)),
-                inside,
-                **{"class": "group" if table.keys else "said"},
-            )
-        )
-    good = "good" if report.ok and not report.interrupted else "bad"
-    title = markup(at.manifest)
-    page = _element(
-        "html",
-        _element(
-            "head",
-            _element("meta", charset="utf-8"),
-            _element("meta", **{"http-equiv": "Content-Security-Policy", "content": policy.format(*hashes)}),
-            _element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            _element("meta", name="color-scheme", content="light dark"),
-            _element("title", f"{title}: schedules"),
-            _element("style", style),
-        ),
-        _element(
-            "body",
-            _element("h1", title),
-            _element("p", heading(report), **{"class": f"verdict {good}"}),
-            _element("p", counts_text(report)),
-            *(_element("p", f"Warning: {markup(warning)}") for warning in report.warnings),
-            _element(
-                "p",
-                _element(
-                    "label",
-                    "Show ",
-                    _element("input", id="filter", type="search", placeholder="a cluster, a target, a status"),
-                ),
-                _element("span", id="shown", role="status"),
-            ),
-            body,
-            _element("script", script),
-        ),
-        lang="en",
+    doctype, mark, *lines = page.splitlines()
+    text = Template("".join(map(str.strip, lines))).substitute(
+        policy=policy.format(*hashes),
+        title=_html(at.manifest),
+        good="good" if report.ok and not report.interrupted else "bad",
+        heading=_html(heading(report)),
+        counts=_html(counts_text(report)),
+        warnings="".join(f"<p>Warning: {_html(warning)}</p>" for warning in report.warnings),
+        tables="".join(_section(table, links, notes) for table in sections(report, at)),
+        style=style,
+        script=script,
     )
-    text: bytes = ElementTree.tostring(page, encoding="utf-8", method="html")
-    return f"<!doctype html>\n{INDEX_MARK}\n".encode() + text + b"\n"
+    return f"{doctype}\n{mark}\n{text}\n".encode()
+
+
+def _section(table: Section, links: Mapping[str, str], notes: Mapping[str, str]) -> str:
+    rows, number = [], ' class="number"' if table.keys else ""
+    for texts, name in zip_longest(table.rows, table.keys, fillvalue=""):
+        first, status, *others = map(_html, texts)
+        first = f'<a href="{quote(links[name])}">{first}</a>' if name in links else first
+        first += f"<small> no page: {_html(notes[name])}</small>" if name in notes else ""
+        kind = "kept" if status in ("kept", "note") else "bad" if status in ATTENTION else "good"
+        key = (
+            f' data-key="{escape(f"{markup(name)} {status}").lower()}"' if name else ""
+        )  # what the filter looks at
+        state = f'<td><span class="status {kind}">{status}</span></td>'
+        columns = "".join(f"<td{number}>{text}</td>" for text in others)
+        rows.append(f'<tr{key}><th scope="row">{first}</th>{state}{columns}</tr>')
+    heads = "".join(f'<th scope="col">{name}</th>' for name in table.head)
+    body = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    kind = "group" if table.keys else "said"
+    return f'<section class="{kind}"><h2>{_html(table.title)}</h2><div class="scroll">{body}</div></section>'
+
+
+def _html(text: str) -> str:
+    return escape(markup(text), quote=False)
 
 
 @dataclass(frozen=True, slots=True)
