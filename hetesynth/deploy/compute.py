@@ -225,7 +225,7 @@ def record_of_files(
         "ranks": topology.ranks,
         "root": cell.root,
         "sizes": size_rows(files, programs, topology, cell, asked),
-        "programs": [program.plain() for program in programs],
+        "programs": [asdict(program) for program in programs],
         "options": provenance(job)["options"],
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
         "versions": dict(job.versions),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -59,17 +60,17 @@ def cell(
     ]
     files = {p.name: f"the program {p.name}\n".encode() for p in programs}
     files[f"{stem}.schedule.json"] = b"{}\n"
-    record = {
+    record: dict[str, Any] = {
         "cell": f"ring8/{runtime}/{collective}/{low}..{high}", "collective": collective, "target": runtime,
         "extent": f"{low}..{high}", "ranks": 8, "root": stated.get("root"),
         "sizes": [
             {"size": low, "program_us": 12.5, "library_us": 20.0},
             {"size": high or 8 * low, "program_us": 800.25, "library_us": None},
         ],
-        "programs": [p.plain() for p in programs],
+        "programs": [asdict(p) for p in programs],
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
     }  # fmt: skip
-    return DeployedCell(record["cell"], "a" * 64, "a" * 64, record, files)
+    return DeployedCell(str(record["cell"]), "a" * 64, "a" * 64, record, files)
 
 
 def two_cells(runtime: str) -> tuple[DeployedCell, ...]:

@@ -98,7 +98,7 @@ def environment(target: Target, programs: Sequence[ProgramFile]) -> Environment:
     files: list[str] = []
     left_out: dict[str, str] = {}
     for program in programs:
-        if target.name == "msccl" and program.scratch and program.last is None:
+        if target.name == "msccl" and program.scratch and not program.max_bytes:
             left_out[program.name] = _UNBOUNDED
         elif target.name == "msccl" and len(files) == MSCCL_FILES:
             left_out[program.name] = f"the runtime reads {MSCCL_FILES} files"

@@ -92,7 +92,10 @@ class Deployment:
             "environment": stated.values(ALGORITHMS),
             "left_out": stated.left_out,
             "programs": len(programs),
-            "cells": [cell.row for cell in self.cells],
+            "cells": [
+                {"name": cell.name, "key": cell.key, "made_for": cell.made_for, "record": cell.record}
+                for cell in self.cells
+            ],
             "files": digests,
         }
         files[INDEX] = (json.dumps(index, indent=1) + "\n").encode()
