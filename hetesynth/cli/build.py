@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import click
 from hetesynth.cli.options import FILE, json_option
 from hetesynth.cli.progress import warned
 from hetesynth.cli.terminal import show
-from hetesynth.deploy.outcome import Watcher
+from hetesynth.deploy.outcome import BuildReport, CellReport, Watcher
 from hetesynth.deploy.reports.words import ATTENTION, WAYS_OUT, counts_text, one_line, reason
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import now
@@ -19,8 +20,7 @@ from hetesynth.model.words import counted
 
 if TYPE_CHECKING:
     from hetesynth.deploy.manifest.values import Manifest
-    from hetesynth.deploy.outcome import BuildReport, CellReport
-    from hetesynth.deploy.reports.write import Printed, ReportOptions
+    from hetesynth.deploy.reports.write import ReportOptions
 
 
 SHOWN_OF_A_STATUS = 10
@@ -64,7 +64,7 @@ def command(
     worse than what is there is not deployed.
     """
     from hetesynth.deploy.manifest.reader import read_manifest
-    from hetesynth.deploy.reports.write import demand_outside, report_options, write_failure
+    from hetesynth.deploy.reports.write import demand_outside, failure_findings, report_options
     from hetesynth.processes import processors
 
     if quick and not check:
@@ -97,7 +97,8 @@ def command(
             report = build.build(stated, workers, store, watcher, accept_worse=accept_worse, jobs=processes)
     except HetesynthError as error:  # it is in the reports too
         if options.any:
-            _print(write_failure(manifest, error, options, checked=check), options)
+            findings = failure_findings(error, manifest)
+            show_reports(BuildReport(manifest, manifest.parent, (), findings, checked=check), options)
         raise
     show_reports(report, options, stated, build_text(report, check=check, quick=quick))
     if report.interrupted:
@@ -105,30 +106,21 @@ def command(
     return 0 if report.ok else 1
 
 
-def show_reports(report: BuildReport, options: ReportOptions, manifest: Manifest, text: str) -> None:
-    """Write the reports; print the one that goes to standard output, or else ``text``."""
-    if not options.any:
-        show(text)
-        return
-    from dataclasses import replace
-
+def show_reports(
+    report: BuildReport, options: ReportOptions, manifest: Manifest | None = None, text: str = ""
+) -> None:
+    """Write the reports; print the one that goes to standard output, or else ``text``. Commands go to standard
+    error where standard output is a report: a forge reads both."""
     from hetesynth.deploy.reports.write import topology_findings, write_reports
 
-    if not report.findings:
+    if options.any and manifest is not None and not report.findings:
         report = replace(report, findings=topology_findings(manifest))
-    printed = write_reports(report, options, manifest)
-    if not options.talks:
-        show(text)
-        for path in printed.written:
-            show(f"wrote {path}")
-    _print(printed, options)
-
-
-def _print(printed: Printed, options: ReportOptions) -> None:
-    """Commands go to standard error where standard output is a report: a forge reads both."""
-    if printed.output:
-        show(printed.output)
-    for line in printed.commands:
+    output, commands, written = write_reports(report, options, manifest)
+    if text and not options.talks:
+        output = "\n".join([text, *(f"wrote {path}" for path in written)])
+    if output:
+        show(output)
+    for line in commands:
         show(line, err=options.talks)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hetesynth.deploy.folder.cells import check_record
 from hetesynth.deploy.manifest.values import Cell
@@ -84,17 +84,11 @@ def figures(record: object) -> Figures:
     return Figures(values["steps"], values.get("proven_optimal") is True, tuple(sizes))
 
 
-@dataclass(frozen=True, slots=True)
-class GateVerdict:
+class GateVerdict(NamedTuple):
     """``failures``: gates that are not met; ``notes``: those that do not apply, and why."""
 
-    failures: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def met(self) -> bool:
-        """True where all that apply are met."""
-        return not self.failures
+    failures: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 def gate_verdict(cell: Cell, figures: Figures) -> GateVerdict:

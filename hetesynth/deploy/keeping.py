@@ -95,7 +95,7 @@ def settled(job: Job, old: DeployedCell | None, accept_worse: bool = False) -> D
     try:
         verdict = gate_verdict(job.cell, figures(old.record))
         if old.made_for == key:
-            if verdict.met:
+            if not verdict.failures:
                 report = CellReport(job.cell, "current", key, old.record, old.record, None, verdict.notes)
                 return report, old
             report = CellReport(job.cell, "withheld", key, None, old.record, old.record, verdict.failures)
@@ -106,7 +106,7 @@ def settled(job: Job, old: DeployedCell | None, accept_worse: bool = False) -> D
     except (KeyError, ValueError):
         return None
     failed_gates = gate_verdict(job.cell, newer).failures
-    if not verdict.met or not why or (accept_worse and not failed_gates):
+    if verdict.failures or not why or (accept_worse and not failed_gates):
         return None
     status: Status = "withheld" if failed_gates else "kept"
     report = CellReport(job.cell, status, key, old.record, old.record, candidate, (*why, *verdict.notes))
@@ -133,7 +133,7 @@ def decided(
             reasons = (str(error),)
         if reasons:
             older, why, notes = None, verdict.failures, (*notes, *_not_staying(reasons))
-    if verdict.met and (older is None or not why or accept_worse):
+    if not verdict.failures and (older is None or not why or accept_worse):
         done: Status = "cached" if cached else "built"
         report = CellReport(job.cell, done, key, result.record, previous, None, notes)
         return report, DeployedCell(job.cell.name, key, key, result.record, result.files)
@@ -141,7 +141,7 @@ def decided(
         report = CellReport(job.cell, "withheld", key, None, previous, result.record, (*why, *notes))
         return report, None
     stays = replace(older, key=key, record={**older.record, INSTEAD_OF: result.record})
-    status: Status = "kept" if verdict.met else "withheld"
+    status: Status = "withheld" if verdict.failures else "kept"
     report = CellReport(job.cell, status, key, stays.record, previous, result.record, (*why, *verdict.notes))
     return report, stays
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from html import escape
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -48,48 +50,40 @@ MARK = "<!-- hetesynth build -->"  # the first line of every summary of ours
 MAX_BYTES = 1_000_000  # GitHub takes 1 MiB of one step
 UNFOLDED = 12  # rows of a table that is shown at once
 
-Case = tuple[str, str, str, str, str]  # name; failure, error, skipped or nothing; its type; why; what else
+# suite; name; failure, error, skipped or nothing; its type; why; what else
+Case = tuple[str, str, str, str, str, str]
+
+
+def _cases(report: BuildReport, places: Places) -> Iterator[Case]:
+    for (cluster, target), cells in groups(report).items():
+        for cell in cells:
+            kind = "failure" if cell.bad else "skipped" if cell.status == "kept" else ""
+            said = ", ".join(filter(None, (cell.status, *shown(cell))))
+            why = explained(cell) if kind else reason(cell)
+            yield f"{cluster}/{target}", cell_name(cell), kind, cell.status, why, said
+    for number, folder in enumerate((finding for finding in report.folders if finding.stale), 1):
+        yield "folders", f"{places.shown(folder.folder)} {number}", "failure", "stale", folder.message, ""
+    for finding in report.findings:
+        if finding.severity == "error":
+            place, why = places.spot(finding.span), f"{finding.message}; {finding.help}".rstrip("; ")
+            yield WHOLE_BUILD, f"{place} {finding.code}", "error", finding.code, why, place
 
 
 def junit_xml(report: BuildReport, places: Places) -> bytes:
     """A suite for each cluster and target, one for folders, and one for what stopped all of it."""
-    suites: dict[str, list[Case]] = {}
-    for (cluster, target), cells in groups(report).items():
-        rows = suites[f"{cluster}/{target}"] = []
-        for cell in cells:
-            kind = "failure" if cell.bad else "skipped" if cell.status == "kept" else ""
-            said = ", ".join(filter(None, (cell.status, *shown(cell))))
-            rows.append((cell_name(cell), kind, cell.status, explained(cell) if kind else reason(cell), said))
-    folders = [finding for finding in report.folders if finding.stale]
-    if folders:
-        names = (f"{places.shown(folder.folder)} {number}" for number, folder in enumerate(folders, 1))
-        suites["folders"] = [
-            (name, "failure", "stale", folder.message, "") for name, folder in zip(names, folders, strict=True)
-        ]
-    stopped = [finding for finding in report.findings if finding.severity == "error"]
-    if stopped:
-        spots = [places.spot(finding.span) for finding in stopped]
-        suites[WHOLE_BUILD] = [
-            (
-                f"{place} {finding.code}",
-                "error",
-                finding.code,
-                f"{finding.message}; {finding.help}".rstrip("; "),
-                place,
-            )
-            for place, finding in zip(spots, stopped, strict=True)
-        ]
+    every = list(_cases(report, places))
 
     def numbers(cases: Sequence[Case]) -> dict[str, str]:
         kinds = {"tests": None, "failures": "failure", "errors": "error"}
-        return {name: str(sum(kind in (None, case[1]) for case in cases)) for name, kind in kinds.items()}
+        return {name: str(sum(kind in (None, case[2]) for case in cases)) for name, kind in kinds.items()}
 
-    every = numbers([case for cases in suites.values() for case in cases])
-    root = ElementTree.Element("testsuites", {"name": "hetesynth build", **every, "time": f"{report.seconds:.3f}"})
-    for name, cases in suites.items():
+    named = {"name": "hetesynth build", **numbers(every), "time": f"{report.seconds:.3f}"}
+    root = ElementTree.Element("testsuites", named)
+    for name, of_suite in groupby(every, key=itemgetter(0)):
+        cases = list(of_suite)
         suite = ElementTree.SubElement(root, "testsuite", {"name": markup(name), **numbers(cases), "time": "0"})
-        suite.set("skipped", str(sum(case[1] == "skipped" for case in cases)))
-        for title, kind, type_, why, more in cases:
+        suite.set("skipped", str(sum(case[2] == "skipped" for case in cases)))
+        for _, title, kind, type_, why, more in cases:
             # no cell has a time of its own, and reporters that compute with it need a number
             element = ElementTree.SubElement(
                 suite, "testcase", classname=markup(name), name=markup(title), time="0"
@@ -281,18 +275,11 @@ def demand_outside(options: ReportOptions, folders: Iterable[Path]) -> None:
             raise HetesynthError(f"{path} would be in a folder that is deployed", code="HS857", help=help_)
 
 
-@dataclass(frozen=True, slots=True)
-class Printed:
-    """``output``: a report for standard output. ``commands``: lines that a forge reads, wherever they stand.
-    ``written``: files and folders."""
-
-    output: str = ""
-    commands: tuple[str, ...] = ()
-    written: tuple[Path, ...] = ()
-
-
-def write_reports(report: BuildReport, options: ReportOptions, manifest: Manifest | None = None) -> Printed:
-    """Write what ``options`` ask for. ``manifest``: None where it is wrong; there are no pages then."""
+def write_reports(
+    report: BuildReport, options: ReportOptions, manifest: Manifest | None = None
+) -> tuple[str, list[str], list[Path]]:
+    """Write what ``options`` ask for. ``manifest``: None where it is wrong; there are no pages then, and JSON has
+    its own form. Returns a report for standard output, commands for a forge, and what was written."""
     at = report_places(report.manifest, manifest)
     notes = all_annotations(report, at)
     texts: dict[Path | None, Callable[[], bytes]] = {
@@ -317,20 +304,12 @@ def write_reports(report: BuildReport, options: ReportOptions, manifest: Manifes
     if options.pages is not None and manifest is not None:
         write_pages(options.pages, report, manifest, at, options.jobs)
         written.append(options.pages)
-    commands = workflow_commands(notes) if options.github else []
     output = ""
-    if options.json:
+    if options.json and manifest is not None:
         output = json.dumps(document(report, at), indent=2)
     elif options.markdown == STANDARD_OUTPUT:
         output = markdown_summary(report, at)
-    return Printed(output, tuple(commands), tuple(written))
-
-
-def write_failure(manifest: Path, error: HetesynthError, options: ReportOptions, *, checked: bool) -> Printed:
-    """The reports of a build or a check that ``error`` stopped before it had a cell; JSON has its own form."""
-    report = BuildReport(manifest, manifest.parent, (), failure_findings(error, manifest), checked=checked)
-    printed = write_reports(report, options)
-    return Printed("" if options.json else printed.output, printed.commands, printed.written)
+    return output, workflow_commands(notes) if options.github else [], written
 
 
 def report_places(path: Path, manifest: Manifest | None = None) -> Places:
