@@ -21,7 +21,6 @@ import click
 
 from hetesynth import __version__
 from hetesynth.cli.groups import CommandTable
-from hetesynth.cli.streams import endure_leaving_readers
 from hetesynth.cli.terminal import show
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.diagnostics import SourceError, SourceWarning
@@ -59,7 +58,6 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point: run, and exit with the code that says what happened."""
-    endure_leaving_readers()
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
@@ -92,6 +90,8 @@ def run(arguments: list[str]) -> int:
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as leave:
         return leave.exit_code
+    except SystemExit:  # click's, where nobody reads its help any more
+        return 0
     except (Exception, KeyboardInterrupt) as error:
         options = set(itertools.takewhile(lambda argument: argument != "--", arguments))
         return _fail(error, as_json="--json" in options, as_sarif="--sarif" in options)

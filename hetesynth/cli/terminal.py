@@ -6,6 +6,7 @@ Names come from files and command lines of others. They are data: what would ste
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
@@ -19,7 +20,12 @@ def show(text: str, *, err: bool = False) -> None:
     """Print ``text`` and a line end, whatever characters are in it and whatever the stream can encode."""
     stream = sys.stderr if err else sys.stdout
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    click.echo(visible(text).encode(encoding, "backslashreplace").decode(encoding), err=err)
+    try:
+        click.echo(visible(text).encode(encoding, "backslashreplace").decode(encoding), err=err)
+    except BrokenPipeError:  # nobody reads any more: the rest counts as printed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, f"standard {'error' if err else 'output'}") from error
 
 
 def show_lines(lines: Iterable[str], *, err: bool = False) -> None:
