@@ -86,9 +86,8 @@ def command(
         judged = judge_file(paths[0], question)
         verdicts = [FileVerdict(paths[0], judged, unusable=not judged.readable)]
     else:
-        walk = walked(paths)
-        passed = walk.passed
-        for verdict in file_verdicts(walk.candidates, loaded(question, walk), jobs or processors()):
+        candidates, passed = walked(paths)
+        for verdict in file_verdicts(candidates, loaded(question, candidates), jobs or processors()):
             verdicts.append(verdict)
             if text:
                 show(one_line(verdict, portable=portable))

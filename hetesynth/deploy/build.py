@@ -149,9 +149,7 @@ class _Build:
         stale = self._not_kept(unsettled, before)
         self.watcher.expected(len(self.manifest.cells), {entry.key: entry.cell.name for entry in stale})
         for plan in self.plans:
-            if self._is_decided(plan):
-                self._write(plan)
-            else:  # before the work where its result cannot be written
+            if not self._is_written(plan):  # before the work where its result cannot be written
                 with _writing(plan.path):
                     plan.path.parent.mkdir(parents=True, exist_ok=True)
                     check_replaceable(plan.path, MARK)
@@ -162,8 +160,7 @@ class _Build:
                 self._decide(failed(entry, f"{outcome.code}: {outcome.message}", old))
             else:
                 self._decide(decided(entry, outcome, old, accept_worse=self.accept_worse, cached=False))
-            if self._is_decided(plan):
-                self._write(plan)
+            self._is_written(plan)
 
     def _standing(self, plan: FolderPlan) -> dict[str, DeployedCell]:
         """The cells of the folder but those that somebody changed, as the cache and the judges tell."""
@@ -211,21 +208,18 @@ class _Build:
             self.decided[report.cell.name] = cell
         self.watcher.decided(report)
 
-    def _is_decided(self, plan: FolderPlan) -> bool:
-        return all(job.cell.name in self.reports for job in plan.jobs)
-
-    def _write(self, plan: FolderPlan) -> None:
-        """Exchange the folder in one step, if it is not what it should be."""
-        if differs(plan.path, self._contents(plan)):
+    def _is_written(self, plan: FolderPlan) -> bool:
+        """Exchange the folder in one step, if it is not what it should be; False where a cell is not decided."""
+        names = [job.cell.name for job in plan.jobs]
+        if not self.reports.keys() >= set(names):
+            return False
+        contents = plan.contents(tuple(self.decided[name] for name in names if name in self.decided))
+        if differs(plan.path, contents):
             with _writing(plan.path):
                 plan.path.parent.mkdir(parents=True, exist_ok=True)
-                update_folder(plan.path, lambda: self._contents(plan), MARK)
+                update_folder(plan.path, lambda: contents, MARK)
             self.written.append(plan.path)
-
-    def _contents(self, plan: FolderPlan) -> dict[str, bytes]:
-        """What the folder is to hold."""
-        names = (job.cell.name for job in plan.jobs)
-        return plan.contents(tuple(self.decided[name] for name in names if name in self.decided))
+        return True
 
     def _warn(self, message: str) -> None:
         self.watcher.warned(message)

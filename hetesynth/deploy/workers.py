@@ -8,7 +8,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -37,15 +36,8 @@ class Failed:
 Outcome = CellResult | Failed
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What a worker says before its outcome: what it does, or, ``warning``, what went wrong beside it."""
-
-    text: str
-    warning: bool = False
-
-
-Say = Callable[[Note], None]
+Say = Callable[[str, bool], None]
+"""What a worker says before its outcome: what it does, or, where the flag is set, what went wrong beside it."""
 
 
 class Scheduler(Protocol):
@@ -66,7 +58,7 @@ def made(job: Job, cache: Path | None, say: Say) -> Outcome:
         nonlocal last
         if now() - last > TOLD_AFTER:
             last = now()
-            say(Note(what))
+            say(what, False)
 
     try:
         result = compute(job, progress)
@@ -78,7 +70,7 @@ def made(job: Job, cache: Path | None, say: Say) -> Outcome:
         try:
             Cache(cache).put(result)
         except HetesynthError as error:  # the result is there: it only has to be made again next time
-            say(Note(error.message, warning=True))
+            say(error.message, True)
     return result
 
 
@@ -143,9 +135,9 @@ class LocalProcesses:
                             why = f"{LIVES} processes that made it ended with {worker.process.exitcode}"
                             yield Failed(job.key, why, "HS851")
                         continue
-                    if isinstance(message, Note):
-                        tell = watcher.warned if message.warning else partial(watcher.working, job.key)
-                        tell(message.text)
+                    if isinstance(message, tuple):
+                        text, warning = message
+                        watcher.warned(text) if warning else watcher.working(job.key, text)
                     elif isinstance(message, CellResult | Failed):
                         worker.job = None
                         yield message
@@ -167,7 +159,7 @@ def _work(pipe: Connection, cache: Path | None) -> None:
         while True:
             job = pipe.recv()
             try:
-                answer: object = made(job, cache, pipe.send)
+                answer: object = made(job, cache, lambda *said: pipe.send(said))
             except Exception as error:  # our bug: the parent says so
                 error.add_note(f"while making {job.cell.name}") if hasattr(error, "add_note") else None
                 answer = error

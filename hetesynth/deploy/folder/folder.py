@@ -14,7 +14,6 @@ from hetesynth.deploy.folder.cells import check_record, check_selection, is_plai
 from hetesynth.deploy.folder.environment import (
     ENVIRONMENT,
     LOG_LINES,
-    LogLines,
     environment,
     environment_text,
 )
@@ -72,7 +71,7 @@ class Deployment:
             texts[README] = readme_text(self.target, self.cells, stated, cluster, order)
         texts[EXPECTED] = expected_text(self.cells, self.target)
         if self.target.format.plan:
-            texts[LOADER] = loader_text()
+            texts[LOADER] = (Path(__file__).parent / "load_plans.txt").read_text(encoding="utf-8")
         elif self.target.name != "portable":
             texts[ENVIRONMENT] = environment_text(self.target, stated, cluster)
         if self.target.name != "portable":
@@ -100,11 +99,6 @@ class Deployment:
         }
         files[INDEX] = (json.dumps(index, indent=1) + "\n").encode()
         return files
-
-
-def loader_text() -> str:
-    """``load_plans.py``, the same for all folders."""
-    return (Path(__file__).parent / "load_plans.txt").read_text(encoding="utf-8")
 
 
 def place(name: str) -> str:
@@ -163,30 +157,9 @@ def differs(folder: Path, contents: Mapping[str, bytes]) -> bool:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Installation:
-    """``environment``: variables with their values for this place. ``files``: of the folder, by their names in it.
-    ``cautions``: what the runtime minds. ``warnings``: what is not as it was written, and programs that the
-    runtime does not get."""
-
-    folder: Path
-    cluster: str
-    target: Target
-    environment: dict[str, str]
-    files: tuple[str, ...]
-    cautions: tuple[str, ...]
-    warnings: tuple[str, ...]
-    log: LogLines | None
-
-    def plain(self) -> dict[str, Any]:
-        """For JSON."""
-        log = None if self.log is None else asdict(self.log)
-        log = log and {"environment": dict(log.pop("debug")), **log}
-        return {"folder": str(self.folder), "cluster": self.cluster, "files": list(self.files), "log": log}
-
-
-def installation(folder: Path, stated: Target | None = None) -> Installation:
-    """What to do with ``folder``.
+def installation(folder: Path, stated: Target | None = None) -> tuple[Target, dict[str, Any]]:
+    """Its target, and what to do with ``folder``: variables with their values there, what the runtime minds, what
+    is not as it was written or not given to the runtime, and what the log says.
 
     HetesynthError HS871 where it is none that ``hetesynth build`` wrote, HS872 where it is for another target than
     ``stated``.
@@ -203,7 +176,6 @@ def installation(folder: Path, stated: Target | None = None) -> Installation:
         help_ = f"leave the target out, or give the folder for {stated.name}"
         raise HetesynthError(f"{folder} is for {target.name}, not for {stated.name}", code="HS872", help=help_)
     variables = environment(target, [program for cell in cells for program in cell.programs])
-    directory = str(folder.resolve() / ALGORITHMS)
     warnings = [f"{program} is left out: {reason}" for program, reason in variables.left_out.items()]
     for file, digest in sorted(digests.items()):
         try:
@@ -216,7 +188,13 @@ def installation(folder: Path, stated: Target | None = None) -> Installation:
         if f"{ALGORITHMS}/{there}" not in digests:
             why = "is none of the programs: runtimes read every file there"
             warnings.append(f"{ALGORITHMS}/{there} {why}")
-    minded = tuple(cautions(target, {cell.collective for cell in cells}))
-    place, cluster, values = folder.resolve(), str(index.get("cluster", "")), variables.values(directory)
     log = LOG_LINES.get(target.name)
-    return Installation(place, cluster, target, values, tuple(sorted(digests)), minded, tuple(warnings), log)
+    return target, {
+        "environment": variables.values(str(folder.resolve() / ALGORITHMS)),
+        "steps": cautions(target, {cell.collective for cell in cells}),
+        "warnings": warnings,
+        "folder": str(folder.resolve()),
+        "cluster": str(index.get("cluster", "")),
+        "files": sorted(digests),
+        "log": log and {"environment": dict(log.debug), **{k: v for k, v in asdict(log).items() if k != "debug"}},
+    }
