@@ -12,14 +12,7 @@ from hetesynth.deploy.cache import Cache
 from hetesynth.deploy.cell_check import CheckedCell, by_key, each, judged, objections
 from hetesynth.deploy.figures import named
 from hetesynth.deploy.folder.cells import DeployedCell
-from hetesynth.deploy.folder.folder import (
-    MARK,
-    Deployment,
-    cells_of,
-    deployed,
-    differs,
-    index_of,
-)
+from hetesynth.deploy.folder.folder import MARK, Deployment, cells_of, deployed, differs, index_of
 from hetesynth.deploy.job import Job, job, pickled
 from hetesynth.deploy.keeping import Decision, decided, failed, settled
 from hetesynth.deploy.manifest.values import Manifest

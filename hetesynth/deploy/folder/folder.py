@@ -11,12 +11,7 @@ from typing import Any
 
 from hetesynth.deploy.folder.cells import DeployedCell as DeployedCell
 from hetesynth.deploy.folder.cells import check_record, check_selection, is_plain_name
-from hetesynth.deploy.folder.environment import (
-    ENVIRONMENT,
-    LOG_LINES,
-    environment,
-    environment_text,
-)
+from hetesynth.deploy.folder.environment import ENVIRONMENT, LOG_LINES, environment, environment_text
 from hetesynth.deploy.folder.texts import (
     EXPECTED,
     README,
