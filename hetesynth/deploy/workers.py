@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from hetesynth.deploy.cache import Cache, CellResult
 from hetesynth.deploy.job import Job
@@ -74,16 +74,6 @@ def made(job: Job, cache: Path | None, say: Say) -> Outcome:
     return result
 
 
-@dataclass
-class _Worker:
-    """A process, the end of its pipe, the job it has, and the search that it knows."""
-
-    process: BaseProcess
-    pipe: Connection
-    job: Job | None = None
-    search: tuple[object, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class LocalProcesses:
     """``number`` processes of this machine, whose results are kept in ``cache``. Each has a pipe of its own and
@@ -94,61 +84,67 @@ class LocalProcesses:
 
     def run(self, jobs: Sequence[Job], watcher: Watcher) -> Iterator[Outcome]:
         """The outcome of each job, in the order in which they end."""
-        waiting, lost, workers = deque(jobs), Counter[str](), list[_Worker]()
-        number = min(self.number, len({job.search for job in jobs}))
+        searches: dict[tuple[object, ...], deque[Job]] = {}
+        for job in jobs:  # those of one search go to one process, which knows it
+            searches.setdefault(job.search, deque()).append(job)
+        waiting, lost = deque(searches.values()), Counter[str]()
+        workers: dict[Any, tuple[BaseProcess, deque[Job]]] = {}  # by our ends of their pipes, with what they have
+        number = min(self.number, len(waiting))
+
+        def give(pipe: Any, process: BaseProcess, search: deque[Job]) -> None:
+            workers[pipe] = process, search
+            watcher.working(search[0].key, "starts")
+            with suppress(OSError):  # a dead one is noticed when it is listened to
+                pipe.send(search[0])
+
         try:
-            while waiting or any(worker.job for worker in workers):
-                while len(workers) < number and waiting:
+            while waiting or workers:
+                while waiting and len(workers) < number:
                     context = multiprocessing.get_context("spawn")
                     ours, theirs = context.Pipe()
                     process = context.Process(target=_work, args=(theirs, self.cache), daemon=True)
                     with no_interrupts():
                         process.start()
                     theirs.close()
-                    workers.append(_Worker(process, ours))
-                for worker in (worker for worker in workers if worker.job is None):
-                    # a job of the search that it knows, else one of a search that no other process has
-                    others = [one.search for one in workers if one is not worker]
-                    mine = (job for job in waiting if job.search == worker.search)
-                    free = (job for job in waiting if job.search not in others)
-                    job = next(mine, None) or next(free, None)
-                    if job is not None:
-                        waiting.remove(job)
-                        worker.job, worker.search = job, job.search
-                        watcher.working(job.key, "starts")
-                        with suppress(OSError):  # a dead one is noticed when it is listened to
-                            worker.pipe.send(job)
-                busy = {worker.pipe: worker for worker in workers if worker.job}
-                for pipe in wait([*busy]):
-                    worker, job = busy[pipe], busy[pipe].job  # type: ignore[index]
-                    assert job is not None
+                    give(ours, process, waiting.popleft())
+                pipe: Any
+                for pipe in wait([*workers]):
+                    worker, search = workers[pipe]
+                    job = search[0]
                     try:
-                        message = worker.pipe.recv()
-                    except (EOFError, OSError):  # the process is gone; its job goes to another one
-                        workers.remove(worker)
-                        worker.pipe.close()
-                        worker.process.join()
+                        message = pipe.recv()
+                    except (EOFError, OSError):  # the process is gone; its jobs go to another one
+                        del workers[pipe]
+                        _end(pipe, worker)
                         lost[job.key] += 1
-                        if lost[job.key] < LIVES:
-                            waiting.appendleft(job)
-                        else:
-                            why = f"{LIVES} processes that made it ended with {worker.process.exitcode}"
+                        if lost[job.key] == LIVES:
+                            search.popleft()
+                            why = f"{LIVES} processes that made it ended with {worker.exitcode}"
                             yield Failed(job.key, why, "HS851")
+                        waiting.extendleft([search] if search else [])
                         continue
                     if isinstance(message, tuple):
                         text, warning = message
                         watcher.warned(text) if warning else watcher.working(job.key, text)
                     elif isinstance(message, CellResult | Failed):
-                        worker.job = None
+                        search.popleft()
+                        if search or waiting:
+                            give(pipe, worker, search or waiting.popleft())
+                        else:
+                            del workers[pipe]
+                            _end(pipe, worker)
                         yield message
                     else:
                         raise message
         finally:
-            for worker in workers:
-                worker.process.terminate()
-                worker.pipe.close()
-            for worker in workers:
-                worker.process.join()
+            for pipe, (worker, _) in workers.items():
+                _end(pipe, worker)
+
+
+def _end(pipe: Any, worker: BaseProcess) -> None:
+    worker.terminate()
+    pipe.close()
+    worker.join()
 
 
 def _work(pipe: Connection, cache: Path | None) -> None:
