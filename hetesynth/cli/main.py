@@ -126,12 +126,8 @@ def _fail(error: BaseException, *, as_json: bool, as_sarif: bool) -> int:
             show(f"{label}{coded.message}" + (f"\n  {coded.help}" if coded.help else ""), err=True)
     document: dict[str, Any] | None = None
     if as_json:
-        fields: dict[str, Any] = {
-            "code": coded.code,
-            "message": coded.message,
-            "help": coded.help,
-            "exit_code": coded.exit_code,
-        }
+        names = ("code", "message", "help", "exit_code")
+        fields: dict[str, Any] = {name: getattr(coded, name) for name in names}
         if isinstance(coded, SourceError):
             fields["diagnostics"] = [diagnostic.plain() for diagnostic in coded.diagnostics]
         document = {"error": fields}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ READERS = {
     "refused": "the reader refuses the file",
     "crashes": "the reader crashes",
 }
+IN_JSON = {"error": "violations", "portability": "portability", "warning": "warnings", "note": "notes"}
 SHOWN_ALIKE = 3  # findings of one rule
 _SMS = "Multiprocessors (compute units) of a GPU: all thread blocks must fit [default: the target's]."
 
@@ -113,7 +114,7 @@ def file_report(file: Path, judged: Judged) -> Iterator[str]:
     """All findings about one file but for many of one rule, what each reader does with it, and the verdict."""
     program = on_one_line(file)
     helped: set[str] = set()
-    for label in ("error", "portability", "warning", "note"):
+    for label in IN_JSON:
         alike: Counter[tuple[str | None, tuple[str, ...]]] = Counter()
         for finding in judged.findings:
             if finding.level != label:
@@ -142,23 +143,12 @@ def file_report(file: Path, judged: Judged) -> Iterator[str]:
 
 def file_document(file: str, judged: Judged, *, ok: bool) -> dict[str, Any]:
     """The JSON of one file."""
-    by_level: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    document: dict[str, Any] = {"file": file, "ok": ok, "data_checked": judged.data_checked}
+    document |= {name: [] for name in IN_JSON.values()}
     for finding in judged.findings:
         fields = {k: v for k, v in dataclasses.asdict(finding.violation).items() if v is not None}
-        if finding.help:
-            fields["help"] = finding.help
-        if finding.targets:
-            fields["targets"] = list(finding.targets)
-        by_level[finding.level].append(fields)
-    document: dict[str, Any] = {
-        "file": file,
-        "ok": ok,
-        "data_checked": judged.data_checked,
-        "violations": by_level["error"],
-        "portability": by_level["portability"],
-        "warnings": by_level["warning"],
-        "notes": by_level["note"],
-    }
+        more = {"help": finding.help, "targets": list(finding.targets)}
+        document[IN_JSON[finding.level]].append(fields | {name: value for name, value in more.items() if value})
     if judged.acceptance:
         wrong = {name for f in judged.findings if f.level == "error" for name in f.targets}
         document["targets"] = {

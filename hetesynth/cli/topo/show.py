@@ -25,6 +25,14 @@ if TYPE_CHECKING:
     from hetesynth.search.chunking import Capacity
 
 SHOWN_NAMES = 4
+GIGA = 10**9
+IN_JSON: dict[str, tuple[str, Fraction | int | None]] = {  # fields of facts: their names, and what is counted in
+    "inside": ("inside_a_server", None),
+    "rate": ("gbytes_per_second", GIGA),
+    "latency": ("latency_us", Fraction(1, 10**6)),
+    "sharers": ("gpus", None),
+    "offered": ("offered_gbytes_per_second", GIGA),
+}
 
 
 @click.command(name="show")
@@ -156,6 +164,16 @@ def _us(seconds: Fraction) -> str:
     return f"{float(seconds * 1_000_000):.4g} us"
 
 
+def _fact(fact: object, *fields: str) -> dict[str, Any]:
+    """``fields`` of ``fact`` as JSON calls and counts them."""
+    values: dict[str, Any] = {}
+    for field in fields:
+        name, unit = IN_JSON.get(field, (field, None))
+        value = getattr(fact, field)
+        values[name] = value if unit is None or value is None else float(value / unit)
+    return values
+
+
 def graph_document(look: Look) -> Iterator[str]:
     """The object ``topo show --json`` prints, line by line: the multigraph as nodes and edges, and what is shared.
 
@@ -166,47 +184,24 @@ def graph_document(look: Look) -> Iterator[str]:
         {"name": c.name, "kind": c.kind, "capacity": c.chunks, "error": float(c.error)} for c in chunking.shared()
     ]
 
-    def giga(rate: Fraction | None) -> float | None:
-        return None if rate is None else float(rate / 10**9)
-
-    facts, places = look.facts, ("rank", "name", "server", "host", "number", "model")
+    facts = look.facts
     head = {
         "cluster": topology.name,
         "ranks": topology.ranks,
         "chunk_bytes": chunking.chunk_bytes,
         "tau_ref_us": float(chunking.tau_ref * 1_000_000),
         "rounding": chunking.options.rounding,
-        "gpus": [{name: getattr(g, name) for name in places} for g in facts.gpus],
+        "gpus": [_fact(g, "rank", "name", "server", "host", "number", "model") for g in facts.gpus],
         "servers": [
             {
-                "name": s.name,
-                "host": s.host,
+                **_fact(s, "name", "host"),
                 "ranks": [g.rank for g in s.gpus],
-                "nic_gbytes_per_second": [giga(rate) for rate in s.nics],
+                "nic_gbytes_per_second": [rate and float(rate / GIGA) for rate in s.nics],
             }
             for s in facts.servers
         ],
-        "link_classes": [
-            {
-                "kind": c.kind,
-                "inside_a_server": c.inside,
-                "gbytes_per_second": giga(c.rate),
-                "lanes": c.lanes,
-                "latency_us": float(c.latency * 1_000_000),
-                "count": c.count,
-            }
-            for c in facts.links
-        ],
-        "bottlenecks": [
-            {
-                "name": b.name,
-                "kind": b.kind,
-                "gbytes_per_second": giga(b.rate),
-                "gpus": b.sharers,
-                "offered_gbytes_per_second": giga(b.offered),
-            }
-            for b in facts.bottlenecks
-        ],
+        "link_classes": [_fact(c, "kind", "inside", "rate", "lanes", "latency", "count") for c in facts.links],
+        "bottlenecks": [_fact(b, "name", "kind", "rate", "sharers", "offered") for b in facts.bottlenecks],
         "capabilities": [{"name": c.name, "capabilities": list(c.capabilities)} for c in facts.capable],
     }
     yield json.dumps(head, indent=2).removesuffix("\n}") + ","
