@@ -11,10 +11,7 @@ from support.build_report_sample import cell, record, with_status
 
 from hetesynth.deploy.outcome import BuildReport
 from hetesynth.deploy.reports.pages import program_shown
-from hetesynth.deploy.reports.words import (
-    change_text,
-    figures,
-)
+from hetesynth.deploy.reports.words import change_text, figures
 from hetesynth.deploy.reports.write import (
     MARK,
     ReportOptions,

@@ -8,12 +8,7 @@ from dataclasses import replace
 import pytest
 from support.deployments import cell, deployment, program
 
-from hetesynth.deploy.folder.cells import (
-    Call,
-    ProgramFile,
-    check_selection,
-    selected,
-)
+from hetesynth.deploy.folder.cells import Call, ProgramFile, check_selection, selected
 from hetesynth.errors import HetesynthError
 from hetesynth.model.target import target
 
