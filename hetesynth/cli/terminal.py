@@ -15,6 +15,8 @@ import click
 
 from hetesynth.model.diagnostics import visible
 
+SHOWN_NAMES = 4
+
 
 def show(text: str, *, err: bool = False) -> None:
     """Print ``text`` and a line end, whatever characters are in it and whatever the stream can encode."""
@@ -61,7 +63,7 @@ def table(rows: Sequence[Sequence[str]], right: Collection[int] = (), indent: st
     return lines
 
 
-def some(items: Iterable[object], number: int) -> str:
+def some(items: Iterable[object], number: int = SHOWN_NAMES) -> str:
     """The first ``number`` of ``items``, and how many there are in all."""
     listed = [str(item) for item in items]
     return ", ".join(listed[:number]) + (f", ... ({len(listed)} in all)" if len(listed) > number else "")

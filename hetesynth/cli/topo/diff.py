@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from hetesynth.deploy.topo_diff import TopologyDifference
 
 _SCHEDULES = "Schedules (.schedule.json), XML and plans made for BEFORE, judged on AFTER; repeatable."
-SHOWN_NAMES = 4
 SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 
 
@@ -58,7 +57,7 @@ def difference_report(document: dict[str, Any]) -> Iterator[str]:
             name, told = f"{name} {was} -> {now}", ""
         alike[change["change"], change["what"], told].append(name)
     for (kind, what, told), names in alike.items():
-        yield f"  {SIGNS[kind]} {what} {some(names, SHOWN_NAMES)}".rstrip() + told
+        yield f"  {SIGNS[kind]} {what} {some(names)}".rstrip() + told
     if document["schedules"]:
         counts = Counter(standing["verdict"] for standing in document["schedules"])
         yield from ("", f"schedules on {after['cluster']}: {', '.join(f'{n} {v}' for v, n in counts.items())}")

@@ -12,7 +12,6 @@ from hetesynth.cli.options import FILE, NewPath, json_option, topology_losses
 from hetesynth.cli.terminal import answer, some
 from hetesynth.deploy.rank_files import FORMATS
 
-SHOWN_NAMES = 4
 _FORMAT = "What to print or write, repeatable [default: the table; with -o all]."
 
 
@@ -53,7 +52,7 @@ def command(topology: os.PathLike[str], directory: Path | None, formats: tuple[s
                 yield from [f"# {file_name}"] * (len(formats) > 1)
                 yield text(order).removesuffix("\n")
         if order.unnamed and (directory is not None or formats in ((), ("table",))):
-            names = some(order.unnamed, SHOWN_NAMES)
+            names = some(order.unnamed)
             yield f"no host is stated for {names}: the names of the instances stand for them."
             yield '  help: state it where the instance is declared: instance a = h100x8 { host "node17" }'
 

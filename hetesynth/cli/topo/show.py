@@ -16,7 +16,7 @@ import click
 from hetesynth import api
 from hetesynth.cli.options import FILE, NewPath, chunking_options, json_option, topology_losses
 from hetesynth.cli.synth_report import EXACT
-from hetesynth.cli.terminal import show, show_lines, some, table
+from hetesynth.cli.terminal import SHOWN_NAMES, show, show_lines, some, table
 from hetesynth.model.words import counted, size_text
 
 if TYPE_CHECKING:
@@ -24,14 +24,12 @@ if TYPE_CHECKING:
     from hetesynth.report.cluster_facts import ClusterFacts
     from hetesynth.search.chunking import Capacity
 
-SHOWN_NAMES = 4
-GIGA = 10**9
 IN_JSON: dict[str, tuple[str, Fraction | int | None]] = {  # fields of facts: their names, and what is counted in
     "inside": ("inside_a_server", None),
-    "rate": ("gbytes_per_second", GIGA),
+    "rate": ("gbytes_per_second", 10**9),
     "latency": ("latency_us", Fraction(1, 10**6)),
     "sharers": ("gpus", None),
-    "offered": ("offered_gbytes_per_second", GIGA),
+    "offered": ("offered_gbytes_per_second", 10**9),
 }
 
 
@@ -84,7 +82,7 @@ def topology_report(look: Look, *, every: bool) -> Iterator[str]:
         switches: dict[str, list[str]] = defaultdict(list)
         for switch in facts.capable:
             switches[", ".join(switch.capabilities)].append(switch.name)
-        yield from (f"    {capable}: {some(names, SHOWN_NAMES)}" for capable, names in switches.items())
+        yield from (f"    {capable}: {some(names)}" for capable, names in switches.items())
     size, reference = size_text(chunking.chunk_bytes, EXACT), f"{_us(chunking.tau_ref)} ({chunking.reference})"
     yield from ("", f"  chunk {size}, tau_ref {reference}, rounding {chunking.options.rounding}")
     yield from ("", "  links, u->v (eq. 1: C = round(tau_ref / tau) x lanes)")
@@ -121,7 +119,7 @@ def _bottlenecks(facts: ClusterFacts) -> Iterable[str]:
     for (kind, rate, sharers, offered), names in alike.items():
         share = f"{_gb(offered)} ({float(offered / rate):.3g} : 1)" if offered is not None else "-"
         figures = _gb(rate / sharers), share, str(len(names))
-        rows.append((_gb(rate), kind, str(sharers), *figures, some(names, SHOWN_NAMES)))
+        rows.append((_gb(rate), kind, str(sharers), *figures, some(names)))
     return table(rows, right=(0, 2, 3, 4, 5), indent="    ") if alike else ["    none"]
 
 
@@ -196,7 +194,7 @@ def graph_document(look: Look) -> Iterator[str]:
             {
                 **_fact(s, "name", "host"),
                 "ranks": [g.rank for g in s.gpus],
-                "nic_gbytes_per_second": [rate and float(rate / GIGA) for rate in s.nics],
+                "nic_gbytes_per_second": [rate and float(rate / 10**9) for rate in s.nics],
             }
             for s in facts.servers
         ],
