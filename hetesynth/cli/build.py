@@ -5,23 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hetesynth.cli.options import FILE, json_option
 from hetesynth.cli.progress import warned
 from hetesynth.cli.terminal import show
+from hetesynth.deploy import build
+from hetesynth.deploy.cache import Cache, default_cache
+from hetesynth.deploy.dask_cluster import DaskCluster
+from hetesynth.deploy.manifest.reader import read_manifest
+from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.deploy.outcome import BuildReport, CellReport, Watcher
 from hetesynth.deploy.reports.words import ATTENTION, WAYS_OUT, counts_text, one_line, reason
+from hetesynth.deploy.reports.write import (
+    ReportOptions,
+    demand_outside,
+    failure_findings,
+    report_options,
+    topology_findings,
+    write_reports,
+)
+from hetesynth.deploy.workers import LocalProcesses
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import now
 from hetesynth.model.words import counted
-
-if TYPE_CHECKING:
-    from hetesynth.deploy.manifest.values import Manifest
-    from hetesynth.deploy.reports.write import ReportOptions
-
+from hetesynth.processes import processors
 
 SHOWN_OF_A_STATUS = 10
 SILENT = 30.0  # seconds after which a log says what is being done; CI systems end jobs that say nothing for long
@@ -63,10 +73,6 @@ def command(
     folder of a cluster and a target appears whole; a build that was killed goes on where it was. What is made and
     worse than what is there is not deployed.
     """
-    from hetesynth.deploy.manifest.reader import read_manifest
-    from hetesynth.deploy.reports.write import demand_outside, failure_findings, report_options
-    from hetesynth.processes import processors
-
     if quick and not check:
         raise HetesynthError("--quick is for --check", code="HS853", help="add --check, or leave --quick out")
     if check and accept_worse:
@@ -82,15 +88,9 @@ def command(
     try:
         stated = read_manifest(manifest)
         demand_outside(options, {stated.folder(cell.cluster, cell.target) for cell in stated.cells})
-        from hetesynth.deploy import build
-
         if check:
             report = build.check(stated, processes, watcher, quick=quick)
         else:
-            from hetesynth.deploy.cache import Cache, default_cache
-            from hetesynth.deploy.dask_cluster import DaskCluster
-            from hetesynth.deploy.workers import LocalProcesses
-
             store = Cache(cache or stated.cache or default_cache())
             local = LocalProcesses(processes, store.folder)
             workers = local if scheduler is None else DaskCluster(scheduler, store.folder)
@@ -111,8 +111,6 @@ def show_reports(
 ) -> None:
     """Write the reports; print the one that goes to standard output, or else ``text``. Commands go to standard
     error where standard output is a report: a forge reads both."""
-    from hetesynth.deploy.reports.write import topology_findings, write_reports
-
     if options.any and manifest is not None and not report.findings:
         report = replace(report, findings=topology_findings(manifest))
     output, commands, written = write_reports(report, options, manifest)

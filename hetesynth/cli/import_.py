@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -22,11 +22,9 @@ from hetesynth.cli.options import (
 )
 from hetesynth.cli.synth_report import warning_lines
 from hetesynth.cli.terminal import answer
+from hetesynth.engine.import_file import Imported
 from hetesynth.engine.places import check_folder, named_stem
 from hetesynth.model.words import counted
-
-if TYPE_CHECKING:
-    from hetesynth.engine.import_file import Imported
 
 
 @click.command(name="import")

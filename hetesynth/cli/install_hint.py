@@ -12,6 +12,8 @@ import click
 
 from hetesynth.cli.options import FILE, json_option
 from hetesynth.cli.terminal import answer
+from hetesynth.deploy.folder.folder import installation
+from hetesynth.engine.verify import installed
 from hetesynth.errors import HetesynthError
 from hetesynth.model.target import TARGETS, Target, target
 
@@ -39,14 +41,10 @@ def command(name: str | None, file: Path | None, as_json: bool) -> None:
     if file is not None or name in TARGETS or not Path(name).is_dir():
         runtime, folder = target(name), file
     if folder is not None and folder.is_dir():
-        from hetesynth.deploy.folder.folder import installation
-
         hint = folder_hint(*installation(folder, runtime))
     else:
         hint = install_hint(target(name), None if file is None else file.resolve())
     if file is not None and not file.is_dir():
-        from hetesynth.engine.verify import installed
-
         for finding in installed(file, target(name)):
             v = finding.violation
             hint["warnings"].append({"rule": v.rule or v.kind, "message": v.message, "help": finding.help})

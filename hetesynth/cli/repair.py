@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -25,11 +25,10 @@ from hetesynth.cli.options import (
 from hetesynth.cli.progress import watching
 from hetesynth.cli.terminal import answer, some
 from hetesynth.engine.places import check_folder, named_stem
+from hetesynth.engine.repair import NEAR_LIMIT, Repaired, suffixes_of
 from hetesynth.model.target import targets_of
 from hetesynth.model.words import AT_RATES, counted, microseconds, of_limit, size_text, whole_percent
-
-if TYPE_CHECKING:
-    from hetesynth.engine.repair import Repaired
+from hetesynth.topology.language.overridden import OverriddenFile
 
 _TO = "The topology as it is now, in place of --without and --degrade; GPUs go by their names."
 SHOWN = 12  # ranks, or names, that the text lists; --json has all
@@ -61,9 +60,6 @@ def command(
     the schedule file says, and others are tried only where that is not near the limit, so this mostly takes a
     part of the time of synth. The report says how far it is from the new bounds and how ranks were renumbered.
     """
-    from hetesynth.engine.repair import suffixes_of
-    from hetesynth.topology.language.overridden import OverriddenFile
-
     if isinstance(topology, OverriddenFile) == (changed is not None):
         raise click.UsageError("say what changed: --without or --degrade, or --to, and not both")
     targets = targets_of(options["target"]) if options["target"] else ()
@@ -117,8 +113,6 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
 
 def repair_report(document: dict[str, Any]) -> Iterator[str]:
     """What became of the schedule, what changed, and the files."""
-    from hetesynth.engine.repair import NEAR_LIMIT
-
     program, limit = document["program_predicted_us"], document["bound_us"]
     if program is not None:
         rates = AT_RATES if document["runtime_costs"] else ""

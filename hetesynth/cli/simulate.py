@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -19,14 +19,11 @@ from hetesynth.cli.options import (
     topology_losses,
 )
 from hetesynth.cli.terminal import answer, table
+from hetesynth.engine.simulate import FilePredictions
 from hetesynth.model.calibration import CALIBRATION_NAMES
 from hetesynth.model.cost import costed
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.words import size_text
-
-if TYPE_CHECKING:
-    from hetesynth.engine.simulate import FilePredictions
-
 
 _CALIBRATION = (
     "measured: rates that published runs reach, the default with runtime costs; spec: the figures of the "

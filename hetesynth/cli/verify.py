@@ -8,19 +8,18 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hetesynth.cli.options import FILE, NewPath, json_option, root_option, targets_option, topology_losses
 from hetesynth.cli.terminal import on_one_line, show, show_json, show_lines
+from hetesynth.deploy.verify_files import FileVerdict, file_verdicts, loaded, walked
+from hetesynth.engine.verify import Finding, Judged, Question, judge_file, sarif_of
 from hetesynth.files.atomic import write_atomically
 from hetesynth.model.target import targets_of
 from hetesynth.model.words import counted
-
-if TYPE_CHECKING:
-    from hetesynth.deploy.verify_files import FileVerdict
-    from hetesynth.engine.verify import Finding, Judged
+from hetesynth.processes import processors
 
 READERS = {
     "accepted": "the reader takes the file",
@@ -76,10 +75,6 @@ def command(
     """
     if as_json and as_sarif:
         raise click.UsageError("--json and --sarif exclude each other")
-    from hetesynth.deploy.verify_files import FileVerdict, file_verdicts, loaded, walked
-    from hetesynth.engine.verify import Question, judge_file, sarif_of
-    from hetesynth.processes import processors
-
     question = Question(topology, root, targets_of(targets) if targets else (), sms)
     text, alone, passed = not (as_json or as_sarif), len(paths) == 1 and not paths[0].is_dir(), 0
     verdicts = []

@@ -6,6 +6,7 @@ import click
 
 from hetesynth.cli.options import json_option
 from hetesynth.cli.terminal import answer, table
+from hetesynth.topology.language.library import library_type, library_types
 
 
 @click.command(name="library")
@@ -16,8 +17,6 @@ def command(name: str | None, as_json: bool) -> None:
 
     With TYPE its declaration and the sources of its figures.
     """
-    from hetesynth.topology.language.library import library_type, library_types
-
     types = library_types() if name is None else (library_type(name),)
     document = {
         "types": [

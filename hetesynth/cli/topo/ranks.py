@@ -10,7 +10,7 @@ import click
 
 from hetesynth.cli.options import FILE, NewPath, json_option, topology_losses
 from hetesynth.cli.terminal import answer, some
-from hetesynth.deploy.rank_files import FORMATS
+from hetesynth.deploy.rank_files import FORMATS, load_rank_order, write_rank_files
 
 _FORMAT = "What to print or write, repeatable [default: the table; with -o all]."
 
@@ -27,8 +27,6 @@ def command(topology: os.PathLike[str], directory: Path | None, formats: tuple[s
     Ranks are the GPUs in the order of the topology. A job has to start them in the same order, or schedules and
     programs are for other links than those that they run on.
     """
-    from hetesynth.deploy.rank_files import load_rank_order, write_rank_files
-
     order = load_rank_order(topology)
     written = [] if directory is None else write_rank_files(order, directory, formats or tuple(FORMATS))
     document = {

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -17,12 +17,10 @@ from hetesynth import api
 from hetesynth.cli.options import FILE, NewPath, chunking_options, json_option, topology_losses
 from hetesynth.cli.synth_report import EXACT
 from hetesynth.cli.terminal import SHOWN_NAMES, show, show_lines, some, table
+from hetesynth.deploy.topology_files import Look, look
 from hetesynth.model.words import counted, size_text
-
-if TYPE_CHECKING:
-    from hetesynth.deploy.topology_files import Look
-    from hetesynth.report.cluster_facts import ClusterFacts
-    from hetesynth.search.chunking import Capacity
+from hetesynth.report.cluster_facts import ClusterFacts
+from hetesynth.search.chunking import Capacity
 
 IN_JSON: dict[str, tuple[str, Fraction | int | None]] = {  # fields of facts: their names, and what is counted in
     "inside": ("inside_a_server", None),
@@ -48,8 +46,6 @@ def command(
 
     Then the capacities of steps: C(u, v) of links and C_g of what they share, each with its rounding error.
     """
-    from hetesynth.deploy.topology_files import look
-
     seen = look(topology, api.chunking_options(**rates), svg, graphml)
     show_lines(graph_document(seen) if as_json else topology_report(seen, every=every))
     for path in () if as_json else filter(None, (svg, graphml)):
@@ -194,7 +190,7 @@ def graph_document(look: Look) -> Iterator[str]:
             {
                 **_fact(s, "name", "host"),
                 "ranks": [g.rank for g in s.gpus],
-                "nic_gbytes_per_second": [rate and float(rate / 10**9) for rate in s.nics],
+                "nic_gbytes_per_second": [None if rate is None else float(rate / 10**9) for rate in s.nics],
             }
             for s in facts.servers
         ],
