@@ -75,6 +75,18 @@ class ProgramFile:
         """True where calls of ``counted`` bytes are in its range."""
         return self.min_bytes <= counted <= (self.max_bytes or counted)
 
+    def fits(self, size: int, element: int = ELEMENT) -> bool:
+        """True where its runtime gives it a call of ``size`` bytes of the whole buffer, of elements of ``element``
+        bytes, whose buffers it then cuts as the program does."""
+        counted, block = runtime_bytes(self.collective, self.ranks, size), size // self.ranks
+        if not self.takes(counted):
+            return False
+        if not self.input_chunks:
+            return counted % element == 0 and (counted // element) % self.chunks == 0
+        sent = block if self.collective in ("allgather", "gather") else size
+        received = block if self.collective in ("reducescatter", "scatter") else size
+        return sent % (WORD * self.input_chunks) == 0 and received % (WORD * self.output_chunks) == 0
+
 
 def of_record(values: dict[str, Any]) -> ProgramFile:
     """The program with these fields. ValueError where it is none."""
@@ -122,44 +134,6 @@ def program_file(name: str, data: bytes, target: Target, root: Rank | None) -> P
     calls = read.in_place, out_of_place, read.min_bytes, most
     scratch = max((gpu.scratch_chunks for gpu in read.gpus), default=0)
     return ProgramFile(*meant, *calls, chunks, channels, scratch, read.protocol, *cuts)
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A collective as a job calls it: ``size`` bytes of the whole buffer, of elements of ``element`` bytes."""
-
-    collective: CollectiveName
-    ranks: int
-    size: int
-    in_place: bool
-    root: Rank | None = None
-    element: int = ELEMENT
-
-    @property
-    def counted(self) -> int:
-        """The bytes that runtimes compare with the range of a file."""
-        return runtime_bytes(self.collective, self.ranks, self.size)
-
-
-def selected(programs: Sequence[ProgramFile], call: Call, target: Target) -> tuple[ProgramFile, ...]:
-    """The programs that fit ``call``; the runtime takes the first."""
-    counted, fitting = call.counted, []
-    for program in sorted(programs, key=lambda p: p.name):
-        right = program.ranks == call.ranks and program.collective == call.collective
-        right = right and (program.in_place if call.in_place else program.out_of_place)
-        right = right and program.takes(counted)
-        if target.tells_roots and call.collective in ROOTED:
-            right = right and program.root == call.root
-        if program.input_chunks:  # the runtime has to cut the buffers of the call as the program does
-            block = call.size // call.ranks
-            sent = block if call.collective in ("allgather", "gather") else call.size
-            received = block if call.collective in ("reducescatter", "scatter") else call.size
-            whole = sent % (WORD * program.input_chunks) == 0 and received % (WORD * program.output_chunks) == 0
-        else:
-            whole = counted % call.element == 0 and (counted // call.element) % program.chunks == 0
-        if right and whole:
-            fitting.append(program)
-    return tuple(fitting)
 
 
 def check_selection(cells: Sequence[tuple[str, Sequence[ProgramFile]]], target: Target) -> None:
@@ -293,11 +267,6 @@ class Expectation:
         }
 
 
-def _run_for(forms: Sequence[ProgramFile], size: int, target: Target) -> bool:
-    calls = (Call(p.collective, p.ranks, size, not p.out_of_place, p.root) for p in forms)
-    return all(selected([program], call, target) for program, call in zip(forms, calls, strict=True))
-
-
 @dataclass(frozen=True, slots=True)
 class DeployedCell:
     """A cell as it stands in a folder. ``key``: of the job it was last decided for; ``made_for``: of the job whose
@@ -335,7 +304,7 @@ class DeployedCell:
         if {program.name for program in self.programs} - self.files.keys():
             raise ValueError("its record has a program without its file")
 
-    def expectations(self, target: Target) -> tuple[Expectation, ...]:
+    def expectations(self) -> tuple[Expectation, ...]:
         """The times of the program at the sizes at which it was simulated."""
         rows = []
         for row in self.record.get("sizes", ()):
@@ -351,6 +320,6 @@ class DeployedCell:
             down = size // unit * unit
             # where a range ends, `size` itself may belong to the next
             near = sorted({down - unit, down, down + unit}, key=lambda n: (abs(n - size), n))
-            test = next((n for n in near if n > 0 and forms and _run_for(forms, n, target)), None)
+            test = next((n for n in near if n > 0 and forms and all(program.fits(n) for program in forms)), None)
             rows.append(Expectation(size, test, us, speeds.algorithm, speeds.bus, row.get("library_us"), name))
         return tuple(rows)
