@@ -130,16 +130,18 @@ class _Build:
 
     def run(self, scheduler: Scheduler) -> None:
         """Decide all cells and write all folders."""
-        before = {plan.path: self._standing(plan) for plan in self.plans}
-        jobs = {job.key: (job, plan) for plan in self.plans for job in plan.jobs}
+        work: dict[str, tuple[Job, FolderPlan, DeployedCell | None]] = {}
+        for plan in self.plans:
+            standing = self._standing(plan)
+            work |= {job.key: (job, plan, standing.get(job.cell.name)) for job in plan.jobs}
         unsettled = []
-        for entry, plan in jobs.values():
-            decision = settled(entry, before[plan.path].get(entry.cell.name), self.accept_worse)
+        for entry, _, old in work.values():
+            decision = settled(entry, old, self.accept_worse)
             if decision is None:
-                unsettled.append((entry, plan))
+                unsettled.append((entry, old))
             else:  # the folder says what was decided
                 self._decide(decision)
-        stale = self._not_kept(unsettled, before)
+        stale = self._not_kept(unsettled)
         self.watcher.expected(len(self.manifest.cells), {entry.key: entry.cell.name for entry in stale})
         for plan in self.plans:
             if not self._is_written(plan):  # before the work where its result cannot be written
@@ -147,8 +149,7 @@ class _Build:
                     plan.path.parent.mkdir(parents=True, exist_ok=True)
                     check_replaceable(plan.path, MARK)
         for outcome in scheduler.run(stale, self.watcher) if stale else ():
-            entry, plan = jobs[outcome.key]
-            old = before[plan.path].get(entry.cell.name)
+            entry, plan, old = work[outcome.key]
             if isinstance(outcome, Failed):
                 self._decide(failed(entry, f"{outcome.code}: {outcome.message}", old))
             else:
@@ -171,9 +172,7 @@ class _Build:
                 del cells[old.name]
         return cells
 
-    def _not_kept(
-        self, unsettled: Sequence[tuple[Job, FolderPlan]], before: Mapping[Path, Mapping[str, DeployedCell]]
-    ) -> list[Job]:
+    def _not_kept(self, unsettled: Sequence[tuple[Job, DeployedCell | None]]) -> list[Job]:
         """The jobs for which the cache has nothing that the judges accept; the others are decided."""
         kept = {entry.key: result for entry, _ in unsettled if (result := self.cache.get(entry.key)) is not None}
         given = [CheckedCell.given(entry, kept[entry.key]) for entry, _ in unsettled if entry.key in kept]
@@ -182,9 +181,8 @@ class _Build:
             del kept[key]
             self.cache.drop(key)
         stale = []
-        for entry, plan in unsettled:
+        for entry, old in unsettled:
             if entry.key in kept:
-                old = before[plan.path].get(entry.cell.name)
                 self._decide(decided(entry, kept[entry.key], old, accept_worse=self.accept_worse, cached=True))
                 continue
             if entry.key in wrong:

@@ -69,7 +69,13 @@ def with_provenance(job: Job, files: dict[str, bytes]) -> dict[str, bytes]:
             header = json.dumps({**json.loads(line[1]), FIELD: values}, sort_keys=True)
             stating[name] = data[: line.start(1)] + header.encode() + data[line.end(1) :]
         elif name.endswith(".xml"):
-            stating[name] = data + xml_comment(values)
+            # readers skip it: its first word has no `=`, and no `--` ends it early
+            lines = [
+                f"{key} {v if isinstance(v, str) else json.dumps(v, sort_keys=True)}" for key, v in values.items()
+            ]
+            text = "\n".join(lines).replace("--", "-%2D")
+            comment = f"<!-- {FIELD}: where this file comes from\n{text}\n-->\n"
+            stating[name] = data + comment.encode("ascii", "replace")
         else:
             line = _NAME.search(data)
             if line is None or not data.endswith(_END):
@@ -83,13 +89,6 @@ def with_provenance(job: Job, files: dict[str, bytes]) -> dict[str, bytes]:
 def plan_name(cluster: str, name: str) -> str:
     """The name of the plan in the file ``name``: no other one of the cluster's has it."""
     return f"{cluster}-{name.removesuffix('.json').replace('.inplace', '-inplace')}"
-
-
-def xml_comment(values: dict[str, Any]) -> bytes:
-    """A comment that readers of MSCCL XML skip: its first word has no ``=``, and no ``--`` ends it early."""
-    lines = [f"{name} {v if isinstance(v, str) else json.dumps(v, sort_keys=True)}" for name, v in values.items()]
-    text = "\n".join(lines).replace("--", "-%2D")
-    return f"<!-- {FIELD}: where this file comes from\n{text}\n-->\n".encode("ascii", "replace")
 
 
 @dataclass(frozen=True, slots=True)

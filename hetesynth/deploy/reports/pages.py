@@ -21,7 +21,7 @@ from hetesynth.deploy.build import load_clusters
 from hetesynth.deploy.folder.folder import place
 from hetesynth.deploy.job import unpickled, versions
 from hetesynth.deploy.manifest.values import Manifest
-from hetesynth.deploy.outcome import BuildReport, CellReport
+from hetesynth.deploy.outcome import BuildReport
 from hetesynth.deploy.reports.words import (
     ATTENTION,
     Places,
@@ -42,7 +42,7 @@ from hetesynth.processes import side_by_side
 INDEX_PAGE = "index.html"
 CELLS = "cells"
 SMALLEST, LARGEST = 1_000, 4_000_000_000  # bytes, between which curves are drawn
-_PAGE = re.compile(r"[A-Za-z0-9.-]{1,80}-[0-9a-f]{16}\.html")  # as ``page_name`` calls them
+_PAGE = re.compile(r"[A-Za-z0-9.-]{1,80}-[0-9a-f]{16}\.html")  # as they are called
 
 
 def index_page(report: BuildReport, at: Places, links: Mapping[str, str], notes: Mapping[str, str]) -> bytes:
@@ -127,7 +127,8 @@ def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: Place
         inputs = {"program": record["files"][name], "topology": cluster.sha256, "versions": versions()}
         key = hashlib.sha256(json.dumps({**content, **inputs}, sort_keys=True).encode()).hexdigest()
         program = manifest.folder(cell.cell.cluster, cell.cell.target) / place(name)
-        page = cells / page_name(cell, key)
+        plain = re.sub(r"[^A-Za-z0-9.-]", "-", cell.cell.name).strip(".-")[:80]
+        page = cells / f"{plain or 'cell'}-{key[:16]}.html"
         pages[cell.cell.name] = PageJob(page, program, topology=cluster.pickled, **content)
     stale = [job for job in pages.values() if not job.page.is_file()]
     help_ = "start again: those made are kept"
@@ -140,12 +141,6 @@ def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: Place
     for page in sorted(cells.glob("*.html")):  # pages of ours that no cell has any more
         if page.name not in names and _PAGE.fullmatch(page.name):
             page.unlink(missing_ok=True)
-
-
-def page_name(report: CellReport, key: str) -> str:
-    """The file name of the page of what has this ``key``: readable, and no two pages have the same."""
-    plain = "".join(c if c.isascii() and (c.isalnum() or c in ".-") else "-" for c in report.cell.name)
-    return f"{plain.strip('.-')[:80] or 'cell'}-{key[:16]}.html"
 
 
 def program_shown(record: Mapping[str, Any], size: int) -> str | None:
