@@ -22,8 +22,8 @@ from hetesynth.cli.options import (
     topology_losses,
 )
 from hetesynth.cli.progress import watching
-from hetesynth.cli.terminal import answer, table
-from hetesynth.model.words import clock_line, size_text
+from hetesynth.cli.terminal import answer
+from hetesynth.model.words import clock_line, size_text, table
 
 _STRATEGIES = (
     "Strategies of synth; auto is what synth --size would choose, or what was found for another of the sizes "

@@ -18,12 +18,12 @@ from hetesynth.cli.options import (
     sizes_option,
     topology_losses,
 )
-from hetesynth.cli.terminal import answer, table
+from hetesynth.cli.terminal import answer
 from hetesynth.engine.simulate import FilePredictions
 from hetesynth.model.calibration import CALIBRATION_NAMES
 from hetesynth.model.cost import costed
 from hetesynth.model.target import PORTABLE
-from hetesynth.model.words import size_text
+from hetesynth.model.words import size_text, table
 
 _CALIBRATION = (
     "measured: rates that published runs reach, the default with runtime costs; spec: the figures of the "

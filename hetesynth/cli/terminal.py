@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from itertools import islice
 
 import click
@@ -48,19 +48,6 @@ def answer(document: object, lines: Iterable[str], *, as_json: bool) -> None:
         show_json(document)
     else:
         show_lines(lines)
-
-
-def table(rows: Sequence[Sequence[str]], right: Collection[int] = (), indent: str = "") -> list[str]:
-    """Return a line for each row, columns of equal width, those of ``right`` to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if k in right else cell.ljust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append(indent + "  ".join(cells).rstrip())
-    return lines
 
 
 def some(items: Iterable[object], number: int = SHOWN_NAMES) -> str:

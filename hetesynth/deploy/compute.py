@@ -70,10 +70,8 @@ def with_provenance(job: Job, files: dict[str, bytes]) -> dict[str, bytes]:
             stating[name] = data[: line.start(1)] + header.encode() + data[line.end(1) :]
         elif name.endswith(".xml"):
             # readers skip it: its first word has no `=`, and no `--` ends it early
-            lines = [
-                f"{key} {v if isinstance(v, str) else json.dumps(v, sort_keys=True)}" for key, v in values.items()
-            ]
-            text = "\n".join(lines).replace("--", "-%2D")
+            said = {key: v if isinstance(v, str) else json.dumps(v, sort_keys=True) for key, v in values.items()}
+            text = "\n".join(map(" ".join, said.items())).replace("--", "-%2D")
             comment = f"<!-- {FIELD}: where this file comes from\n{text}\n-->\n"
             stating[name] = data + comment.encode("ascii", "replace")
         else:

@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 from hetesynth.errors import HetesynthError
+from hetesynth.model import words
 from hetesynth.model.pods import PodCluster
 from hetesynth.model.rank_places import RankPlace, rank_places
 from hetesynth.model.topology import Topology
@@ -91,9 +92,7 @@ def table(order: RankOrder) -> str:
         rows += [
             (str(place.rank), machine, place.server, place.gpu, str(slot)) for slot, place in enumerate(places)
         ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "".join(f"{line.rstrip()}\n" for line in lines)
+    return "".join(f"{line}\n" for line in words.table(rows))
 
 
 FORMATS: dict[str, tuple[str, Callable[[RankOrder], str]]] = {  # name: (file name, its text)

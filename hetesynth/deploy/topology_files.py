@@ -71,13 +71,10 @@ def sarif(files: Sequence[LintedFile]) -> dict[str, Any]:
             logs.append(sarif_failure(file.error, version, file.path))
         else:
             results = []
-            for finding in file.findings:
-                span = finding.span
-                message = f"{finding.message}; {finding.help}" if finding.help else finding.message
-                columns = (span.column, span.column + span.length)
-                results.append(
-                    SarifResult(finding.code, finding.severity, message, line=span.line, columns=columns)
-                )
+            for one in file.findings:
+                message = f"{one.message}; {one.help}" if one.help else one.message
+                columns = (one.span.column, one.span.column + one.span.length)
+                results.append(SarifResult(one.code, one.severity, message, one.span.line, columns=columns))
             logs.append(sarif_log(file.path, rules, results, version))
     return {**logs[0], "runs": [run for log in logs for run in log["runs"]]}
 

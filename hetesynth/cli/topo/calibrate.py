@@ -12,9 +12,10 @@ import click
 
 from hetesynth.api import size_of
 from hetesynth.cli.options import FILE, json_option
-from hetesynth.cli.terminal import answer, table
+from hetesynth.cli.terminal import answer
 from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import write_all
+from hetesynth.model.words import table
 from hetesynth.report.size_plot import size_plot
 from hetesynth.topology.calibrate.calibrate_topology import Calibrated, CalibrationRequest, calibrate
 from hetesynth.topology.calibrate.fit import ALGORITHMS, Figure

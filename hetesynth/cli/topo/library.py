@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from hetesynth.cli.options import json_option
-from hetesynth.cli.terminal import answer, table
+from hetesynth.cli.terminal import answer
+from hetesynth.model.words import table
 from hetesynth.topology.language.library import library_type, library_types
 
 
