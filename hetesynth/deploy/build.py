@@ -12,7 +12,7 @@ from hetesynth.deploy.cache import Cache
 from hetesynth.deploy.cell_check import CheckedCell, by_key, each, judged, objections
 from hetesynth.deploy.figures import named
 from hetesynth.deploy.folder.cells import DeployedCell
-from hetesynth.deploy.folder.folder import MARK, Deployment, cells_of, deployed, differs, index_of
+from hetesynth.deploy.folder.folder import MARK, cells_of, deployed, differs, folder_contents, index_of
 from hetesynth.deploy.job import Job, job, pickled
 from hetesynth.deploy.keeping import Decision, decided, failed, settled
 from hetesynth.deploy.manifest.values import Manifest
@@ -58,7 +58,7 @@ class FolderPlan:
 
     def contents(self, cells: tuple[DeployedCell, ...]) -> dict[str, bytes]:
         """The files of the folder with ``cells`` in it."""
-        return Deployment(self.cluster.topology, self.cluster.sha256, target(self.target), cells).contents()
+        return folder_contents(self.cluster.topology, self.cluster.sha256, target(self.target), cells)
 
 
 def folder_plans(manifest: Manifest, clusters: Mapping[str, LoadedCluster]) -> tuple[FolderPlan, ...]:

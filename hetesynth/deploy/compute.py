@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import chain
 from typing import Any
 
 from hetesynth.deploy.cache import CellResult, as_kept
@@ -89,22 +90,16 @@ def plan_name(cluster: str, name: str) -> str:
     return f"{cluster}-{name.removesuffix('.json').replace('.inplace', '-inplace')}"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A schedule with its programs, for sizes of a cell. ``label``: the candidate that it is of."""
+Part = tuple[Cell, Synthesis, str]
+"""A schedule with its programs, for sizes of a cell, and the candidate that it is of (empty: of none)."""
 
-    extent: SizeRange | int
-    synthesis: Synthesis
-    label: str | None
 
-    def files(self, cell: Cell) -> dict[str, bytes]:
-        """By the names that they have in a folder, without the target's, which the folder has."""
-        stem, files = replace(cell, extent=self.extent).stem, {}
-        for suffix, data in self.synthesis.files.items():
-            inplace = ".inplace" if ".inplace" in suffix else ""
-            ending = suffix if suffix == SCHEDULE_SUFFIX else f"{inplace}.{suffix.rpartition('.')[2]}"
-            files[f"{stem}{ending}"] = data
-        return files
+def _files_of(cell: Cell, synthesis: Synthesis) -> Iterator[tuple[str, bytes]]:
+    """By the names that they have in a folder, without the target's, which the folder has."""
+    for suffix, data in synthesis.files.items():
+        inplace = ".inplace" if ".inplace" in suffix else ""
+        ending = suffix if suffix == SCHEDULE_SUFFIX else f"{inplace}.{suffix.rpartition('.')[2]}"
+        yield f"{cell.stem}{ending}", data
 
 
 _latest: list[tuple[tuple[object, ...], list[tuple[Range, str]]]] = []
@@ -126,14 +121,13 @@ def compute(job: Job, progress: Progress = no_progress) -> CellResult:
             labels = [result.pool.candidates[entry.member].label for entry in result.ranges]
             _latest.append((job.search, list(zip(result.ranges, labels, strict=True))))
         ours = ((entry, label) for entry, label in _latest[0][1] if entry.asked == cell.extent)
-        parts = [Part(entry.extent, entry.synthesis, label) for entry, label in ours]
+        parts = [(replace(cell, extent=entry.extent), entry.synthesis, label) for entry, label in ours]
     else:
         synthesis = synthesize(request, progress)
         _demand_repeatable(cell, synthesis.ending, synthesis.cut_short, synthesis.decided_by_clock)
         choice = synthesis.choice
-        parts = [Part(cell.extent, synthesis, None if choice is None else choice.label)]
-    files = {name: data for part in parts for name, data in part.files(cell).items()}
-    files = with_provenance(job, files)
+        parts = [(cell, synthesis, "" if choice is None else choice.label)]
+    files = with_provenance(job, dict(chain.from_iterable(_files_of(part, of) for part, of, _ in parts)))
     return CellResult(job.key, files, as_kept(result_record(job, topology, parts, files)))
 
 
@@ -174,7 +168,7 @@ def calls(cell: Cell, ranks: int) -> tuple[int, int]:
 def result_record(job: Job, topology: Topology, parts: Sequence[Part], files: dict[str, bytes]) -> dict[str, Any]:
     """What is known of ``files``, which ``parts`` gave for ``job``. Figures of schedules are of the one with most
     steps; where there is none, the library is quicker at all sizes of the cell."""
-    syntheses = [part.synthesis for part in parts]
+    syntheses = [synthesis for _, synthesis, _ in parts]
     stated = record_of_files(job, topology, files, tuple(one.time_optimality.size for one in syntheses))
     # a schedule that is written may be another than was searched for by its steps
     steps = written_steps(files) or [one.by_steps.solution.certificate.steps for one in syntheses]
@@ -183,7 +177,7 @@ def result_record(job: Job, topology: Topology, parts: Sequence[Part], files: di
     warnings = {str(warned.plain()): warned.plain() for one in syntheses for warned in one.warnings}
     return {
         **stated,
-        "candidate": "; ".join(dict.fromkeys(part.label for part in parts if part.label)) or None,
+        "candidate": "; ".join(dict.fromkeys(label for *_, label in parts if label)) or None,
         "strategy": ", ".join(dict.fromkeys(one.by_steps.strategy for one in syntheses)),
         "chunks": max((one.by_steps.chunks for one in syntheses), default=0),
         "steps": most,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hetesynth.deploy.folder.cells import DeployedCell, ProgramFile
-from hetesynth.deploy.folder.folder import Deployment
+from hetesynth.deploy.folder.folder import folder_contents
 from hetesynth.files.folders import write_folder
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.target import target
@@ -79,13 +79,13 @@ def two_cells(runtime: str) -> tuple[DeployedCell, ...]:
     return cell(runtime, "allgather", 64_000, middle - 1), cell(runtime, "allgather", middle, 0)
 
 
-def deployment(runtime: str, *cells: DeployedCell) -> Deployment:
-    """A folder for ``runtime`` with ``cells``; by default ``two_cells``."""
-    return Deployment(ring8(), "b" * 64, target(runtime), cells or two_cells(runtime))
+def deployment(runtime: str, *cells: DeployedCell) -> dict[str, bytes]:
+    """The files of a folder for ``runtime`` with ``cells``; by default ``two_cells``."""
+    return folder_contents(ring8(), "b" * 64, target(runtime), cells or two_cells(runtime))
 
 
 def written(folder: Path, runtime: str, *cells: DeployedCell) -> Path:
     """Such a folder at ``folder``."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    write_folder(folder, deployment(runtime, *cells).contents(), b'"kind": "hetesynth deployment"')
+    write_folder(folder, deployment(runtime, *cells), b'"kind": "hetesynth deployment"')
     return folder

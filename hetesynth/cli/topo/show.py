@@ -54,7 +54,7 @@ def command(
 
 def topology_report(look: Look, *, every: bool) -> Iterator[str]:
     """Yield who is where, what joins them, what they share; then C(u, v), C_g and the error of each."""
-    chunking, facts = look.chunking, look.facts
+    chunking, facts, warnings = look
     topology, shared = chunking.topology, chunking.shared()
     yield (
         f"{topology.name}: {counted(topology.ranks, 'GPU')}, {counted(len(facts.servers), 'server')}, "
@@ -87,9 +87,9 @@ def topology_report(look: Look, *, every: bool) -> Iterator[str]:
     yield from _table(shared, lambda i: shared[i].name, every)
     if topology.notes:
         yield from ("", *(f"  note: {note}" for note in topology.notes))
-    if look.warnings:
+    if warnings:
         yield ""
-        for d in look.warnings:
+        for d in warnings:
             yield f"  warning: {d.span.file}:{d.span.line}:{d.span.column}: {d.code}: {d.message}"
 
 
@@ -173,12 +173,12 @@ def graph_document(look: Look) -> Iterator[str]:
 
     The links of a large cluster are millions: their lines are made one by one, and what they share once.
     """
-    chunking, topology = look.chunking, look.chunking.topology
+    chunking, facts, warnings = look
+    topology = chunking.topology
     shared = [
         {"name": c.name, "kind": c.kind, "capacity": c.chunks, "error": float(c.error)} for c in chunking.shared()
     ]
 
-    facts = look.facts
     head = {
         "cluster": topology.name,
         "ranks": topology.ranks,
@@ -210,5 +210,5 @@ def graph_document(look: Look) -> Iterator[str]:
         comma = "," if index + 1 < len(topology.links) else ""
         yield f'    {{"src": {link.src}, "dst": {link.dst}, "link": {index}, {alike[key]}{comma}'
     yield "  ],"
-    tail = {"shared": shared, "notes": list(topology.notes), "warnings": [d.plain() for d in look.warnings]}
+    tail = {"shared": shared, "notes": list(topology.notes), "warnings": [d.plain() for d in warnings]}
     yield json.dumps(tail, indent=2).removeprefix("{\n")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -39,61 +39,54 @@ LOADER = "load_plans.py"
 MAX_INDEX_BYTES = 1 << 26
 
 
-@dataclass(frozen=True, slots=True)
-class Deployment:
-    """What one folder holds."""
-
-    topology: Topology
-    topology_sha256: str
-    target: Target
-    cells: tuple[DeployedCell, ...]
-
-    def contents(self) -> dict[str, bytes]:
-        """Every file of the folder by its name in it. HetesynthError HS870 where cells are for the same calls."""
-        files = {place(name): data for cell in self.cells for name, data in cell.files.items()}
-        programs = [name for name in files if name.startswith(f"{ALGORITHMS}/")]
-        if not all(is_plain_name(name) for cell in self.cells for name in cell.files):
-            raise InternalError("a file's name has more than letters, digits, dots, `-` and `_`")
-        check_selection([(cell.name, cell.programs) for cell in self.cells], self.target)
-        stated = environment(self.target, [program for cell in self.cells for program in cell.programs])
-        cluster, texts = self.topology.name, dict[str, str]()
-        try:  # no files that start ranks where a name is no host's
-            order = rank_order(self.topology)
-        except HetesynthError as error:
-            texts[README] = readme_text(self.target, self.cells, stated, cluster, error.message)
-        else:
-            texts |= {name: text(order) for name, text in FORMATS.values()}
-            texts[README] = readme_text(self.target, self.cells, stated, cluster, order)
-        texts[EXPECTED] = expected_text(self.cells, self.target)
-        if self.target.format.plan:
-            texts[LOADER] = (Path(__file__).parent / "load_plans.txt").read_text(encoding="utf-8")
-        elif self.target.name != "portable":
-            texts[ENVIRONMENT] = environment_text(self.target, stated, cluster)
-        if self.target.name != "portable":
-            # without a stated host one machine, on which all ranks run, is any machine of its kind
-            places = rank_places(self.topology)
-            alone = len({place.machine for place in places}) == 1 and not any(place.host for place in places)
-            hosts = bool(texts.get("hostfile")) and not alone
-            texts[SMOKE_TEST] = smoke_test_text(self.target, self.cells, stated, cluster, hosts=hosts)
-        files |= {name: text.encode() for name, text in texts.items()}
-        digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
-        index = {
-            "kind": KIND,
-            "format": FORMAT,
-            "cluster": self.topology.name,
-            "target": self.target.name,
-            "topology_sha256": self.topology_sha256,
-            "environment": stated.values(ALGORITHMS),
-            "left_out": stated.left_out,
-            "programs": len(programs),
-            "cells": [
-                {"name": cell.name, "key": cell.key, "made_for": cell.made_for, "record": cell.record}
-                for cell in self.cells
-            ],
-            "files": digests,
-        }
-        files[INDEX] = (json.dumps(index, indent=1) + "\n").encode()
-        return files
+def folder_contents(
+    topology: Topology, topology_sha256: str, target: Target, cells: Sequence[DeployedCell]
+) -> dict[str, bytes]:
+    """Every file of a folder by its name in it. HetesynthError HS870 where cells are for the same calls."""
+    files = {place(name): data for cell in cells for name, data in cell.files.items()}
+    programs = [name for name in files if name.startswith(f"{ALGORITHMS}/")]
+    if not all(is_plain_name(name) for cell in cells for name in cell.files):
+        raise InternalError("a file's name has more than letters, digits, dots, `-` and `_`")
+    check_selection([(cell.name, cell.programs) for cell in cells], target)
+    stated = environment(target, [program for cell in cells for program in cell.programs])
+    cluster, texts = topology.name, dict[str, str]()
+    try:  # no files that start ranks where a name is no host's
+        order = rank_order(topology)
+    except HetesynthError as error:
+        texts[README] = readme_text(target, cells, stated, cluster, error.message)
+    else:
+        texts |= {name: text(order) for name, text in FORMATS.values()}
+        texts[README] = readme_text(target, cells, stated, cluster, order)
+    texts[EXPECTED] = expected_text(cells, target)
+    if target.format.plan:
+        texts[LOADER] = (Path(__file__).parent / "load_plans.txt").read_text(encoding="utf-8")
+    elif target.name != "portable":
+        texts[ENVIRONMENT] = environment_text(target, stated, cluster)
+    if target.name != "portable":
+        # without a stated host one machine, on which all ranks run, is any machine of its kind
+        places = rank_places(topology)
+        alone = len({place.machine for place in places}) == 1 and not any(place.host for place in places)
+        hosts = bool(texts.get("hostfile")) and not alone
+        texts[SMOKE_TEST] = smoke_test_text(target, cells, stated, cluster, hosts=hosts)
+    files |= {name: text.encode() for name, text in texts.items()}
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
+    index = {
+        "kind": KIND,
+        "format": FORMAT,
+        "cluster": topology.name,
+        "target": target.name,
+        "topology_sha256": topology_sha256,
+        "environment": stated.values(ALGORITHMS),
+        "left_out": stated.left_out,
+        "programs": len(programs),
+        "cells": [
+            {"name": cell.name, "key": cell.key, "made_for": cell.made_for, "record": cell.record}
+            for cell in cells
+        ],
+        "files": digests,
+    }
+    files[INDEX] = (json.dumps(index, indent=1) + "\n").encode()
+    return files
 
 
 def place(name: str) -> str:

@@ -7,7 +7,6 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -89,17 +88,8 @@ def _html(text: str) -> str:
     return escape(markup(text), quote=False)
 
 
-@dataclass(frozen=True, slots=True)
-class PageJob:
-    """A page to be made. ``page``: where; ``program``: of what; ``topology``: the pickled cluster."""
-
-    page: Path
-    program: Path
-    title: str
-    size: int
-    verdict: str
-    runtime_costs: bool
-    topology: bytes = field(repr=False)
+PageJob = tuple[Path, Path, bytes, dict[str, Any]]
+"""A page to be made: where, of which program, on which pickled cluster, and what else is in it."""
 
 
 def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: Places, jobs: int) -> None:
@@ -129,13 +119,13 @@ def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: Place
         program = manifest.folder(cell.cell.cluster, cell.cell.target) / place(name)
         plain = re.sub(r"[^A-Za-z0-9.-]", "-", cell.cell.name).strip(".-")[:80]
         page = cells / f"{plain or 'cell'}-{key[:16]}.html"
-        pages[cell.cell.name] = PageJob(page, program, topology=cluster.pickled, **content)
-    stale = [job for job in pages.values() if not job.page.is_file()]
+        pages[cell.cell.name] = page, program, cluster.pickled, content
+    stale = {name: job for name, job in pages.items() if not job[0].is_file()}
     help_ = "start again: those made are kept"
     killed = HetesynthError("a process that makes pages was killed", code="HS857", help=help_)
-    said = side_by_side(make_page, stale, min(jobs, len(stale)), killed=killed)
-    notes = {job.title: reason for job, reason in zip(stale, said, strict=True) if reason}
-    links = {name: f"{CELLS}/{job.page.name}" for name, job in pages.items() if name not in notes}
+    said = side_by_side(make_page, stale.values(), min(jobs, len(stale)), killed=killed)
+    notes = {name: reason for name, reason in zip(stale, said, strict=True) if reason}
+    links = {name: f"{CELLS}/{job[0].name}" for name, job in pages.items() if name not in notes}
     write_atomically(folder / INDEX_PAGE, index_page(report, at, links, notes))
     names = {Path(link).name for link in links.values()}
     for page in sorted(cells.glob("*.html")):  # pages of ours that no cell has any more
@@ -156,14 +146,15 @@ def make_page(job: PageJob) -> str:
     from hetesynth.engine.page.report import report_of_file
     from hetesynth.report.html.page import html_page
 
-    cluster = unpickled(job.topology)
-    sizes = tuple(sorted({*sizes_between(SMALLEST, LARGEST), job.size}))
-    costs = CostOptions(runtime=NCCL_TABLES if job.runtime_costs else None)
+    page, program, topology, content = job
+    size, with_costs = content["size"], content["runtime_costs"]
+    sizes = tuple(sorted({*sizes_between(SMALLEST, LARGEST), size}))
+    costs = CostOptions(runtime=NCCL_TABLES if with_costs else None)
     try:
-        told: dict[str, Any] = {"shown": job.size, "title": job.title, "verdict": job.verdict}
-        shown = report_of_file(job.program, cluster, sizes, costs, **told)
+        told: dict[str, Any] = {"shown": size, "title": content["title"], "verdict": content["verdict"]}
+        shown = report_of_file(program, unpickled(topology), sizes, costs, **told)
     except HetesynthError as error:
-        job.page.unlink(missing_ok=True)
+        page.unlink(missing_ok=True)
         return f"{error.code}: {error.message}"
-    write_atomically(job.page, html_page(shown))
+    write_atomically(page, html_page(shown))
     return ""
