@@ -23,6 +23,7 @@ ELEMENT = 4  # bytes of a float, the type of elements in tests
 INSTEAD_OF = "instead_of"
 """Of the record of an older cell that stays: the record of what was made and is not deployed."""
 MEASURED_ON = "measured_on"  # of the same record: the SHA-256 of the cluster that its times are of
+ODD = "the index of the folder was changed: remove the folder and build again"
 MAX_TEXT = 4000
 MOST = 2**63
 MAX_SIZES = 64  # each is simulated anew; a build writes three
@@ -150,19 +151,15 @@ def check_selection(cells: Sequence[tuple[str, Sequence[ProgramFile]]], target: 
             roots = target.tells_roots and program.collective in ROOTED and program.root != other.root
             if not (ranges and forms and same) or roots:
                 continue
-            if cell == other_cell:
-                raise _odd(f"{cell}: {program.name} and {other.name} are for the same calls")
             message = f"{other_cell} and {cell} are for the same calls, of which a runtime gives all to one"
             help_ = "give them sizes that do not overlap, or leave one out"
+            if cell == other_cell:
+                message, help_ = f"{cell}: {program.name} and {other.name} are for the same calls", ODD
             raise HetesynthError(message, code="HS870", help=help_)
     titles = [(program.collective, program.title) for _, program in every]
     if target.format.plan and len(set(titles)) < len(titles):
-        raise _odd("two plans of one folder have the same name, by which the runtime keeps them apart")
-
-
-def _odd(message: str) -> HetesynthError:
-    help_ = "the index of the folder was changed: remove the folder and build again"
-    return HetesynthError(message, code="HS870", help=help_)
+        message = "two plans of one folder have the same name, by which the runtime keeps them apart"
+        raise HetesynthError(message, code="HS870", help=ODD)
 
 
 def is_plain_name(name: object) -> bool:
@@ -254,17 +251,6 @@ class Expectation:
     bus: float
     library_us: float | None
     program: str = ""
-
-    def plain(self) -> dict[str, Any]:
-        """For JSON: bandwidths in GB/s, as the tests print them."""
-        return {
-            "size": self.size,
-            "test_size": self.test,
-            "microseconds": round(self.us, 3),
-            "algbw": round(self.algorithm / 1e9, 3),
-            "busbw": round(self.bus / 1e9, 3),
-            "library_microseconds": None if self.library_us is None else round(self.library_us, 3),
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,17 @@ def expected_text(cells: Sequence[DeployedCell], target: Target) -> str:
             "ranks": cell.ranks,
             "root": cell.record.get("root"),
             "programs": [program.name for program in cell.programs],
-            "sizes": [expected.plain() for expected in cell.expectations()],
+            "sizes": [
+                {
+                    "size": expected.size,
+                    "test_size": expected.test,
+                    "microseconds": round(expected.us, 3),
+                    "algbw": round(expected.algorithm / 1e9, 3),
+                    "busbw": round(expected.bus / 1e9, 3),
+                    "library_microseconds": expected.library_us and round(expected.library_us, 3),
+                }
+                for expected in cell.expectations()
+            ],
         }
         for cell in cells
     ]

@@ -295,17 +295,11 @@ def sarif_annotations(all_: Sequence[Annotation]) -> bytes:
 
     help_ = "see docs/lint.md, docs/errors.md and docs/build_reports.md"
     rules = [SarifRule(rule, rule, rule, help_) for rule in dict.fromkeys(one.rule for one in all_)]
-    results = [
-        SarifResult(
-            one.rule,
-            one.severity,
-            one.message,
-            one.line,
-            columns=None if one.column is None else (one.column, one.column + 1),
-            path=visible(one.path),
-        )
-        for one in all_
-    ]
+    results = []
+    for one in all_:
+        columns = None if one.column is None else (one.column, one.column + 1)
+        place: dict[str, Any] = {"columns": columns, "path": visible(one.path)}
+        results.append(SarifResult(one.rule, one.severity, one.message, one.line, **place))
     log = sarif_log("", rules, results, hetesynth.__version__)
     for result, fingerprint in zip(log["runs"][0]["results"], fingerprints(all_), strict=True):
         result["partialFingerprints"] = {"hetesynthFinding/v1": fingerprint}
