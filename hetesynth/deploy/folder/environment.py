@@ -40,19 +40,14 @@ class LogLines:
 
 _FELL_BACK, _REFUSED = "NCCL INFO NAME: opCount", "NCCL WARN MSCCL: ..."
 _RCCL = LogLines(_NCCL, "Using MSCCL files from ...", "mscclFuncNAME: opCount", _FELL_BACK, _REFUSED)
-_EXECUTOR = "Using MSCCL Algo files from ...", "MSCCL: Setup Kernel finished", _FELL_BACK, _REFUSED
-_MSCCL = (
-    "Parsed MSCCL Algorithm ... successfully.",
-    "",
-    "",
-    "MSCCL: algorithm ... failed to initialize. Will be ignored.",
-)
+_EXECUTOR = "Using MSCCL Algo files from ...", "MSCCL: Setup Kernel finished"
+_IGNORED = "MSCCL: algorithm ... failed to initialize. Will be ignored."
 _PLANS = (("MSCCLPP_LOG_LEVEL", "INFO"), ("MSCCLPP_LOG_SUBSYS", "EXEC,NCCL"))
 LOG_LINES: dict[str, LogLines] = {
     "rccl-6": _RCCL,
     "rccl-5": _RCCL,
-    "msccl-executor": LogLines(_NCCL, *_EXECUTOR),
-    "msccl": LogLines(_NCCL, *_MSCCL),
+    "msccl-executor": LogLines(_NCCL, *_EXECUTOR, _FELL_BACK, _REFUSED),
+    "msccl": LogLines(_NCCL, "Parsed MSCCL Algorithm ... successfully.", "", "", _IGNORED),
     "mscclpp": LogLines(_PLANS, "", "Starting execution with plan: ...", "fallback to nccl/rccl", ""),
 }
 NAMES = {
