@@ -290,9 +290,7 @@ def read_manifest(path: FilePath) -> Manifest:
     cache = folder / output["cache"] if "cache" in output else None
     cells = _cells(document, entries)
     manifest = Manifest(path, tuple(entries.values()), cells, folder / output["folder"], output["layout"], cache)
-    if (
-        not document.findings
-    ):  # one place is one folder's, whatever the case of letters; it is exchanged as a whole
+    if not document.findings:  # a folder has a place of its own, whatever the case of letters
         pairs = dict.fromkeys((cell.cluster, cell.target) for cell in manifest.cells)
         places = [manifest.layout.format(cluster=cluster, target=target).casefold() for cluster, target in pairs]
         if len(set(places)) < len(places):
