@@ -96,10 +96,8 @@ def settled(job: Job, old: DeployedCell | None, accept_worse: bool = False) -> D
         verdict = gate_verdict(job.cell, figures(old.record))
         if old.made_for == key:
             if not verdict.failures:
-                report = CellReport(job.cell, "current", key, old.record, old.record, None, verdict.notes)
-                return report, old
-            report = CellReport(job.cell, "withheld", key, None, old.record, old.record, verdict.failures)
-            return report, None
+                return CellReport(job.cell, "current", key, old.record, old.record, None, verdict.notes), old
+            return CellReport(job.cell, "withheld", key, None, old.record, old.record, verdict.failures), None
         candidate = old.record[INSTEAD_OF]
         newer, older = figures(candidate), figures(old.record)
         why = _why_not(job.cell, newer, older)
@@ -109,8 +107,7 @@ def settled(job: Job, old: DeployedCell | None, accept_worse: bool = False) -> D
     if verdict.failures or not why or (accept_worse and not failed_gates):
         return None
     status: Status = "withheld" if failed_gates else "kept"
-    report = CellReport(job.cell, status, key, old.record, old.record, candidate, (*why, *verdict.notes))
-    return report, old
+    return CellReport(job.cell, status, key, old.record, old.record, candidate, (*why, *verdict.notes)), old
 
 
 def decided(
@@ -138,8 +135,7 @@ def decided(
         report = CellReport(job.cell, done, key, result.record, previous, None, notes)
         return report, DeployedCell(job.cell.name, key, key, result.record, result.files)
     if older is None:
-        report = CellReport(job.cell, "withheld", key, None, previous, result.record, (*why, *notes))
-        return report, None
+        return CellReport(job.cell, "withheld", key, None, previous, result.record, (*why, *notes)), None
     stays = replace(older, key=key, record={**older.record, INSTEAD_OF: result.record})
     status: Status = "withheld" if verdict.failures else "kept"
     report = CellReport(job.cell, status, key, stays.record, previous, result.record, (*why, *verdict.notes))
