@@ -179,7 +179,7 @@ class _Build:
         wrong = {one.job.key: reasons for one, reasons in each(objections, given, self.judging)}
         for key in [key for key, reasons in wrong.items() if reasons]:
             del kept[key]
-            self.cache.drop(key)
+            self.cache.path(key).unlink(missing_ok=True)
         stale = []
         for entry, old in unsettled:
             if entry.key in kept:

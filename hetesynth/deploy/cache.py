@@ -112,11 +112,6 @@ class Cache:
             return None
         return unpacked(data, key) if len(data) <= MAX_BYTES else None
 
-    def drop(self, key: str) -> None:
-        """The entry for ``key`` goes away."""
-        with suppress(OSError):
-            self.path(key).unlink()
-
     def check(self) -> None:
         """Raise HetesynthError HS881 where anybody may write into the folder."""
         try:

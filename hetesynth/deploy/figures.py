@@ -60,10 +60,6 @@ class Figures:
     proven_optimal: bool
     sizes: tuple[SizeFigures, ...]
 
-    def at(self, size: int) -> SizeFigures | None:
-        """What holds at ``size``."""
-        return next((row for row in self.sizes if row.size == size), None)
-
 
 def figures(record: object) -> Figures:
     """The figures in ``record``, which may be anything. Raises ValueError where it is no record of a cell."""

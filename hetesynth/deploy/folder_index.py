@@ -32,11 +32,6 @@ class FolderIndex:
     files: dict[str, str]
     document: dict[str, Any]
 
-    @property
-    def lists(self) -> bool:
-        """True where it says which files there are."""
-        return self.kind == DEPLOYMENT or bool(self.files)
-
     def targets_of(self, name: str) -> tuple[str, ...]:
         """The runtimes that the program ``name`` is for: as its folder is called, or a part of its own name."""
         path = PurePosixPath(name)

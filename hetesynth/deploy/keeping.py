@@ -171,9 +171,9 @@ def _why_not(cell: Cell, newer: Figures, older: Figures) -> tuple[str, ...]:
 def worse(cell: Cell, newer: Figures, older: Figures) -> str:
     """In which way ``newer`` is worse than ``older``; empty where it is not. Times count by their geometric mean
     over the sizes; where chunks are stated, steps count where the newer is not quicker."""
-    shares = []
+    shares, at = [], {row.size: row for row in older.sizes}
     for row in newer.sizes:
-        before = older.at(row.size)
+        before = at.get(row.size)
         if before is None:
             raise ValueError("they were not measured at the same sizes")
         if not (math.isinf(row.us) or math.isinf(before.us)):

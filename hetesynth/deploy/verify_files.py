@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from hetesynth.deploy.folder_index import FolderIndex, read_index
+from hetesynth.deploy.folder_index import DEPLOYMENT, FolderIndex, read_index
 from hetesynth.engine.formats import format_of
 from hetesynth.engine.verify import Finding, Judged, Question, is_composition, is_schedule, judge_file
 from hetesynth.errors import HetesynthError
@@ -108,7 +108,7 @@ def _candidates(root: Path, most: int) -> tuple[list[Candidate], int]:
             elif index is None:
                 rows.append(Candidate(path))
             else:
-                extra = EXTRA if index.lists and stated is None else ""
+                extra = EXTRA if (index.kind == DEPLOYMENT or index.files) and stated is None else ""
                 rows.append(Candidate(path, False, index.targets_of(name), stated or "", extra))
     for index in filter(None, indices.values()):
         missing = (index.folder / name for name in index.files if index.folder / name not in seen)

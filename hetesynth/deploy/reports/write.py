@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from hetesynth.deploy.folder.folder import place
 from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.deploy.outcome import BuildReport
 from hetesynth.deploy.reports.pages import INDEX_PAGE, write_pages
@@ -173,7 +174,7 @@ def document(report: BuildReport, places: Places) -> dict[str, Any]:
                 "key": told.key,
                 "figures": figures(told.record),
                 "change_percent": change_percent(told),
-                "files": [*told.files],
+                "files": sorted(map(place, (told.record or {}).get("files", ()))),
                 "record": told.record,
                 "previous": told.previous,
                 "candidate": told.candidate,
