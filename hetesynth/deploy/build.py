@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -179,7 +179,8 @@ class _Build:
         wrong = {one.job.key: reasons for one, reasons in each(objections, given, self.judging)}
         for key in [key for key, reasons in wrong.items() if reasons]:
             del kept[key]
-            self.cache.path(key).unlink(missing_ok=True)
+            with suppress(OSError):
+                self.cache.path(key).unlink()
         stale = []
         for entry, old in unsettled:
             if entry.key in kept:

@@ -25,6 +25,7 @@ _shared_options = together(
     click.option("-o", "--output", type=NewPath(), metavar="FILE", help="[default: standard output]"),
     json_option,
 )
+_FORMAT = "nccl, edges, ... [default: recognized]."
 _NET = "Between servers: switch, rails, leafspine:4:2, none [default: switch]."
 _NIC_RATE = "Of NICs whose rate no file tells, for example 400Gbps; FILE=RATE: of all NICs of that file."
 _HOSTS = "The hosts of a network to take, for example 'gpu*' [default: all]."
@@ -33,7 +34,7 @@ _MODEL = "Of the GPUs, where a file does not tell; FILE=NAME: of that file, what
 
 @click.command(name="import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE[*N]...")
-@click.option("--format", "format_name", metavar="NAME", help="nccl, edges, ... [default: recognized].")
+@click.option("--format", "format_name", type=click.Choice(FORMAT_NAMES), metavar="NAME", help=_FORMAT)
 @click.option("--net", metavar="RULE", help=_NET)
 @click.option("--node-type", metavar="TYPE", help="Type of the node library, for files without GPUs.")
 @click.option("--nic-rate", "nic_rates", metavar="[FILE=]RATE", multiple=True, help=_NIC_RATE)
@@ -56,8 +57,6 @@ def command(
 
     Remarks say what was assumed and what looks wrong. FILE may be -, standard input.
     """
-    if format_name is not None and format_name not in FORMAT_NAMES:
-        raise click.BadParameter(f"one of: {', '.join(FORMAT_NAMES)}", param_hint="--format")
     model, model_of = importing.values_of_files("--model", models, files)
     rate, rate_of = importing.values_of_files("--nic-rate", nic_rates, files)
     request = importing.ImportTopologyRequest(
