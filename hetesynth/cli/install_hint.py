@@ -85,10 +85,8 @@ def install_hint(target: Target, file: Path | None = None) -> dict[str, Any]:
 
 
 def folder_hint(target: Target, stated: dict[str, Any]) -> dict[str, Any]:
-    """Return what to do with a folder, what is in it, and what the runtime's log says.
-
-    The folder's own files come first, then what the runtime minds whatever the file.
-    """
+    """Return what to do with a folder, what is in it, and what the runtime's log says. The folder's own files come
+    first, then what the runtime minds whatever the file."""
     folder = Path(stated["folder"])
     steps = [f"Or: . {shlex.quote(str(folder / 'environment.sh'))}"] if stated["environment"] else []
     for name, what in (

@@ -72,11 +72,8 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command line ``arguments``; the exit code.
-
-    A failure is told on standard error and, with ``--json`` or ``--sarif`` among the arguments, on standard output
-    in that form.
-    """
+    """Run the command line ``arguments``; the exit code. A failure is told on standard error and, with ``--json``
+    or ``--sarif`` among the arguments, on standard output in that form."""
     gc.set_threshold(1_000_000, 20, 20)  # large clusters are millions of small values that all stay
     try:
         for argument in arguments:  # what the system refuses later, and a name whose second line passes for ours

@@ -158,10 +158,8 @@ def command(
 
 @contextmanager
 def logging_to(log: Path | None) -> Iterator[CegisTrace]:
-    """A trace whose entries are in ``log`` after the work inside, after Ctrl-C and failures too.
-
-    Where the work failed before CEGIS ran nothing is written.
-    """
+    """A trace whose entries are in ``log`` after the work inside, after Ctrl-C and failures too. Where the work
+    failed before CEGIS ran nothing is written."""
     from hetesynth.files.atomic import write_atomically
 
     trace, done = CegisTrace(), False

@@ -83,12 +83,10 @@ def build(
     accept_worse: bool = False,
     jobs: int = 1,
 ) -> BuildReport:
-    """Make what is stale, and deploy what is not worse than what is there. After Ctrl-C what was made is kept,
-    and the rest is ``unfinished``. ``jobs``: processes that judge what the cache has.
-
-    Raises HetesynthError for topologies that are wrong, HS880 where a folder cannot be written, and HS881 where
-    anybody may write into the cache.
-    """
+    """Make what is stale, and deploy what is not worse than what is there. After Ctrl-C what was made is kept, and
+    the rest is ``unfinished``. ``jobs``: processes that judge what the cache has. Raises HetesynthError for
+    topologies that are wrong, HS880 where a folder cannot be written, and HS881 where anybody may write into the
+    cache."""
     began = now()
     cache.check()
     plans = folder_plans(manifest, load_clusters(manifest))
@@ -234,10 +232,8 @@ def _writing(folder: Path) -> Iterator[None]:
 
 
 def check(manifest: Manifest, jobs: int, watcher: Watcher, *, quick: bool = False) -> BuildReport:
-    """What a build would change. ``quick``: keys, digests and gates alone, no judges.
-
-    Raises HetesynthError for topologies that are wrong.
-    """
+    """What a build would change. ``quick``: keys, digests and gates alone, no judges. Raises HetesynthError for
+    topologies that are wrong."""
     began = now()
     plans = folder_plans(manifest, load_clusters(manifest))
     standing = {plan.path: cells_of(plan.path) for plan in plans}

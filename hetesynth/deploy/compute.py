@@ -55,11 +55,9 @@ def provenance(job: Job) -> dict[str, Any]:
 
 
 def with_provenance(job: Job, files: dict[str, bytes]) -> dict[str, bytes]:
-    """``files``, each of which says where it comes from.
-
-    MSCCL XML does so in a comment behind its root, schedules in their header, plans in a field that their runtime
-    does not look at. Else nothing changes but the name of a plan, by which its runtime tells plans apart.
-    """
+    """``files``, each of which says where it comes from. MSCCL XML does so in a comment behind its root, schedules
+    in their header, plans in a field that their runtime does not look at. Else nothing changes but the name of a
+    plan, by which its runtime tells plans apart."""
     values, stating = provenance(job), {}
     stated = json.dumps(values, sort_keys=True)
     for name, data in files.items():

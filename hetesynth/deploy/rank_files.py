@@ -36,10 +36,8 @@ class RankOrder:
 
 
 def load_rank_order(path: str | os.PathLike[str]) -> RankOrder:
-    """The places of the ranks of the file at ``path``.
-
-    As pods where it can be said so: links between all GPUs of a large cluster would take long, and are not needed.
-    """
+    """The places of the ranks of the file at ``path``. As pods where it can be said so: links between all GPUs of
+    a large cluster would take long, and are not needed."""
     from hetesynth.model.diagnostics import SourceError
     from hetesynth.topology.language import load_pods, load_topology
 
@@ -50,10 +48,8 @@ def load_rank_order(path: str | os.PathLike[str]) -> RankOrder:
 
 
 def rank_order(topology: Topology | PodCluster) -> RankOrder:
-    """The places of the ranks of ``topology``.
-
-    Raises HetesynthError HS641 for a name that is no host's, HS642 where two servers would run on one host.
-    """
+    """The places of the ranks of ``topology``. Raises HetesynthError HS641 for a name that is no host's, HS642
+    where two servers would run on one host."""
     order = RankOrder(topology.name, rank_places(topology))
     servers: dict[str, str] = {}
     for place in order.places:

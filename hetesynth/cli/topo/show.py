@@ -170,9 +170,7 @@ def _fact(fact: object, *fields: str) -> dict[str, Any]:
 
 def graph_document(look: Look) -> Iterator[str]:
     """The object ``topo show --json`` prints, line by line: the multigraph as nodes and edges, and what is shared.
-
-    The links of a large cluster are millions: their lines are made one by one, and what they share once.
-    """
+    The links of a large cluster are millions: their lines are made one by one, and what they share once."""
     chunking, facts, warnings = look
     topology = chunking.topology
     shared = [

@@ -138,10 +138,8 @@ def program_file(name: str, data: bytes, target: Target, root: Rank | None) -> P
 
 
 def check_selection(cells: Sequence[tuple[str, Sequence[ProgramFile]]], target: Target) -> None:
-    """That each call has one program at most, which is of the cell that is meant for it.
-
-    HetesynthError HS870 where two cells, or two files of one, are meant for the same calls.
-    """
+    """That each call has one program at most, which is of the cell that is meant for it. HetesynthError HS870
+    where two cells, or two files of one, are meant for the same calls."""
     every = [(cell, program) for cell, programs in cells for program in programs]
     for place, (cell, program) in enumerate(every):
         for other_cell, other in every[:place]:

@@ -147,11 +147,8 @@ def differs(folder: Path, contents: Mapping[str, bytes]) -> bool:
 
 def installation(folder: Path, stated: Target | None = None) -> tuple[Target, dict[str, Any]]:
     """Its target, and what to do with ``folder``: variables with their values there, what the runtime minds, what
-    is not as it was written or not given to the runtime, and what the log says.
-
-    HetesynthError HS871 where it is none that ``hetesynth build`` wrote, HS872 where it is for another target than
-    ``stated``.
-    """
+    is not as it was written or not given to the runtime, and what the log says. HetesynthError HS871 where it is
+    none that ``hetesynth build`` wrote, HS872 where it is for another target than ``stated``."""
     index, cells = index_of(folder), deployed(folder)
     digests, name = index.get("files"), str(index.get("target", ""))
     # names are of files in the folder or in one of its two folders

@@ -39,10 +39,8 @@ class FirstManifest:
 
 
 def first_manifest(place: Path) -> FirstManifest:
-    """What is to be in the manifest of the folder ``place``, or at ``place`` where that is named like one.
-
-    Raises HetesynthError HS644 for a file that exists, HS869 where no file describes a cluster.
-    """
+    """What is to be in the manifest of the folder ``place``, or at ``place`` where that is named like one. Raises
+    HetesynthError HS644 for a file that exists, HS869 where no file describes a cluster."""
     path = place if place.suffix == ".toml" and not place.is_dir() else place / FILE_NAME
     if os.path.lexists(path):
         help_ = "init never replaces a file: edit it, or remove it first"
