@@ -18,15 +18,8 @@ from hetesynth.deploy.dask_cluster import DaskCluster
 from hetesynth.deploy.manifest.reader import read_manifest
 from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.deploy.outcome import BuildReport, CellReport, Watcher
+from hetesynth.deploy.reports import write
 from hetesynth.deploy.reports.words import ATTENTION, WAYS_OUT, counts_text, one_line, reason
-from hetesynth.deploy.reports.write import (
-    ReportOptions,
-    demand_outside,
-    failure_findings,
-    report_options,
-    topology_findings,
-    write_reports,
-)
 from hetesynth.deploy.workers import LocalProcesses
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import now
@@ -83,11 +76,11 @@ def command(
         other = "--check runs here" if check else "--jobs is of processes here"
         raise click.UsageError(f"{other}; with --scheduler the cluster's workers make the cells")
     processes = jobs or processors()
-    options = report_options(**reports, jobs=processes)
+    options = write.report_options(**reports, jobs=processes)
     watcher = _Lines()
     try:
         stated = read_manifest(manifest)
-        demand_outside(options, {stated.folder(cell.cluster, cell.target) for cell in stated.cells})
+        write.demand_outside(options, {stated.folder(cell.cluster, cell.target) for cell in stated.cells})
         if check:
             report = build.check(stated, processes, watcher, quick=quick)
         else:
@@ -97,7 +90,7 @@ def command(
             report = build.build(stated, workers, store, watcher, accept_worse=accept_worse, jobs=processes)
     except HetesynthError as error:  # it is in the reports too
         if options.any:
-            findings = failure_findings(error, manifest)
+            findings = write.failure_findings(error, manifest)
             show_reports(BuildReport(manifest, manifest.parent, (), findings, checked=check), options)
         raise
     show_reports(report, options, stated, build_text(report, check=check, quick=quick))
@@ -107,13 +100,13 @@ def command(
 
 
 def show_reports(
-    report: BuildReport, options: ReportOptions, manifest: Manifest | None = None, text: str = ""
+    report: BuildReport, options: write.ReportOptions, manifest: Manifest | None = None, text: str = ""
 ) -> None:
     """Write the reports; print the one that goes to standard output, or else ``text``. Commands go to standard
     error where standard output is a report: a forge reads both."""
     if options.any and manifest is not None and not report.findings:
-        report = replace(report, findings=topology_findings(manifest))
-    output, commands, written = write_reports(report, options, manifest)
+        report = replace(report, findings=write.topology_findings(manifest))
+    output, commands, written = write.write_reports(report, options, manifest)
     if text and not options.talks:
         output = "\n".join([text, *(f"wrote {path}" for path in written)])
     if output:

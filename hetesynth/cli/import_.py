@@ -10,16 +10,7 @@ from typing import Any
 import click
 
 from hetesynth import api
-from hetesynth.cli.options import (
-    FILE,
-    Output,
-    chunking_options,
-    json_option,
-    root_option,
-    single_root_option,
-    targets_option,
-    topology_losses,
-)
+from hetesynth.cli import options as shared
 from hetesynth.cli.synth_report import warning_lines
 from hetesynth.cli.terminal import answer
 from hetesynth.engine.import_file import Imported
@@ -28,21 +19,21 @@ from hetesynth.model.words import counted
 
 
 @click.command(name="import")
-@click.argument("file", type=FILE)
-@click.option("--topo", "topology", type=FILE, help="Map the transfers to the links of this cluster.")
-@topology_losses
-@chunking_options
-@root_option
-@targets_option("Runtime to write programs for as well [default: none]")
-@single_root_option
+@click.argument("file", type=shared.FILE)
+@click.option("--topo", "topology", type=shared.FILE, help="Map the transfers to the links of this cluster.")
+@shared.topology_losses
+@shared.chunking_options
+@shared.root_option
+@shared.targets_option("Runtime to write programs for as well [default: none]")
+@shared.single_root_option
 @click.option(
     "-o",
     "--output",
-    type=Output(),
+    type=shared.Output(),
     metavar="NAME|FILE.schedule.json|DIRECTORY",
     help="Where to write [default: FILE-imported here].",
 )
-@json_option
+@shared.json_option
 def command(
     file: Path, topology: os.PathLike[str] | None, output: Path | None, as_json: bool, **options: Any
 ) -> None:

@@ -11,17 +11,7 @@ from typing import Any
 import click
 
 from hetesynth import api
-from hetesynth.cli.options import (
-    FILE,
-    NewPath,
-    json_option,
-    output_option,
-    schedule_only_option,
-    search_options,
-    single_root_option,
-    targets_option,
-    topology_losses,
-)
+from hetesynth.cli import options as shared
 from hetesynth.cli.progress import watching
 from hetesynth.cli.terminal import answer, some
 from hetesynth.engine.places import check_folder, named_stem
@@ -35,16 +25,16 @@ SHOWN = 12  # ranks, or names, that the text lists; --json has all
 
 
 @click.command(name="repair")
-@click.argument("schedule", type=NewPath())
-@click.argument("topology", type=FILE)
-@topology_losses
-@click.option("--to", "changed", type=FILE, metavar="FILE.dsl", help=_TO)
-@search_options("After it, the best verified schedule so far is written:", "bytes")
-@targets_option("Runtime to write for [default: those of the schedule]")
-@single_root_option
-@output_option("NAME|FILE.xml|DIRECTORY", "CLUSTER-COLLECTIVE-repaired")
-@schedule_only_option
-@json_option
+@click.argument("schedule", type=shared.NewPath())
+@click.argument("topology", type=shared.FILE)
+@shared.topology_losses
+@click.option("--to", "changed", type=shared.FILE, metavar="FILE.dsl", help=_TO)
+@shared.search_options("After it, the best verified schedule so far is written:", "bytes")
+@shared.targets_option("Runtime to write for [default: those of the schedule]")
+@shared.single_root_option
+@shared.output_option("NAME|FILE.xml|DIRECTORY", "CLUSTER-COLLECTIVE-repaired")
+@shared.schedule_only_option
+@shared.json_option
 def command(
     schedule: Path,
     topology: os.PathLike[str],

@@ -10,14 +10,7 @@ from typing import Any
 import click
 
 from hetesynth import api
-from hetesynth.cli.options import (
-    FILE,
-    json_option,
-    report_options,
-    runtime_costs_option,
-    sizes_option,
-    topology_losses,
-)
+from hetesynth.cli import options as shared
 from hetesynth.cli.terminal import answer
 from hetesynth.engine.simulate import FilePredictions
 from hetesynth.model.calibration import CALIBRATION_NAMES
@@ -32,15 +25,15 @@ _CALIBRATION = (
 
 
 @click.command(name="simulate")
-@click.argument("file", type=FILE)
-@click.argument("topology", type=FILE)
-@topology_losses
-@sizes_option("--size", "Of the collective's buffer", 4)
+@click.argument("file", type=shared.FILE)
+@click.argument("topology", type=shared.FILE)
+@shared.topology_losses
+@shared.sizes_option("--size", "Of the collective's buffer", 4)
 @click.option("--calibration", type=click.Choice(CALIBRATION_NAMES), help=_CALIBRATION)
 @click.option("--target", default=PORTABLE.name, metavar="NAME", help="Whose messages an MSCCL XML has.")
-@runtime_costs_option
-@report_options
-@json_option
+@shared.runtime_costs_option
+@shared.report_options
+@shared.json_option
 def command(
     file: Path,
     topology: os.PathLike[str],

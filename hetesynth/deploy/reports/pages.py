@@ -21,16 +21,7 @@ from hetesynth.deploy.folder.folder import place
 from hetesynth.deploy.job import unpickled, versions
 from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.deploy.outcome import BuildReport
-from hetesynth.deploy.reports.words import (
-    ATTENTION,
-    Places,
-    Section,
-    counts_text,
-    figures,
-    heading,
-    markup,
-    sections,
-)
+from hetesynth.deploy.reports import words
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.predictors import CostOptions, sizes_between
 from hetesynth.errors import HetesynthError
@@ -44,7 +35,7 @@ SMALLEST, LARGEST = 1_000, 4_000_000_000  # bytes, between which curves are draw
 _PAGE = re.compile(r"[A-Za-z0-9.-]{1,80}-[0-9a-f]{16}\.html")  # as they are called
 
 
-def index_page(report: BuildReport, at: Places, links: Mapping[str, str], notes: Mapping[str, str]) -> bytes:
+def index_page(report: BuildReport, at: words.Places, links: Mapping[str, str], notes: Mapping[str, str]) -> bytes:
     """The page. ``links``: from the folder of the page; ``notes``: why a cell has none."""
     parts = (INDEX_PAGE, "index.css", "index.js")
     page, style, script = (files(__package__).joinpath(name).read_text("utf-8") for name in parts)
@@ -55,25 +46,25 @@ def index_page(report: BuildReport, at: Places, links: Mapping[str, str], notes:
         policy=policy.format(*hashes),
         title=_html(at.manifest),
         good="good" if report.ok and not report.interrupted else "bad",
-        heading=_html(heading(report)),
-        counts=_html(counts_text(report)),
+        heading=_html(words.heading(report)),
+        counts=_html(words.counts_text(report)),
         warnings="".join(f"<p>Warning: {_html(warning)}</p>" for warning in report.warnings),
-        tables="".join(_section(table, links, notes) for table in sections(report, at)),
+        tables="".join(_section(table, links, notes) for table in words.sections(report, at)),
         style=style,
         script=script,
     )
     return f"{doctype}\n{mark}\n{text}\n".encode()
 
 
-def _section(table: Section, links: Mapping[str, str], notes: Mapping[str, str]) -> str:
+def _section(table: words.Section, links: Mapping[str, str], notes: Mapping[str, str]) -> str:
     rows, number = [], ' class="number"' if table.keys else ""
     for texts, name in zip_longest(table.rows, table.keys, fillvalue=""):
         first, status, *others = map(_html, texts)
         first = f'<a href="{quote(links[name])}">{first}</a>' if name in links else first
         first += f"<small> no page: {_html(notes[name])}</small>" if name in notes else ""
-        kind = "kept" if status in ("kept", "note") else "bad" if status in ATTENTION else "good"
+        kind = "kept" if status in ("kept", "note") else "bad" if status in words.ATTENTION else "good"
         key = (
-            f' data-key="{escape(f"{markup(name)} {status}").lower()}"' if name else ""
+            f' data-key="{escape(f"{words.markup(name)} {status}").lower()}"' if name else ""
         )  # what the filter looks at
         state = f'<td><span class="status {kind}">{status}</span></td>'
         columns = "".join(f"<td{number}>{text}</td>" for text in others)
@@ -85,14 +76,14 @@ def _section(table: Section, links: Mapping[str, str], notes: Mapping[str, str])
 
 
 def _html(text: str) -> str:
-    return escape(markup(text), quote=False)
+    return escape(words.markup(text), quote=False)
 
 
 PageJob = tuple[Path, Path, bytes, dict[str, Any]]
 """A page to be made: where, of which program, on which pickled cluster, and what else is in it."""
 
 
-def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: Places, jobs: int) -> None:
+def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: words.Places, jobs: int) -> None:
     """Make what is not there, then the index. A cell whose page cannot be made has the reason in its row."""
     cells = folder / CELLS
     try:
@@ -102,7 +93,7 @@ def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: Place
         raise HetesynthError(f"cannot make {cells}: {error.strerror}", code="HS857", help=help_) from error
     pages, clusters = dict[str, PageJob](), load_clusters(manifest)
     for cell in report.cells:
-        record, shown_at = cell.record, figures(cell.record)
+        record, shown_at = cell.record, words.figures(cell.record)
         name = None if record is None or shown_at is None else program_shown(record, shown_at["size"])
         if name is None or record is None or shown_at is None:
             continue

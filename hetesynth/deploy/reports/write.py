@@ -17,29 +17,8 @@ from xml.etree import ElementTree
 from hetesynth.deploy.folder.folder import place
 from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.deploy.outcome import BuildReport
+from hetesynth.deploy.reports import words
 from hetesynth.deploy.reports.pages import INDEX_PAGE, write_pages
-from hetesynth.deploy.reports.words import (
-    STATUSES,
-    WHOLE_BUILD,
-    Places,
-    all_annotations,
-    cell_name,
-    change_percent,
-    code_quality,
-    counts,
-    counts_text,
-    explained,
-    figures,
-    groups,
-    heading,
-    markup,
-    one_line,
-    reason,
-    sarif_annotations,
-    sections,
-    shown,
-    workflow_commands,
-)
 from hetesynth.deploy.topology_files import lint_files
 from hetesynth.engine.places import demand_place
 from hetesynth.errors import HetesynthError
@@ -55,22 +34,22 @@ UNFOLDED = 12  # rows of a table that is shown at once
 Case = tuple[str, str, str, str, str, str]
 
 
-def _cases(report: BuildReport, places: Places) -> Iterator[Case]:
-    for (cluster, target), cells in groups(report).items():
+def _cases(report: BuildReport, places: words.Places) -> Iterator[Case]:
+    for (cluster, target), cells in words.groups(report).items():
         for cell in cells:
             kind = "failure" if cell.bad else "skipped" if cell.status == "kept" else ""
-            said = ", ".join(filter(None, (cell.status, *shown(cell))))
-            why = explained(cell) if kind else reason(cell)
-            yield f"{cluster}/{target}", cell_name(cell), kind, cell.status, why, said
+            said = ", ".join(filter(None, (cell.status, *words.shown(cell))))
+            why = words.explained(cell) if kind else words.reason(cell)
+            yield f"{cluster}/{target}", words.cell_name(cell), kind, cell.status, why, said
     for number, folder in enumerate((finding for finding in report.folders if finding.stale), 1):
         yield "folders", f"{places.shown(folder.folder)} {number}", "failure", "stale", folder.message, ""
     for finding in report.findings:
         if finding.severity == "error":
             place, why = places.spot(finding.span), f"{finding.message}; {finding.help}".rstrip("; ")
-            yield WHOLE_BUILD, f"{place} {finding.code}", "error", finding.code, why, place
+            yield words.WHOLE_BUILD, f"{place} {finding.code}", "error", finding.code, why, place
 
 
-def junit_xml(report: BuildReport, places: Places) -> bytes:
+def junit_xml(report: BuildReport, places: words.Places) -> bytes:
     """A suite for each cluster and target, one for folders, and one for what stopped all of it."""
     every = list(_cases(report, places))
 
@@ -82,17 +61,19 @@ def junit_xml(report: BuildReport, places: Places) -> bytes:
     root = ElementTree.Element("testsuites", named)
     for name, of_suite in groupby(every, key=itemgetter(0)):
         cases = list(of_suite)
-        suite = ElementTree.SubElement(root, "testsuite", {"name": markup(name), **numbers(cases), "time": "0"})
+        suite = ElementTree.SubElement(
+            root, "testsuite", {"name": words.markup(name), **numbers(cases), "time": "0"}
+        )
         suite.set("skipped", str(sum(case[2] == "skipped" for case in cases)))
         for _, title, kind, type_, why, more in cases:
             # no cell has a time of its own, and reporters that compute with it need a number
             element = ElementTree.SubElement(
-                suite, "testcase", classname=markup(name), name=markup(title), time="0"
+                suite, "testcase", classname=words.markup(name), name=words.markup(title), time="0"
             )
             if kind:
-                ElementTree.SubElement(element, kind, type=type_, message=markup(why))
+                ElementTree.SubElement(element, kind, type=type_, message=words.markup(why))
             if more:
-                ElementTree.SubElement(element, "system-out").text = markup(more)
+                ElementTree.SubElement(element, "system-out").text = words.markup(more)
     ElementTree.indent(root)
     text: bytes = ElementTree.tostring(root, xml_declaration=True, encoding="UTF-8")
     return text + b"\n"
@@ -101,18 +82,18 @@ def junit_xml(report: BuildReport, places: Places) -> bytes:
 _MARKUP = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>()#!|~^$"} | {"&": "&amp;"})
 
 
-def markdown_summary(report: BuildReport, places: Places, most: int = MAX_BYTES) -> str:
+def markdown_summary(report: BuildReport, places: words.Places, most: int = MAX_BYTES) -> str:
     """The summary; tables that do not fit in ``most`` bytes are left out, which it then says."""
-    head = f"{MARK}\n## {heading(report)}\n\n{text(counts_text(report))}\n"
+    head = f"{MARK}\n## {words.heading(report)}\n\n{text(words.counts_text(report))}\n"
     parts = [head, *(f"\n**Warning:** {text(warning)}\n" for warning in report.warnings)]
-    for table in sections(report, places):
+    for table in words.sections(report, places):
         aligned = ["---"] * 2 + ["---:" if table.keys else "---"] * (len(table.head) - 2)
         lines = [" | ".join(table.head), " | ".join(aligned), *(" | ".join(map(text, row)) for row in table.rows)]
         rows = "".join(f"| {line} |\n" for line in lines)
         if len(table.rows) <= UNFOLDED:
             parts.append(f"\n### {text(table.title)}\n\n{rows}")
         else:
-            title = f"{escape(one_line(table.title))} ({len(table.rows)} rows)"
+            title = f"{escape(words.one_line(table.title))} ({len(table.rows)} rows)"
             parts.append(f"\n<details><summary>{title}</summary>\n\n{rows}\n</details>\n")
     room, kept = most - 200, list[str]()
     for part in parts:
@@ -126,7 +107,7 @@ def markdown_summary(report: BuildReport, places: Places, most: int = MAX_BYTES)
 
 def text(value: str) -> str:
     """``value`` as text in a line or in a cell of a table."""
-    return one_line(value).translate(_MARKUP).replace("://", ":&#47;/").replace("www.", "www&#46;")
+    return words.one_line(value).translate(_MARKUP).replace("://", ":&#47;/").replace("www.", "www&#46;")
 
 
 FORMAT = 1  # raised where a field changes its meaning or goes; a new field raises nothing
@@ -156,7 +137,7 @@ def failure_findings(error: HetesynthError, file: str | Path) -> tuple[Diagnosti
     return tuple(dict.fromkeys(there))
 
 
-def document(report: BuildReport, places: Places) -> dict[str, Any]:
+def document(report: BuildReport, places: words.Places) -> dict[str, Any]:
     """All of ``report``."""
     cells = []
     for told in report.cells:
@@ -172,8 +153,8 @@ def document(report: BuildReport, places: Places) -> dict[str, Any]:
                 "messages": list(told.messages),
                 "line": places.line(cell.cluster),
                 "key": told.key,
-                "figures": figures(told.record),
-                "change_percent": change_percent(told),
+                "figures": words.figures(told.record),
+                "change_percent": words.change_percent(told),
                 "files": sorted(map(place, (told.record or {}).get("files", ()))),
                 "record": told.record,
                 "previous": told.previous,
@@ -189,7 +170,7 @@ def document(report: BuildReport, places: Places) -> dict[str, Any]:
         "manifest": places.manifest,
         "output": places.shown(report.output),
         "seconds": round(report.seconds, 3),
-        "counts": {**dict.fromkeys(STATUSES, 0), **counts(report), "all": len(report.cells)},
+        "counts": {**dict.fromkeys(words.STATUSES, 0), **words.counts(report), "all": len(report.cells)},
         "warnings": list(report.warnings),
         "written": [places.shown(path) for path in report.written],
         "cells": cells,
@@ -282,11 +263,11 @@ def write_reports(
     """Write what ``options`` ask for. ``manifest``: None where it is wrong; there are no pages then, and JSON has
     its own form. Returns a report for standard output, commands for a forge, and what was written."""
     at = report_places(report.manifest, manifest)
-    notes = all_annotations(report, at)
+    notes = words.all_annotations(report, at)
     texts: dict[Path | None, Callable[[], bytes]] = {
         options.junit: lambda: junit_xml(report, at),
-        options.gitlab: lambda: code_quality(notes),
-        options.sarif: lambda: sarif_annotations(notes),
+        options.gitlab: lambda: words.code_quality(notes),
+        options.sarif: lambda: words.sarif_annotations(notes),
         options.markdown: lambda: markdown_summary(report, at).encode(),
     }
     for path in options.files:
@@ -310,12 +291,12 @@ def write_reports(
         output = json.dumps(document(report, at), indent=2)
     elif options.markdown == STANDARD_OUTPUT:
         output = markdown_summary(report, at)
-    return output, workflow_commands(notes) if options.github else [], written
+    return output, words.workflow_commands(notes) if options.github else [], written
 
 
-def report_places(path: Path, manifest: Manifest | None = None) -> Places:
+def report_places(path: Path, manifest: Manifest | None = None) -> words.Places:
     """Where things are, as far as the manifest at ``path`` can be read."""
     git = (folder for folder in Path(os.path.abspath(path)).parents if (folder / ".git").exists())
     root = next(git, Path.cwd())
     lines = {entry.name: entry.line for entry in manifest.clusters} if manifest is not None else {}
-    return Places(root, Places(root, "").shown(path), lines)
+    return words.Places(root, words.Places(root, "").shown(path), lines)
