@@ -9,18 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from hetesynth.deploy.folder import texts
 from hetesynth.deploy.folder.cells import DeployedCell as DeployedCell
 from hetesynth.deploy.folder.cells import check_record, check_selection, is_plain_name
 from hetesynth.deploy.folder.environment import ENVIRONMENT, LOG_LINES, environment, environment_text
-from hetesynth.deploy.folder.texts import (
-    EXPECTED,
-    README,
-    SMOKE_TEST,
-    cautions,
-    expected_text,
-    readme_text,
-    smoke_test_text,
-)
 from hetesynth.deploy.rank_files import FORMATS, rank_order
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.errors import HetesynthError, InternalError
@@ -49,26 +41,26 @@ def folder_contents(
         raise InternalError("a file's name has more than letters, digits, dots, `-` and `_`")
     check_selection([(cell.name, cell.programs) for cell in cells], target)
     stated = environment(target, [program for cell in cells for program in cell.programs])
-    cluster, texts = topology.name, dict[str, str]()
+    cluster, written = topology.name, dict[str, str]()
     try:  # no files that start ranks where a name is no host's
         order = rank_order(topology)
     except HetesynthError as error:
-        texts[README] = readme_text(target, cells, stated, cluster, error.message)
+        written[texts.README] = texts.readme_text(target, cells, stated, cluster, error.message)
     else:
-        texts |= {name: text(order) for name, text in FORMATS.values()}
-        texts[README] = readme_text(target, cells, stated, cluster, order)
-    texts[EXPECTED] = expected_text(cells, target)
+        written |= {name: text(order) for name, text in FORMATS.values()}
+        written[texts.README] = texts.readme_text(target, cells, stated, cluster, order)
+    written[texts.EXPECTED] = texts.expected_text(cells, target)
     if target.format.plan:
-        texts[LOADER] = (Path(__file__).parent / "load_plans.txt").read_text(encoding="utf-8")
+        written[LOADER] = (Path(__file__).parent / "load_plans.txt").read_text(encoding="utf-8")
     elif target.name != "portable":
-        texts[ENVIRONMENT] = environment_text(target, stated, cluster)
+        written[ENVIRONMENT] = environment_text(target, stated, cluster)
     if target.name != "portable":
         # without a stated host one machine, on which all ranks run, is any machine of its kind
         places = rank_places(topology)
         alone = len({place.machine for place in places}) == 1 and not any(place.host for place in places)
-        hosts = bool(texts.get("hostfile")) and not alone
-        texts[SMOKE_TEST] = smoke_test_text(target, cells, stated, cluster, hosts=hosts)
-    files |= {name: text.encode() for name, text in texts.items()}
+        hosts = bool(written.get("hostfile")) and not alone
+        written[texts.SMOKE_TEST] = texts.smoke_test_text(target, cells, stated, cluster, hosts=hosts)
+    files |= {name: text.encode() for name, text in written.items()}
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
     index = {
         "kind": KIND,
@@ -112,8 +104,8 @@ def cells_of(folder: Path) -> tuple[tuple[DeployedCell, ...], dict[str, str]]:
             files = {file: read_regular(folder / place(file)) for file in row["record"]["files"]}
             cell = DeployedCell(name, row["key"], row["made_for"], row["record"], files)
             cell.check()
-            texts = (name, cell.key, cell.made_for)
-            if listed & files.keys() or not all(isinstance(text, str) and text.isprintable() for text in texts):
+            written = (name, cell.key, cell.made_for)
+            if listed & files.keys() or not all(isinstance(text, str) and text.isprintable() for text in written):
                 raise ValueError("its row of the index is damaged")
             cells.append(cell)
             listed |= files.keys()
@@ -176,7 +168,7 @@ def installation(folder: Path, stated: Target | None = None) -> tuple[Target, di
     log = LOG_LINES.get(target.name)
     return target, {
         "environment": variables.values(str(folder.resolve() / ALGORITHMS)),
-        "steps": cautions(target, {cell.collective for cell in cells}),
+        "steps": texts.cautions(target, {cell.collective for cell in cells}),
         "warnings": warnings,
         "folder": str(folder.resolve()),
         "cluster": str(index.get("cluster", "")),
