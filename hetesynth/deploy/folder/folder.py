@@ -104,8 +104,8 @@ def cells_of(folder: Path) -> tuple[tuple[DeployedCell, ...], dict[str, str]]:
             files = {file: read_regular(folder / place(file)) for file in row["record"]["files"]}
             cell = DeployedCell(name, row["key"], row["made_for"], row["record"], files)
             cell.check()
-            written = (name, cell.key, cell.made_for)
-            if listed & files.keys() or not all(isinstance(text, str) and text.isprintable() for text in written):
+            keys = (name, cell.key, cell.made_for)
+            if listed & files.keys() or not all(isinstance(text, str) and text.isprintable() for text in keys):
                 raise ValueError("its row of the index is damaged")
             cells.append(cell)
             listed |= files.keys()
