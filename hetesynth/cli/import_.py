@@ -17,6 +17,8 @@ from hetesynth.engine.import_file import Imported
 from hetesynth.engine.places import check_folder, named_stem
 from hetesynth.model.words import counted
 
+_OUTPUT = "Where to write [default: FILE-imported here]."
+
 
 @click.command(name="import")
 @click.argument("file", type=shared.FILE)
@@ -26,13 +28,7 @@ from hetesynth.model.words import counted
 @shared.root_option
 @shared.targets_option("Runtime to write programs for as well [default: none]")
 @shared.single_root_option
-@click.option(
-    "-o",
-    "--output",
-    type=shared.Output(),
-    metavar="NAME|FILE.schedule.json|DIRECTORY",
-    help="Where to write [default: FILE-imported here].",
-)
+@click.option("-o", "--output", type=shared.Output(), metavar="NAME|FILE.schedule.json|DIRECTORY", help=_OUTPUT)
 @shared.json_option
 def command(
     file: Path, topology: os.PathLike[str] | None, output: Path | None, as_json: bool, **options: Any

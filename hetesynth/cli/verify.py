@@ -29,6 +29,8 @@ READERS = {
 IN_JSON = {"error": "violations", "portability": "portability", "warning": "warnings", "note": "notes"}
 SHOWN_ALIKE = 3  # findings of one rule
 _SMS = "Multiprocessors (compute units) of a GPU: all thread blocks must fit [default: the target's]."
+_PORTABLE = "Warnings, and findings that only some runtimes refuse, count as well."
+_JUNIT = "Also write JUnit XML, a case for each file."
 
 
 @click.command(name="verify")
@@ -38,15 +40,11 @@ _SMS = "Multiprocessors (compute units) of a GPU: all thread blocks must fit [de
 @root_option
 @targets_option("Judge as this runtime would", "targets")
 @click.option("--sms", type=click.IntRange(1), metavar="N", help=_SMS)
-@click.option(
-    "--portable", is_flag=True, help="Warnings, and findings that only some runtimes refuse, count as well."
-)
+@click.option("--portable", is_flag=True, help=_PORTABLE)
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes [default: one a core].")
 @json_option
 @click.option("--sarif", "as_sarif", is_flag=True, help="A SARIF 2.1.0 log on standard output.")
-@click.option(
-    "--junit", "junit_file", type=NewPath(), metavar="FILE", help="Also write JUnit XML, a case for each file."
-)
+@click.option("--junit", "junit_file", type=NewPath(), metavar="FILE", help=_JUNIT)
 def command(
     paths: tuple[Path, ...],
     topology: os.PathLike[str] | None,
