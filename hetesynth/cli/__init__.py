@@ -5,10 +5,24 @@ Closed standard streams are opened before anything else is.
 
 from __future__ import annotations
 
+import os
 import sys
 from types import TracebackType
 
-from hetesynth.cli.streams import open_missing
+
+def open_missing() -> None:
+    """Open the null device under every one of the descriptors 0, 1 and 2 that is closed: it would be given to the
+    next file that is opened, and what is printed would end up in it."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free, which is this one
+            os.set_inheritable(number, True)
+    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+
 
 open_missing()
 

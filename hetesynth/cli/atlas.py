@@ -10,21 +10,7 @@ from typing import Any
 import click
 
 from hetesynth import api
-from hetesynth.cli.options import (
-    FILE,
-    NewPath,
-    explain_option,
-    json_option,
-    runtime_costs_option,
-    schedule_only_option,
-    search_options,
-    single_root_option,
-    size_option,
-    sized_problem_options,
-    sizes_option,
-    targets_option,
-    topology_losses,
-)
+from hetesynth.cli import options as shared
 from hetesynth.cli.progress import watching
 from hetesynth.cli.synth_report import atlas_explanation, decision_lines, warning_lines
 from hetesynth.cli.terminal import answer
@@ -37,23 +23,23 @@ _LOST = "With --n-minus-1: what is lost, repeatable."
 
 
 @click.command(name="atlas")
-@click.argument("topology", type=FILE)
-@topology_losses
-@sized_problem_options
-@sizes_option("--sizes", "Where schedules are compared", 2)
+@click.argument("topology", type=shared.FILE)
+@shared.topology_losses
+@shared.sized_problem_options
+@shared.sizes_option("--sizes", "Where schedules are compared", 2)
 @click.option("--strategy", default="auto", help="Restrict what is tried to one strategy.")
-@runtime_costs_option
-@search_options("For the search:", "bytes")
-@targets_option("Runtime to write for [default: portable]")
-@single_root_option
-@schedule_only_option
+@shared.runtime_costs_option
+@shared.search_options("For the search:", "bytes")
+@shared.targets_option("Runtime to write for [default: portable]")
+@shared.single_root_option
+@shared.schedule_only_option
 @click.option("--n-minus-1", "single", is_flag=True, help=_SINGLE)
 @click.option("--losses", "kinds", type=click.Choice(_KINDS), multiple=True, default=_KINDS, help=_LOST)
-@size_option
-@click.option("-o", "--output", type=NewPath(), required=True, metavar="DIRECTORY", help=_OUTPUT)
+@shared.size_option
+@click.option("-o", "--output", type=shared.NewPath(), required=True, metavar="DIRECTORY", help=_OUTPUT)
 @click.option("--replace", is_flag=True, help="An older atlas in DIRECTORY is replaced, whatever it is of.")
-@explain_option
-@json_option
+@shared.explain_option
+@shared.json_option
 def command(
     topology: os.PathLike[str],
     name: Any,

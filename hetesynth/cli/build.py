@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hetesynth.cli.options import FILE, json_option
 from hetesynth.cli.progress import warned
 from hetesynth.cli.terminal import show
-from hetesynth.deploy.outcome import Watcher
+from hetesynth.deploy import build
+from hetesynth.deploy.cache import Cache, default_cache
+from hetesynth.deploy.dask_cluster import DaskCluster
+from hetesynth.deploy.manifest.reader import read_manifest
+from hetesynth.deploy.manifest.values import Manifest
+from hetesynth.deploy.outcome import BuildReport, CellReport, Watcher
+from hetesynth.deploy.reports import write
 from hetesynth.deploy.reports.words import ATTENTION, WAYS_OUT, counts_text, one_line, reason
+from hetesynth.deploy.workers import LocalProcesses
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import now
 from hetesynth.model.words import counted
-
-if TYPE_CHECKING:
-    from hetesynth.deploy.manifest.values import Manifest
-    from hetesynth.deploy.outcome import BuildReport, CellReport
-    from hetesynth.deploy.reports.write import Printed, ReportOptions
-
+from hetesynth.processes import processors
 
 SHOWN_OF_A_STATUS = 10
 SILENT = 30.0  # seconds after which a log says what is being done; CI systems end jobs that say nothing for long
@@ -63,10 +66,6 @@ def command(
     folder of a cluster and a target appears whole; a build that was killed goes on where it was. What is made and
     worse than what is there is not deployed.
     """
-    from hetesynth.deploy.manifest.reader import read_manifest
-    from hetesynth.deploy.reports.write import demand_outside, report_options, write_failure
-    from hetesynth.processes import processors
-
     if quick and not check:
         raise HetesynthError("--quick is for --check", code="HS853", help="add --check, or leave --quick out")
     if check and accept_worse:
@@ -77,27 +76,22 @@ def command(
         other = "--check runs here" if check else "--jobs is of processes here"
         raise click.UsageError(f"{other}; with --scheduler the cluster's workers make the cells")
     processes = jobs or processors()
-    options = report_options(**reports, jobs=processes)
+    options = write.report_options(**reports, jobs=processes)
     watcher = _Lines()
     try:
         stated = read_manifest(manifest)
-        demand_outside(options, {stated.folder(cell.cluster, cell.target) for cell in stated.cells})
-        from hetesynth.deploy import build
-
+        write.demand_outside(options, {stated.folder(cell.cluster, cell.target) for cell in stated.cells})
         if check:
             report = build.check(stated, processes, watcher, quick=quick)
         else:
-            from hetesynth.deploy.cache import Cache, default_cache
-            from hetesynth.deploy.dask_cluster import DaskCluster
-            from hetesynth.deploy.workers import LocalProcesses
-
             store = Cache(cache or stated.cache or default_cache())
             local = LocalProcesses(processes, store.folder)
             workers = local if scheduler is None else DaskCluster(scheduler, store.folder)
             report = build.build(stated, workers, store, watcher, accept_worse=accept_worse, jobs=processes)
     except HetesynthError as error:  # it is in the reports too
         if options.any:
-            _print(write_failure(manifest, error, options, checked=check), options)
+            findings = write.failure_findings(error, manifest)
+            show_reports(BuildReport(manifest, manifest.parent, (), findings, checked=check), options)
         raise
     show_reports(report, options, stated, build_text(report, check=check, quick=quick))
     if report.interrupted:
@@ -105,30 +99,19 @@ def command(
     return 0 if report.ok else 1
 
 
-def show_reports(report: BuildReport, options: ReportOptions, manifest: Manifest, text: str) -> None:
-    """Write the reports; print the one that goes to standard output, or else ``text``."""
-    if not options.any:
-        show(text)
-        return
-    from dataclasses import replace
-
-    from hetesynth.deploy.reports.write import topology_findings, write_reports
-
-    if not report.findings:
-        report = replace(report, findings=topology_findings(manifest))
-    printed = write_reports(report, options, manifest)
-    if not options.talks:
-        show(text)
-        for path in printed.written:
-            show(f"wrote {path}")
-    _print(printed, options)
-
-
-def _print(printed: Printed, options: ReportOptions) -> None:
-    """Commands go to standard error where standard output is a report: a forge reads both."""
-    if printed.output:
-        show(printed.output)
-    for line in printed.commands:
+def show_reports(
+    report: BuildReport, options: write.ReportOptions, manifest: Manifest | None = None, text: str = ""
+) -> None:
+    """Write the reports; print the one that goes to standard output, or else ``text``. Commands go to standard
+    error where standard output is a report: a forge reads both."""
+    if options.any and manifest is not None and not report.findings:
+        report = replace(report, findings=write.topology_findings(manifest))
+    output, commands, written = write.write_reports(report, options, manifest)
+    if text and not options.talks:
+        output = "\n".join([text, *(f"wrote {path}" for path in written)])
+    if output:
+        show(output)
+    for line in commands:
         show(line, err=options.talks)
 
 

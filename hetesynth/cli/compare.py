@@ -10,20 +10,10 @@ from typing import Any
 import click
 
 from hetesynth import api
-from hetesynth.cli.options import (
-    FILE,
-    NewPath,
-    json_option,
-    rings_option,
-    runtime_costs_option,
-    search_options,
-    sized_problem_options,
-    sizes_option,
-    topology_losses,
-)
+from hetesynth.cli import options as shared
 from hetesynth.cli.progress import watching
-from hetesynth.cli.terminal import answer, table
-from hetesynth.model.words import clock_line, size_text
+from hetesynth.cli.terminal import answer
+from hetesynth.model.words import clock_line, size_text, table
 
 _STRATEGIES = (
     "Strategies of synth; auto is what synth --size would choose, or what was found for another of the sizes "
@@ -32,16 +22,16 @@ _STRATEGIES = (
 
 
 @click.command(name="compare")
-@click.argument("topology", type=FILE)
-@topology_losses
-@sized_problem_options
-@sizes_option("--sizes", "Of the collective's buffer", 4)
+@click.argument("topology", type=shared.FILE)
+@shared.topology_losses
+@shared.sized_problem_options
+@shared.sizes_option("--sizes", "Of the collective's buffer", 4)
 @click.option("--strategies", metavar="NAME[,NAME]", default="auto,ring,double-tree", help=_STRATEGIES)
-@rings_option
-@runtime_costs_option
-@search_options("For all strategies together:", "table")
-@click.option("--plot", type=NewPath(".svg"), metavar="FILE.svg", help="Draw bandwidth against size.")
-@json_option
+@shared.rings_option
+@shared.runtime_costs_option
+@shared.search_options("For all strategies together:", "table")
+@click.option("--plot", type=shared.NewPath(".svg"), metavar="FILE.svg", help="Draw bandwidth against size.")
+@shared.json_option
 def command(
     topology: os.PathLike[str],
     name: Any,

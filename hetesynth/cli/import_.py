@@ -5,46 +5,31 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hetesynth import api
-from hetesynth.cli.options import (
-    FILE,
-    Output,
-    chunking_options,
-    json_option,
-    root_option,
-    single_root_option,
-    targets_option,
-    topology_losses,
-)
+from hetesynth.cli import options as shared
 from hetesynth.cli.synth_report import warning_lines
 from hetesynth.cli.terminal import answer
+from hetesynth.engine.import_file import Imported
 from hetesynth.engine.places import check_folder, named_stem
 from hetesynth.model.words import counted
 
-if TYPE_CHECKING:
-    from hetesynth.engine.import_file import Imported
+_OUTPUT = "Where to write [default: FILE-imported here]."
 
 
 @click.command(name="import")
-@click.argument("file", type=FILE)
-@click.option("--topo", "topology", type=FILE, help="Map the transfers to the links of this cluster.")
-@topology_losses
-@chunking_options
-@root_option
-@targets_option("Runtime to write programs for as well [default: none]")
-@single_root_option
-@click.option(
-    "-o",
-    "--output",
-    type=Output(),
-    metavar="NAME|FILE.schedule.json|DIRECTORY",
-    help="Where to write [default: FILE-imported here].",
-)
-@json_option
+@click.argument("file", type=shared.FILE)
+@click.option("--topo", "topology", type=shared.FILE, help="Map the transfers to the links of this cluster.")
+@shared.topology_losses
+@shared.chunking_options
+@shared.root_option
+@shared.targets_option("Runtime to write programs for as well [default: none]")
+@shared.single_root_option
+@click.option("-o", "--output", type=shared.Output(), metavar="NAME|FILE.schedule.json|DIRECTORY", help=_OUTPUT)
+@shared.json_option
 def command(
     file: Path, topology: os.PathLike[str] | None, output: Path | None, as_json: bool, **options: Any
 ) -> None:

@@ -8,8 +8,9 @@ import click
 
 from hetesynth.cli.options import NewPath, json_option
 from hetesynth.cli.terminal import answer
+from hetesynth.deploy.manifest.first_manifest import first_manifest, write_first_manifest
 from hetesynth.model.words import counted
-from hetesynth.topology.first_topology import MAX_SERVERS
+from hetesynth.topology.first_topology import MAX_SERVERS, first_topology, write_first_topology
 
 USUAL_TYPE = "h100x8"
 
@@ -29,8 +30,6 @@ def command(place: Path, node_type: str | None, servers: int | None, hosts: str 
     """
     is_file = place.suffix == ".dsl" and not place.is_dir()
     if node_type is not None or servers is not None or hosts or is_file:
-        from hetesynth.topology.first_topology import first_topology, write_first_topology
-
         path, first = first_topology(place, node_type or USUAL_TYPE, servers, hosts or "")
         write_first_topology(path, first)
         document = {"file": str(path), "cluster": first.cluster, "type": first.node_type, "servers": first.servers}
@@ -40,8 +39,6 @@ def command(place: Path, node_type: str | None, servers: int | None, hosts: str 
             lines.append(f"  note: {first.remark}")
         lines.append(f"  next: hetesynth topo show {path}")
     else:
-        from hetesynth.deploy.manifest.first_manifest import first_manifest, write_first_manifest
-
         described = first_manifest(place)
         written = write_first_manifest(described)
         document = {

@@ -6,18 +6,16 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hetesynth.cli.options import FILE, json_option
 from hetesynth.cli.terminal import answer
+from hetesynth.deploy.folder.folder import installation
+from hetesynth.engine.verify import installed
 from hetesynth.errors import HetesynthError
 from hetesynth.model.target import TARGETS, Target, target
-
-if TYPE_CHECKING:
-    from hetesynth.deploy.folder.folder import Installation
-
 
 ALONE = "msccl-algorithms"  # a folder for one file: runtimes read all that is in it
 _HELP = f"""Say where a program for TARGET goes and which environment variables make its runtime use it.
@@ -43,14 +41,10 @@ def command(name: str | None, file: Path | None, as_json: bool) -> None:
     if file is not None or name in TARGETS or not Path(name).is_dir():
         runtime, folder = target(name), file
     if folder is not None and folder.is_dir():
-        from hetesynth.deploy.folder.folder import installation
-
-        hint = folder_hint(installation(folder, runtime))
+        hint = folder_hint(*installation(folder, runtime))
     else:
         hint = install_hint(target(name), None if file is None else file.resolve())
     if file is not None and not file.is_dir():
-        from hetesynth.engine.verify import installed
-
         for finding in installed(file, target(name)):
             v = finding.violation
             hint["warnings"].append({"rule": v.rule or v.kind, "message": v.message, "help": finding.help})
@@ -90,25 +84,19 @@ def install_hint(target: Target, file: Path | None = None) -> dict[str, Any]:
     }
 
 
-def folder_hint(place: Installation) -> dict[str, Any]:
-    """Return what to do with a folder, what is in it, and what the runtime's log says.
-
-    The folder's own files come first, then what the runtime minds whatever the file.
-    """
-    steps = [f"Or: . {shlex.quote(str(place.folder / 'environment.sh'))}"] if place.environment else []
+def folder_hint(target: Target, stated: dict[str, Any]) -> dict[str, Any]:
+    """Return what to do with a folder, what is in it, and what the runtime's log says. The folder's own files come
+    first, then what the runtime minds whatever the file."""
+    folder = Path(stated["folder"])
+    steps = [f"Or: . {shlex.quote(str(folder / 'environment.sh'))}"] if stated["environment"] else []
     for name, what in (
         ("smoke_test.sh", "runs every program and says what to expect"),
         ("load_plans.py", "registers every plan, with a selector"),
         ("README.md", "has the rest: hosts, times, what the log says"),
     ):
-        if name in place.files:
-            steps.append(f"{place.folder / name} {what}.")
-    return {
-        **install_hint(place.target),
-        "environment": place.environment,
-        "steps": [*steps, *place.cautions],
-        "warnings": [
-            {"rule": "folder", "message": text, "help": "Build the folder again."} for text in place.warnings
-        ],
-        **place.plain(),
-    }
+        if name in stated["files"]:
+            steps.append(f"{folder / name} {what}.")
+    warnings = [
+        {"rule": "folder", "message": text, "help": "Build the folder again."} for text in stated["warnings"]
+    ]
+    return {**install_hint(target), **stated, "steps": [*steps, *stated["steps"]], "warnings": warnings}

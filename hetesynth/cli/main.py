@@ -21,7 +21,6 @@ import click
 
 from hetesynth import __version__
 from hetesynth.cli.groups import CommandTable
-from hetesynth.cli.streams import endure_leaving_readers
 from hetesynth.cli.terminal import show
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.diagnostics import SourceError, SourceWarning
@@ -59,7 +58,6 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point: run, and exit with the code that says what happened."""
-    endure_leaving_readers()
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
@@ -74,11 +72,8 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command line ``arguments``; the exit code.
-
-    A failure is told on standard error and, with ``--json`` or ``--sarif`` among the arguments, on standard output
-    in that form.
-    """
+    """Run the command line ``arguments``; the exit code. A failure is told on standard error and, with ``--json``
+    or ``--sarif`` among the arguments, on standard output in that form."""
     gc.set_threshold(1_000_000, 20, 20)  # large clusters are millions of small values that all stay
     try:
         for argument in arguments:  # what the system refuses later, and a name whose second line passes for ours
@@ -92,6 +87,8 @@ def run(arguments: list[str]) -> int:
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as leave:
         return leave.exit_code
+    except SystemExit:  # click's, where nobody reads its help any more
+        return 0
     except (Exception, KeyboardInterrupt) as error:
         options = set(itertools.takewhile(lambda argument: argument != "--", arguments))
         return _fail(error, as_json="--json" in options, as_sarif="--sarif" in options)
@@ -126,12 +123,8 @@ def _fail(error: BaseException, *, as_json: bool, as_sarif: bool) -> int:
             show(f"{label}{coded.message}" + (f"\n  {coded.help}" if coded.help else ""), err=True)
     document: dict[str, Any] | None = None
     if as_json:
-        fields: dict[str, Any] = {
-            "code": coded.code,
-            "message": coded.message,
-            "help": coded.help,
-            "exit_code": coded.exit_code,
-        }
+        names = ("code", "message", "help", "exit_code")
+        fields: dict[str, Any] = {name: getattr(coded, name) for name in names}
         if isinstance(coded, SourceError):
             fields["diagnostics"] = [diagnostic.plain() for diagnostic in coded.diagnostics]
         document = {"error": fields}

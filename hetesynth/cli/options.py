@@ -164,15 +164,11 @@ report_options = together(
 )
 
 _REFERENCE = "Reference step of eq. 1: the slowest link type, a kind of link, or a time (20us)."
+_ROUNDING = "How capacities become chunks per step (eq. 1)."
 chunking_options = together(
     click.option("--chunk-size", metavar="SIZE", help="For example 4MB [default: the topology's, else 1 MB]."),
     click.option("--tau-ref", default="slowest", metavar="slowest|KIND|TIME", help=_REFERENCE),
-    click.option(
-        "--rounding",
-        type=click.Choice(ROUNDINGS),
-        default="ceil",
-        help="How capacities become chunks per step (eq. 1).",
-    ),
+    click.option("--rounding", type=click.Choice(ROUNDINGS), default="ceil", help=_ROUNDING),
 )
 
 
@@ -184,16 +180,14 @@ def _problem(chunks_default: str = "1", *, every_root: bool = False) -> Callable
         root = click.option("--root", type=_EveryRoot(0), metavar="RANK|all", help=text)
     collective = "The collective; all_gather and AllGather are read too."
     chunks = f"Chunks per rank [default: {chunks_default}]."
+    exclusion = "Where two additions to one chunk exclude each other (eq. 8): auto is step for allreduce."
     return together(
         click.option("--coll", "name", type=_Collective(COLLECTIVE_NAMES), required=True, help=collective),
         click.option("--chunks", type=click.IntRange(1, 4096), help=chunks),
         root,
         chunking_options,
         click.option(
-            "--exclusion",
-            type=click.Choice(["auto", "step", "program"]),
-            default="auto",
-            help="Where two additions to one chunk exclude each other (eq. 8): auto is step for allreduce.",
+            "--exclusion", type=click.Choice(["auto", "step", "program"]), default="auto", help=exclusion
         ),
     )
 
@@ -244,27 +238,15 @@ size_option = click.option(
     help="Size of the collective's buffer, such as 64MB: chunks, capacities and strategy by predicted time. "
     "M alone is MiB, as in nccl-tests.",
 )
-rings_option = click.option(
-    "--rings",
-    "rings",
-    multiple=True,
-    metavar="[INSTANCE=]FILE.xml",
-    help="For strategy ring: the order of GPUs in NCCL's own dump of its graph (NCCL_GRAPH_DUMP_FILE).",
-)
-schedule_only_option = click.option(
-    "--schedule-only", is_flag=True, help="Write schedules as JSON and no programs."
-)
-single_root_option = click.option(
-    "--single-root",
-    is_flag=True,
-    help="Promise that all calls have this root; demanded for runtimes that run the file for every root.",
-)
+_RINGS = "For strategy ring: the order of GPUs in NCCL's own dump of its graph (NCCL_GRAPH_DUMP_FILE)."
+rings_option = click.option("--rings", "rings", multiple=True, metavar="[INSTANCE=]FILE.xml", help=_RINGS)
+_ONLY = "Write schedules as JSON and no programs."
+schedule_only_option = click.option("--schedule-only", is_flag=True, help=_ONLY)
+_ONE_ROOT = "Promise that all calls have this root; demanded for runtimes that run the file for every root."
+single_root_option = click.option("--single-root", is_flag=True, help=_ONE_ROOT)
 root_option = click.option("--root", type=click.IntRange(0), help="Root, where the file does not say.")
-runtime_costs_option = click.option(
-    "--runtime-costs/--no-runtime-costs",
-    default=True,
-    help="Count the start of a kernel and the copy rate of thread blocks in predicted times.",
-)
+_COSTS = "Count the start of a kernel and the copy rate of thread blocks in predicted times."
+runtime_costs_option = click.option("--runtime-costs/--no-runtime-costs", default=True, help=_COSTS)
 first_candidate_option = click.option(
     "--from",
     "first_candidate",

@@ -4,47 +4,37 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hetesynth import api
-from hetesynth.cli.options import (
-    FILE,
-    NewPath,
-    json_option,
-    output_option,
-    schedule_only_option,
-    search_options,
-    single_root_option,
-    targets_option,
-    topology_losses,
-)
+from hetesynth.cli import options as shared
 from hetesynth.cli.progress import watching
 from hetesynth.cli.terminal import answer, some
 from hetesynth.engine.places import check_folder, named_stem
+from hetesynth.engine.repair import NEAR_LIMIT, Repaired, suffixes_of
 from hetesynth.model.target import targets_of
 from hetesynth.model.words import AT_RATES, counted, microseconds, of_limit, size_text, whole_percent
-
-if TYPE_CHECKING:
-    from hetesynth.engine.repair import Repaired
+from hetesynth.topology.language.overridden import OverriddenFile
 
 _TO = "The topology as it is now, in place of --without and --degrade; GPUs go by their names."
 SHOWN = 12  # ranks, or names, that the text lists; --json has all
 
 
 @click.command(name="repair")
-@click.argument("schedule", type=NewPath())
-@click.argument("topology", type=FILE)
-@topology_losses
-@click.option("--to", "changed", type=FILE, metavar="FILE.dsl", help=_TO)
-@search_options("After it, the best verified schedule so far is written:", "bytes")
-@targets_option("Runtime to write for [default: those of the schedule]")
-@single_root_option
-@output_option("NAME|FILE.xml|DIRECTORY", "CLUSTER-COLLECTIVE-repaired")
-@schedule_only_option
-@json_option
+@click.argument("schedule", type=shared.NewPath())
+@click.argument("topology", type=shared.FILE)
+@shared.topology_losses
+@click.option("--to", "changed", type=shared.FILE, metavar="FILE.dsl", help=_TO)
+@shared.search_options("After it, the best verified schedule so far is written:", "bytes")
+@shared.targets_option("Runtime to write for [default: those of the schedule]")
+@shared.single_root_option
+@shared.output_option("NAME|FILE.xml|DIRECTORY", "CLUSTER-COLLECTIVE-repaired")
+@shared.schedule_only_option
+@shared.json_option
 def command(
     schedule: Path,
     topology: os.PathLike[str],
@@ -60,9 +50,6 @@ def command(
     the schedule file says, and others are tried only where that is not near the limit, so this mostly takes a
     part of the time of synth. The report says how far it is from the new bounds and how ranks were renumbered.
     """
-    from hetesynth.engine.repair import suffixes_of
-    from hetesynth.topology.language.overridden import OverriddenFile
-
     if isinstance(topology, OverriddenFile) == (changed is not None):
         raise click.UsageError("say what changed: --without or --degrade, or --to, and not both")
     targets = targets_of(options["target"]) if options["target"] else ()
@@ -105,12 +92,7 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
         "predicted_us": None if optimality.seconds is None else optimality.seconds * 1e6,
         "program_predicted_us": None if program is None else program * 1e6,
         "bound_us": None if optimality.bound_seconds is None else optimality.bound_seconds * 1e6,
-        "transfers": {
-            "same": difference.same,
-            "moved": difference.moved,
-            "new": difference.new,
-            "gone": difference.gone,
-        },
+        "transfers": asdict(difference),
         "outputs": [str(path) for path in paths],
         "cut_short": synthesis.cut_short,
         "seed": synthesis.budget.seed,
@@ -121,8 +103,6 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
 
 def repair_report(document: dict[str, Any]) -> Iterator[str]:
     """What became of the schedule, what changed, and the files."""
-    from hetesynth.engine.repair import NEAR_LIMIT
-
     program, limit = document["program_predicted_us"], document["bound_us"]
     if program is not None:
         rates = AT_RATES if document["runtime_costs"] else ""

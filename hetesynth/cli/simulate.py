@@ -5,28 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hetesynth import api
-from hetesynth.cli.options import (
-    FILE,
-    json_option,
-    report_options,
-    runtime_costs_option,
-    sizes_option,
-    topology_losses,
-)
-from hetesynth.cli.terminal import answer, table
+from hetesynth.cli import options as shared
+from hetesynth.cli.terminal import answer
+from hetesynth.engine.simulate import FilePredictions
 from hetesynth.model.calibration import CALIBRATION_NAMES
 from hetesynth.model.cost import costed
 from hetesynth.model.target import PORTABLE
-from hetesynth.model.words import size_text
-
-if TYPE_CHECKING:
-    from hetesynth.engine.simulate import FilePredictions
-
+from hetesynth.model.words import size_text, table
 
 _CALIBRATION = (
     "measured: rates that published runs reach, the default with runtime costs; spec: the figures of the "
@@ -35,15 +25,15 @@ _CALIBRATION = (
 
 
 @click.command(name="simulate")
-@click.argument("file", type=FILE)
-@click.argument("topology", type=FILE)
-@topology_losses
-@sizes_option("--size", "Of the collective's buffer", 4)
+@click.argument("file", type=shared.FILE)
+@click.argument("topology", type=shared.FILE)
+@shared.topology_losses
+@shared.sizes_option("--size", "Of the collective's buffer", 4)
 @click.option("--calibration", type=click.Choice(CALIBRATION_NAMES), help=_CALIBRATION)
 @click.option("--target", default=PORTABLE.name, metavar="NAME", help="Whose messages an MSCCL XML has.")
-@runtime_costs_option
-@report_options
-@json_option
+@shared.runtime_costs_option
+@shared.report_options
+@shared.json_option
 def command(
     file: Path,
     topology: os.PathLike[str],

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from hetesynth.cli.options import json_option
-from hetesynth.cli.terminal import answer, table
+from hetesynth.cli.terminal import answer
 from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED
+from hetesynth.model.words import table
 from hetesynth.search.auto import FOR_A_SIZE
 from hetesynth.search.registry import ROWS, TO_EVERYBODY
 

@@ -12,27 +12,8 @@ from typing import Any
 import click
 
 from hetesynth import api
+from hetesynth.cli import options as shared
 from hetesynth.cli import synth_report
-from hetesynth.cli.options import (
-    ALL_ROOTS,
-    FILE,
-    NewPath,
-    every_root_options,
-    explain_option,
-    first_candidate_option,
-    json_option,
-    output_option,
-    report_options,
-    rings_option,
-    runtime_costs_option,
-    schedule_only_option,
-    search_options,
-    single_root_option,
-    size_option,
-    strategy_help,
-    targets_option,
-    topology_losses,
-)
 from hetesynth.cli.progress import warned, watching
 from hetesynth.cli.terminal import answer, show_lines
 from hetesynth.engine.places import COMPOSITION_SUFFIX, check_folder, check_places, is_composed, named_stem
@@ -51,25 +32,25 @@ _LOG = "Also write what CEGIS did: a JSON object a line for each iteration."
 
 
 @click.command(name="synth")
-@click.argument("topology", type=FILE)
-@topology_losses
-@every_root_options
-@size_option
-@rings_option
-@click.option("--strategy", default="auto", metavar="NAME", help=strategy_help())
-@first_candidate_option
+@click.argument("topology", type=shared.FILE)
+@shared.topology_losses
+@shared.every_root_options
+@shared.size_option
+@shared.rings_option
+@click.option("--strategy", default="auto", metavar="NAME", help=shared.strategy_help())
+@shared.first_candidate_option
 @click.option("--objective", type=click.Choice(["steps", "time"]), default="time", help=_OBJECTIVE)
-@runtime_costs_option
-@search_options("After it, the best verified schedule so far is written:", "bytes")
-@targets_option("Runtime to write for [default: portable]")
-@single_root_option
-@output_option("NAME|FILE.xml|DIRECTORY", "CLUSTER-COLLECTIVE")
-@schedule_only_option
+@shared.runtime_costs_option
+@shared.search_options("After it, the best verified schedule so far is written:", "bytes")
+@shared.targets_option("Runtime to write for [default: portable]")
+@shared.single_root_option
+@shared.output_option("NAME|FILE.xml|DIRECTORY", "CLUSTER-COLLECTIVE")
+@shared.schedule_only_option
 @click.option("--max-peers", type=click.IntRange(1), metavar="N", help=_MAX_PEERS)
-@report_options
-@click.option("--log", type=NewPath(".jsonl", ".json"), metavar="FILE.jsonl", help=_LOG)
-@explain_option
-@json_option
+@shared.report_options
+@click.option("--log", type=shared.NewPath(".jsonl", ".json"), metavar="FILE.jsonl", help=_LOG)
+@shared.explain_option
+@shared.json_option
 def command(
     topology: os.PathLike[str],
     name: Any,
@@ -96,7 +77,7 @@ def command(
     """
     from hetesynth.engine import formats, synth
 
-    every, reports = options["root"] == ALL_ROOTS, page is not None or trace is not None
+    every, reports = options["root"] == shared.ALL_ROOTS, page is not None or trace is not None
     first = options["first_candidate"]
     if every:
         if options["single_root"] or reports:
@@ -158,10 +139,8 @@ def command(
 
 @contextmanager
 def logging_to(log: Path | None) -> Iterator[CegisTrace]:
-    """A trace whose entries are in ``log`` after the work inside, after Ctrl-C and failures too.
-
-    Where the work failed before CEGIS ran nothing is written.
-    """
+    """A trace whose entries are in ``log`` after the work inside, after Ctrl-C and failures too. Where the work
+    failed before CEGIS ran nothing is written."""
     from hetesynth.files.atomic import write_atomically
 
     trace, done = CegisTrace(), False

@@ -77,12 +77,7 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
         "program_predicted_us": _microseconds(synthesis.program_seconds),
         "runtime_costs": synthesis.request.runtime is not None,
         "size_asked": synthesis.request.size,
-        "choice": choice
-        and {
-            "candidate": choice.label,
-            "tried": choice.tried,
-            "cut_short": choice.cut_short,
-        },
+        "choice": choice and {"candidate": choice.label, "tried": choice.tried, "cut_short": choice.cut_short},
         "programs": {
             program.target.name + (".inplace" if program.in_place else "")
             if len(synthesis.targets) > 1

@@ -6,20 +6,28 @@ Names come from files and command lines of others. They are data: what would ste
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from itertools import islice
 
 import click
 
 from hetesynth.model.diagnostics import visible
 
+SHOWN_NAMES = 4
+
 
 def show(text: str, *, err: bool = False) -> None:
     """Print ``text`` and a line end, whatever characters are in it and whatever the stream can encode."""
     stream = sys.stderr if err else sys.stdout
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    click.echo(visible(text).encode(encoding, "backslashreplace").decode(encoding), err=err)
+    try:
+        click.echo(visible(text).encode(encoding, "backslashreplace").decode(encoding), err=err)
+    except BrokenPipeError:  # nobody reads any more: the rest counts as printed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, f"standard {'error' if err else 'output'}") from error
 
 
 def show_lines(lines: Iterable[str], *, err: bool = False) -> None:
@@ -42,20 +50,7 @@ def answer(document: object, lines: Iterable[str], *, as_json: bool) -> None:
         show_lines(lines)
 
 
-def table(rows: Sequence[Sequence[str]], right: Collection[int] = (), indent: str = "") -> list[str]:
-    """Return a line for each row, columns of equal width, those of ``right`` to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if k in right else cell.ljust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append(indent + "  ".join(cells).rstrip())
-    return lines
-
-
-def some(items: Iterable[object], number: int) -> str:
+def some(items: Iterable[object], number: int = SHOWN_NAMES) -> str:
     """The first ``number`` of ``items``, and how many there are in all."""
     listed = [str(item) for item in items]
     return ", ".join(listed[:number]) + (f", ... ({len(listed)} in all)" if len(listed) > number else "")

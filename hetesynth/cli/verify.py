@@ -5,30 +5,32 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hetesynth.cli.options import FILE, NewPath, json_option, root_option, targets_option, topology_losses
 from hetesynth.cli.terminal import on_one_line, show, show_json, show_lines
+from hetesynth.deploy.verify_files import FileVerdict, file_verdicts, loaded, walked
+from hetesynth.engine.verify import Finding, Judged, Question, judge_file, sarif_of
 from hetesynth.files.atomic import write_atomically
 from hetesynth.model.target import targets_of
 from hetesynth.model.words import counted
-
-if TYPE_CHECKING:
-    from hetesynth.deploy.verify_files import FileVerdict
-    from hetesynth.engine.verify import Finding, Judged
+from hetesynth.processes import processors
 
 READERS = {
     "accepted": "the reader takes the file",
     "refused": "the reader refuses the file",
     "crashes": "the reader crashes",
 }
+IN_JSON = {"error": "violations", "portability": "portability", "warning": "warnings", "note": "notes"}
 SHOWN_ALIKE = 3  # findings of one rule
 _SMS = "Multiprocessors (compute units) of a GPU: all thread blocks must fit [default: the target's]."
+_PORTABLE = "Warnings, and findings that only some runtimes refuse, count as well."
+_JUNIT = "Also write JUnit XML, a case for each file."
 
 
 @click.command(name="verify")
@@ -38,15 +40,11 @@ _SMS = "Multiprocessors (compute units) of a GPU: all thread blocks must fit [de
 @root_option
 @targets_option("Judge as this runtime would", "targets")
 @click.option("--sms", type=click.IntRange(1), metavar="N", help=_SMS)
-@click.option(
-    "--portable", is_flag=True, help="Warnings, and findings that only some runtimes refuse, count as well."
-)
+@click.option("--portable", is_flag=True, help=_PORTABLE)
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes [default: one a core].")
 @json_option
 @click.option("--sarif", "as_sarif", is_flag=True, help="A SARIF 2.1.0 log on standard output.")
-@click.option(
-    "--junit", "junit_file", type=NewPath(), metavar="FILE", help="Also write JUnit XML, a case for each file."
-)
+@click.option("--junit", "junit_file", type=NewPath(), metavar="FILE", help=_JUNIT)
 def command(
     paths: tuple[Path, ...],
     topology: os.PathLike[str] | None,
@@ -75,10 +73,6 @@ def command(
     """
     if as_json and as_sarif:
         raise click.UsageError("--json and --sarif exclude each other")
-    from hetesynth.deploy.verify_files import FileVerdict, file_verdicts, loaded, walked
-    from hetesynth.engine.verify import Question, judge_file, sarif_of
-    from hetesynth.processes import processors
-
     question = Question(topology, root, targets_of(targets) if targets else (), sms)
     text, alone, passed = not (as_json or as_sarif), len(paths) == 1 and not paths[0].is_dir(), 0
     verdicts = []
@@ -86,9 +80,8 @@ def command(
         judged = judge_file(paths[0], question)
         verdicts = [FileVerdict(paths[0], judged, unusable=not judged.readable)]
     else:
-        walk = walked(paths)
-        passed = walk.passed
-        for verdict in file_verdicts(walk.candidates, loaded(question, walk), jobs or processors()):
+        candidates, passed = walked(paths)
+        for verdict in file_verdicts(candidates, loaded(question, candidates), jobs or processors()):
             verdicts.append(verdict)
             if text:
                 show(one_line(verdict, portable=portable))
@@ -114,7 +107,7 @@ def file_report(file: Path, judged: Judged) -> Iterator[str]:
     """All findings about one file but for many of one rule, what each reader does with it, and the verdict."""
     program = on_one_line(file)
     helped: set[str] = set()
-    for label in ("error", "portability", "warning", "note"):
+    for label in IN_JSON:
         alike: Counter[tuple[str | None, tuple[str, ...]]] = Counter()
         for finding in judged.findings:
             if finding.level != label:
@@ -143,23 +136,12 @@ def file_report(file: Path, judged: Judged) -> Iterator[str]:
 
 def file_document(file: str, judged: Judged, *, ok: bool) -> dict[str, Any]:
     """The JSON of one file."""
-    by_level: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    document: dict[str, Any] = {"file": file, "ok": ok, "data_checked": judged.data_checked}
+    document |= {name: [] for name in IN_JSON.values()}
     for finding in judged.findings:
         fields = {k: v for k, v in dataclasses.asdict(finding.violation).items() if v is not None}
-        if finding.help:
-            fields["help"] = finding.help
-        if finding.targets:
-            fields["targets"] = list(finding.targets)
-        by_level[finding.level].append(fields)
-    document: dict[str, Any] = {
-        "file": file,
-        "ok": ok,
-        "data_checked": judged.data_checked,
-        "violations": by_level["error"],
-        "portability": by_level["portability"],
-        "warnings": by_level["warning"],
-        "notes": by_level["note"],
-    }
+        more = {"help": finding.help, "targets": list(finding.targets)}
+        document[IN_JSON[finding.level]].append(fields | {name: value for name, value in more.items() if value})
     if judged.acceptance:
         wrong = {name for f in judged.findings if f.level == "error" for name in f.targets}
         document["targets"] = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hetesynth import __version__
-from hetesynth.deploy.folder_index import ATLAS, COLLECTIVES, LOSSES, read_index
+from hetesynth.deploy.folder_index import COLLECTIVES, LOSSES, read_index
 from hetesynth.engine.atlas import MARK
 from hetesynth.engine.recipe import topology_hash
 from hetesynth.engine.request import Request
@@ -20,28 +20,20 @@ from hetesynth.topology.language import load_topology
 
 
 @dataclass(frozen=True, slots=True)
-class AtlasIdentity:
-    """What an atlas is of. ``kind``: of its index."""
-
-    cluster: str
-    topology_sha256: str
-    targets: tuple[str, ...]
-    collective: str
-    kind: str = ATLAS
-
-
-@dataclass(frozen=True, slots=True)
 class Destination:
-    """``identity``: of the atlas; None: all that is there is replaced. ``beside``: collectives that are there."""
+    """Where an atlas of ``collective`` goes. ``kind``: of its index; ``stated``: of which cluster and for which
+    targets it is, as indices say it; None: all that is there is replaced. ``beside``: collectives there."""
 
     folder: Path
-    identity: AtlasIdentity | None
+    collective: str
+    kind: str
+    stated: dict[str, Any] | None = None
     beside: tuple[str, ...] = ()
 
     @property
     def others(self) -> list[str]:
         """The collectives beside which this one comes."""
-        return [name for name in self.beside if self.identity is None or name != self.identity.collective]
+        return [name for name in self.beside if name != self.collective]
 
     @property
     def words(self) -> str:
@@ -56,73 +48,70 @@ class Destination:
 
     def write(self, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """The folder with ``files`` in it. Returns all that it holds."""
-        identity = self.identity
-        if identity is None:
-            return update_folder(self.folder, lambda: files, MARK)
-        return update_folder(self.folder, lambda: combined(self.folder, identity, files), MARK)
+        return update_folder(self.folder, lambda: self._combined(files), MARK)
+
+    def parts(self) -> dict[str, dict[str, Any]]:
+        """The indices of the atlases that are there, by collective; HetesynthError HS879 where this one cannot be
+        among them, HS876 where the folder's index cannot be used."""
+        older = None if self.stated is None else read_index(self.folder)
+        if older is None or self.stated is None:
+            return {}
+        document, losses = older.document, older.kind == LOSSES
+        parts = document["collectives"] if older.kind == COLLECTIVES else {document.get("collective"): document}
+        there = [document.get("cluster"), document.get("topology_sha256"), sorted(older.targets), losses]
+        cluster, sha256, targets = self.stated.values()
+        asked = [cluster, sha256, sorted(targets), self.kind == LOSSES]
+        if there != asked or (losses and set(parts) != {self.collective}):
+            message = (
+                f"{self.folder} has an atlas of another cluster or topology, for other targets, or of another kind"
+            )
+            help_ = "choose another folder with -o, or give --replace: then all that is in the folder is gone"
+            raise HetesynthError(message, code="HS879", help=help_)
+        return dict(parts)
+
+    def _combined(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
+        parts = self.parts()
+        replaced = parts.pop(self.collective, None)
+        if not parts or self.kind == LOSSES or self.stated is None:
+            return dict(files)
+        dropped = {INDEX, PLOT, _plot(self.collective)}
+        if replaced is not None:
+            dropped |= {name for row in replaced["ranges"] for name in row["files"]}
+            dropped |= set(replaced.get(DIGESTS, ()))
+        there = (path for path in sorted(self.folder.rglob("*")) if path.is_file() and not path.is_symlink())
+        contents = {path.relative_to(self.folder).as_posix(): read_regular(path) for path in there}
+        if PLOT in contents:  # of one collective; where there are several each is called after its own
+            contents |= {_plot(name): contents[PLOT] for name in parts}
+        contents = {name: data for name, data in contents.items() if name not in dropped}
+        contents |= {name: data for name, data in files.items() if name not in (INDEX, PLOT)}
+        contents[_plot(self.collective)] = files[PLOT]
+        parts[self.collective] = json.loads(files[INDEX])
+        for name, part in parts.items():
+            digests = part.get(DIGESTS, {}).items()
+            part[DIGESTS] = {_plot(name) if file == PLOT else file: digest for file, digest in digests}
+        index = {
+            "kind": COLLECTIVES,
+            "generator": f"hetesynth {__version__}",
+            **self.stated,
+            "collectives": dict(sorted(parts.items())),  # the same whatever was added first
+        }
+        contents[INDEX] = (json.dumps(index, indent=2) + "\n").encode()
+        return contents
 
 
 def destination_of(folder: Path, replace: bool, request: Request, kind: str) -> Destination:
     """The destination of an atlas whose index is of ``kind``. HetesynthError where the atlas cannot go there."""
     check_replaceable(folder, MARK)
     if replace:
-        return Destination(folder, None)
+        return Destination(folder, request.collective, kind)
     topology = load_topology(request.topology)
-    targets = tuple(target.name for target in request.targets)
-    identity = AtlasIdentity(topology.name, topology_hash(topology), targets, request.collective, kind)
-    return Destination(folder, identity, tuple(_parts(folder, identity)))
-
-
-def combined(folder: Path, identity: AtlasIdentity, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """What ``folder`` is to hold once ``files``, of the atlas of ``identity``, are in it.
-
-    HetesynthError HS879 where they may not; HS876 where the folder's index cannot be used.
-    """
-    parts = _parts(folder, identity)
-    replaced = parts.pop(identity.collective, None)
-    if not parts or identity.kind == LOSSES:
-        return dict(files)
-    dropped = {INDEX, PLOT, _plot(identity.collective)}
-    if replaced is not None:
-        dropped |= {name for row in replaced["ranges"] for name in row["files"]} | set(replaced.get(DIGESTS, ()))
-    there = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
-    contents = {path.relative_to(folder).as_posix(): read_regular(path) for path in there}
-    if PLOT in contents:  # of one collective; where there are several each is called after its own
-        contents |= {_plot(name): contents[PLOT] for name in parts}
-    contents = {name: data for name, data in contents.items() if name not in dropped}
-    contents |= {name: data for name, data in files.items() if name not in (INDEX, PLOT)}
-    contents[_plot(identity.collective)] = files[PLOT]
-    parts[identity.collective] = json.loads(files[INDEX])
-    for name, part in parts.items():
-        digests = part.get(DIGESTS, {}).items()
-        part[DIGESTS] = {_plot(name) if file == PLOT else file: digest for file, digest in digests}
-    index = {
-        "kind": COLLECTIVES,
-        "generator": f"hetesynth {__version__}",
-        "cluster": identity.cluster,
-        "topology_sha256": identity.topology_sha256,
-        "targets": list(identity.targets),
-        "collectives": dict(sorted(parts.items())),  # the same whatever was added first
+    stated = {
+        "cluster": topology.name,
+        "topology_sha256": topology_hash(topology),
+        "targets": [target.name for target in request.targets],
     }
-    contents[INDEX] = (json.dumps(index, indent=2) + "\n").encode()
-    return contents
-
-
-def _parts(folder: Path, identity: AtlasIdentity) -> dict[str, dict[str, Any]]:
-    """The indices of the atlases in ``folder``, by collective; HetesynthError where one of ``identity`` cannot be
-    among them."""
-    older = read_index(folder)
-    if older is None:
-        return {}
-    document, losses = older.document, older.kind == LOSSES
-    parts = document["collectives"] if older.kind == COLLECTIVES else {document.get("collective"): document}
-    there = document.get("cluster"), document.get("topology_sha256"), sorted(older.targets), losses
-    asked = identity.cluster, identity.topology_sha256, sorted(identity.targets), identity.kind == LOSSES
-    if there != asked or (losses and set(parts) != {identity.collective}):
-        message = f"{folder} has an atlas of another cluster or topology, for other targets, or of another kind"
-        help_ = "choose another folder with -o, or give --replace: then all that is in the folder is gone"
-        raise HetesynthError(message, code="HS879", help=help_)
-    return dict(parts)
+    there = Destination(folder, request.collective, kind, stated).parts()
+    return Destination(folder, request.collective, kind, stated, tuple(there))
 
 
 def _plot(collective: str) -> str:

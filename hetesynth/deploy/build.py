@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,14 +12,7 @@ from hetesynth.deploy.cache import Cache
 from hetesynth.deploy.cell_check import CheckedCell, by_key, each, judged, objections
 from hetesynth.deploy.figures import named
 from hetesynth.deploy.folder.cells import DeployedCell
-from hetesynth.deploy.folder.folder import (
-    MARK,
-    Deployment,
-    cells_of,
-    deployed,
-    differs,
-    index_of,
-)
+from hetesynth.deploy.folder.folder import MARK, cells_of, deployed, differs, folder_contents, index_of
 from hetesynth.deploy.job import Job, job, pickled
 from hetesynth.deploy.keeping import Decision, decided, failed, settled
 from hetesynth.deploy.manifest.values import Manifest
@@ -65,7 +58,7 @@ class FolderPlan:
 
     def contents(self, cells: tuple[DeployedCell, ...]) -> dict[str, bytes]:
         """The files of the folder with ``cells`` in it."""
-        return Deployment(self.cluster.topology, self.cluster.sha256, target(self.target), cells).contents()
+        return folder_contents(self.cluster.topology, self.cluster.sha256, target(self.target), cells)
 
 
 def folder_plans(manifest: Manifest, clusters: Mapping[str, LoadedCluster]) -> tuple[FolderPlan, ...]:
@@ -90,12 +83,10 @@ def build(
     accept_worse: bool = False,
     jobs: int = 1,
 ) -> BuildReport:
-    """Make what is stale, and deploy what is not worse than what is there. After Ctrl-C what was made is kept,
-    and the rest is ``unfinished``. ``jobs``: processes that judge what the cache has.
-
-    Raises HetesynthError for topologies that are wrong, HS880 where a folder cannot be written, and HS881 where
-    anybody may write into the cache.
-    """
+    """Make what is stale, and deploy what is not worse than what is there. After Ctrl-C what was made is kept, and
+    the rest is ``unfinished``. ``jobs``: processes that judge what the cache has. Raises HetesynthError for
+    topologies that are wrong, HS880 where a folder cannot be written, and HS881 where anybody may write into the
+    cache."""
     began = now()
     cache.check()
     plans = folder_plans(manifest, load_clusters(manifest))
@@ -137,33 +128,31 @@ class _Build:
 
     def run(self, scheduler: Scheduler) -> None:
         """Decide all cells and write all folders."""
-        before = {plan.path: self._standing(plan) for plan in self.plans}
-        jobs = {job.key: (job, plan) for plan in self.plans for job in plan.jobs}
+        work: dict[str, tuple[Job, FolderPlan, DeployedCell | None]] = {}
+        for plan in self.plans:
+            standing = self._standing(plan)
+            work |= {job.key: (job, plan, standing.get(job.cell.name)) for job in plan.jobs}
         unsettled = []
-        for entry, plan in jobs.values():
-            decision = settled(entry, before[plan.path].get(entry.cell.name), self.accept_worse)
+        for entry, _, old in work.values():
+            decision = settled(entry, old, self.accept_worse)
             if decision is None:
-                unsettled.append((entry, plan))
+                unsettled.append((entry, old))
             else:  # the folder says what was decided
                 self._decide(decision)
-        stale = self._not_kept(unsettled, before)
+        stale = self._not_kept(unsettled)
         self.watcher.expected(len(self.manifest.cells), {entry.key: entry.cell.name for entry in stale})
         for plan in self.plans:
-            if self._is_decided(plan):
-                self._write(plan)
-            else:  # before the work where its result cannot be written
+            if not self._is_written(plan):  # before the work where its result cannot be written
                 with _writing(plan.path):
                     plan.path.parent.mkdir(parents=True, exist_ok=True)
                     check_replaceable(plan.path, MARK)
         for outcome in scheduler.run(stale, self.watcher) if stale else ():
-            entry, plan = jobs[outcome.key]
-            old = before[plan.path].get(entry.cell.name)
+            entry, plan, old = work[outcome.key]
             if isinstance(outcome, Failed):
                 self._decide(failed(entry, f"{outcome.code}: {outcome.message}", old))
             else:
                 self._decide(decided(entry, outcome, old, accept_worse=self.accept_worse, cached=False))
-            if self._is_decided(plan):
-                self._write(plan)
+            self._is_written(plan)
 
     def _standing(self, plan: FolderPlan) -> dict[str, DeployedCell]:
         """The cells of the folder but those that somebody changed, as the cache and the judges tell."""
@@ -181,20 +170,18 @@ class _Build:
                 del cells[old.name]
         return cells
 
-    def _not_kept(
-        self, unsettled: Sequence[tuple[Job, FolderPlan]], before: Mapping[Path, Mapping[str, DeployedCell]]
-    ) -> list[Job]:
+    def _not_kept(self, unsettled: Sequence[tuple[Job, DeployedCell | None]]) -> list[Job]:
         """The jobs for which the cache has nothing that the judges accept; the others are decided."""
         kept = {entry.key: result for entry, _ in unsettled if (result := self.cache.get(entry.key)) is not None}
         given = [CheckedCell.given(entry, kept[entry.key]) for entry, _ in unsettled if entry.key in kept]
         wrong = {one.job.key: reasons for one, reasons in each(objections, given, self.judging)}
         for key in [key for key, reasons in wrong.items() if reasons]:
             del kept[key]
-            self.cache.drop(key)
+            with suppress(OSError):
+                self.cache.path(key).unlink()
         stale = []
-        for entry, plan in unsettled:
+        for entry, old in unsettled:
             if entry.key in kept:
-                old = before[plan.path].get(entry.cell.name)
                 self._decide(decided(entry, kept[entry.key], old, accept_worse=self.accept_worse, cached=True))
                 continue
             if entry.key in wrong:
@@ -211,21 +198,18 @@ class _Build:
             self.decided[report.cell.name] = cell
         self.watcher.decided(report)
 
-    def _is_decided(self, plan: FolderPlan) -> bool:
-        return all(job.cell.name in self.reports for job in plan.jobs)
-
-    def _write(self, plan: FolderPlan) -> None:
-        """Exchange the folder in one step, if it is not what it should be."""
-        if differs(plan.path, self._contents(plan)):
+    def _is_written(self, plan: FolderPlan) -> bool:
+        """Exchange the folder in one step, if it is not what it should be; False where a cell is not decided."""
+        names = [job.cell.name for job in plan.jobs]
+        if not self.reports.keys() >= set(names):
+            return False
+        contents = plan.contents(tuple(self.decided[name] for name in names if name in self.decided))
+        if differs(plan.path, contents):
             with _writing(plan.path):
                 plan.path.parent.mkdir(parents=True, exist_ok=True)
-                update_folder(plan.path, lambda: self._contents(plan), MARK)
+                update_folder(plan.path, lambda: contents, MARK)
             self.written.append(plan.path)
-
-    def _contents(self, plan: FolderPlan) -> dict[str, bytes]:
-        """What the folder is to hold."""
-        names = (job.cell.name for job in plan.jobs)
-        return plan.contents(tuple(self.decided[name] for name in names if name in self.decided))
+        return True
 
     def _warn(self, message: str) -> None:
         self.watcher.warned(message)
@@ -248,10 +232,8 @@ def _writing(folder: Path) -> Iterator[None]:
 
 
 def check(manifest: Manifest, jobs: int, watcher: Watcher, *, quick: bool = False) -> BuildReport:
-    """What a build would change. ``quick``: keys, digests and gates alone, no judges.
-
-    Raises HetesynthError for topologies that are wrong.
-    """
+    """What a build would change. ``quick``: keys, digests and gates alone, no judges. Raises HetesynthError for
+    topologies that are wrong."""
     began = now()
     plans = folder_plans(manifest, load_clusters(manifest))
     standing = {plan.path: cells_of(plan.path) for plan in plans}

@@ -62,19 +62,25 @@ def unpacked(data: bytes, key: str) -> CellResult | None:
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             entries = archive.infolist()
-            if len(entries) > MAX_FILES or sum(entry.file_size for entry in entries) > MAX_BYTES:
-                return None
-            if any(entry.compress_type != zipfile.ZIP_DEFLATED for entry in entries):
+            large = len(entries) > MAX_FILES or sum(entry.file_size for entry in entries) > MAX_BYTES
+            if large or any(entry.compress_type != zipfile.ZIP_DEFLATED for entry in entries):
                 return None
             files = {entry.filename: archive.read(entry) for entry in entries}
         record = read_json(files.pop(RECORD), MAX_DEPTH)
         if len(files) != len(entries) - 1 or not isinstance(record, dict) or record.pop("key", None) != key:
             return None
         DeployedCell(key, key, key, record, files).check()
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, JsonRefused):
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+        RuntimeError,
+        EOFError,
+        JsonRefused,
+        KeyError,
+        ValueError,
+    ):
         return None  # no archive, one with a password or of another kind, no record
-    except (KeyError, ValueError, struct.error):
-        return None
     return CellResult(key, files, record)
 
 
@@ -105,11 +111,6 @@ class Cache:
         except OSError:
             return None
         return unpacked(data, key) if len(data) <= MAX_BYTES else None
-
-    def drop(self, key: str) -> None:
-        """The entry for ``key`` goes away."""
-        with suppress(OSError):
-            self.path(key).unlink()
 
     def check(self) -> None:
         """Raise HetesynthError HS881 where anybody may write into the folder."""

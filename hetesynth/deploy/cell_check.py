@@ -127,22 +127,14 @@ def wrong_record(checked: CheckedCell, also: tuple[str, ...] = ()) -> tuple[str,
     low, high = calls(cell, job.cluster.ranks)
     for program in gives["programs"]:
         name = program["name"]
-        is_plan = target(cell.target).format.plan
-        named_right = not is_plan or program["title"] == plan_name(cell.cluster, name)
+        named_right = not target(cell.target).format.plan or program["title"] == plan_name(cell.cluster, name)
         inside = low <= program["min_bytes"] and (not high or 0 < program["max_bytes"] <= high)
         form = tuple(program[field] for field in ("collective", "ranks", "root", "out_of_place"))
-        if not (
-            named_right
-            and inside
-            and form == (cell.collective, job.cluster.ranks, cell.root, ".inplace." not in name)
-        ):
+        asked = cell.collective, job.cluster.ranks, cell.root, ".inplace." not in name
+        if not (named_right and inside and form == asked):
             return (f"{name} is for other calls",)
-    fields = (*OF_ITS_FILES, *also)
-    return tuple(
-        f"its record says other {name} than come out"
-        for name in fields
-        if not _alike(gives[name], record.get(name))
-    )
+    others = (name for name in (*OF_ITS_FILES, *also) if not _alike(gives[name], record.get(name)))
+    return tuple(f"its record says other {name} than come out" for name in others)
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import chain
 from typing import Any
 
 from hetesynth.deploy.cache import CellResult, as_kept
@@ -54,11 +55,9 @@ def provenance(job: Job) -> dict[str, Any]:
 
 
 def with_provenance(job: Job, files: dict[str, bytes]) -> dict[str, bytes]:
-    """``files``, each of which says where it comes from.
-
-    MSCCL XML does so in a comment behind its root, schedules in their header, plans in a field that their runtime
-    does not look at. Else nothing changes but the name of a plan, by which its runtime tells plans apart.
-    """
+    """``files``, each of which says where it comes from. MSCCL XML does so in a comment behind its root, schedules
+    in their header, plans in a field that their runtime does not look at. Else nothing changes but the name of a
+    plan, by which its runtime tells plans apart."""
     values, stating = provenance(job), {}
     stated = json.dumps(values, sort_keys=True)
     for name, data in files.items():
@@ -69,7 +68,11 @@ def with_provenance(job: Job, files: dict[str, bytes]) -> dict[str, bytes]:
             header = json.dumps({**json.loads(line[1]), FIELD: values}, sort_keys=True)
             stating[name] = data[: line.start(1)] + header.encode() + data[line.end(1) :]
         elif name.endswith(".xml"):
-            stating[name] = data + xml_comment(values)
+            # readers skip it: its first word has no `=`, and no `--` ends it early
+            said = {key: v if isinstance(v, str) else json.dumps(v, sort_keys=True) for key, v in values.items()}
+            text = "\n".join(map(" ".join, said.items())).replace("--", "-%2D")
+            comment = f"<!-- {FIELD}: where this file comes from\n{text}\n-->\n"
+            stating[name] = data + comment.encode("ascii", "replace")
         else:
             line = _NAME.search(data)
             if line is None or not data.endswith(_END):
@@ -85,29 +88,16 @@ def plan_name(cluster: str, name: str) -> str:
     return f"{cluster}-{name.removesuffix('.json').replace('.inplace', '-inplace')}"
 
 
-def xml_comment(values: dict[str, Any]) -> bytes:
-    """A comment that readers of MSCCL XML skip: its first word has no ``=``, and no ``--`` ends it early."""
-    lines = [f"{name} {v if isinstance(v, str) else json.dumps(v, sort_keys=True)}" for name, v in values.items()]
-    text = "\n".join(lines).replace("--", "-%2D")
-    return f"<!-- {FIELD}: where this file comes from\n{text}\n-->\n".encode("ascii", "replace")
+Part = tuple[Cell, Synthesis, str]
+"""A schedule with its programs, for sizes of a cell, and the candidate that it is of (empty: of none)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A schedule with its programs, for sizes of a cell. ``label``: the candidate that it is of."""
-
-    extent: SizeRange | int
-    synthesis: Synthesis
-    label: str | None
-
-    def files(self, cell: Cell) -> dict[str, bytes]:
-        """By the names that they have in a folder, without the target's, which the folder has."""
-        stem, files = replace(cell, extent=self.extent).stem, {}
-        for suffix, data in self.synthesis.files.items():
-            inplace = ".inplace" if ".inplace" in suffix else ""
-            ending = suffix if suffix == SCHEDULE_SUFFIX else f"{inplace}.{suffix.rpartition('.')[2]}"
-            files[f"{stem}{ending}"] = data
-        return files
+def _files_of(cell: Cell, synthesis: Synthesis) -> Iterator[tuple[str, bytes]]:
+    """By the names that they have in a folder, without the target's, which the folder has."""
+    for suffix, data in synthesis.files.items():
+        inplace = ".inplace" if ".inplace" in suffix else ""
+        ending = suffix if suffix == SCHEDULE_SUFFIX else f"{inplace}.{suffix.rpartition('.')[2]}"
+        yield f"{cell.stem}{ending}", data
 
 
 _latest: list[tuple[tuple[object, ...], list[tuple[Range, str]]]] = []
@@ -129,14 +119,13 @@ def compute(job: Job, progress: Progress = no_progress) -> CellResult:
             labels = [result.pool.candidates[entry.member].label for entry in result.ranges]
             _latest.append((job.search, list(zip(result.ranges, labels, strict=True))))
         ours = ((entry, label) for entry, label in _latest[0][1] if entry.asked == cell.extent)
-        parts = [Part(entry.extent, entry.synthesis, label) for entry, label in ours]
+        parts = [(replace(cell, extent=entry.extent), entry.synthesis, label) for entry, label in ours]
     else:
         synthesis = synthesize(request, progress)
         _demand_repeatable(cell, synthesis.ending, synthesis.cut_short, synthesis.decided_by_clock)
         choice = synthesis.choice
-        parts = [Part(cell.extent, synthesis, None if choice is None else choice.label)]
-    files = {name: data for part in parts for name, data in part.files(cell).items()}
-    files = with_provenance(job, files)
+        parts = [(cell, synthesis, "" if choice is None else choice.label)]
+    files = with_provenance(job, dict(chain.from_iterable(_files_of(part, of) for part, of, _ in parts)))
     return CellResult(job.key, files, as_kept(result_record(job, topology, parts, files)))
 
 
@@ -177,7 +166,7 @@ def calls(cell: Cell, ranks: int) -> tuple[int, int]:
 def result_record(job: Job, topology: Topology, parts: Sequence[Part], files: dict[str, bytes]) -> dict[str, Any]:
     """What is known of ``files``, which ``parts`` gave for ``job``. Figures of schedules are of the one with most
     steps; where there is none, the library is quicker at all sizes of the cell."""
-    syntheses = [part.synthesis for part in parts]
+    syntheses = [synthesis for _, synthesis, _ in parts]
     stated = record_of_files(job, topology, files, tuple(one.time_optimality.size for one in syntheses))
     # a schedule that is written may be another than was searched for by its steps
     steps = written_steps(files) or [one.by_steps.solution.certificate.steps for one in syntheses]
@@ -186,7 +175,7 @@ def result_record(job: Job, topology: Topology, parts: Sequence[Part], files: di
     warnings = {str(warned.plain()): warned.plain() for one in syntheses for warned in one.warnings}
     return {
         **stated,
-        "candidate": "; ".join(dict.fromkeys(part.label for part in parts if part.label)) or None,
+        "candidate": "; ".join(dict.fromkeys(label for *_, label in parts if label)) or None,
         "strategy": ", ".join(dict.fromkeys(one.by_steps.strategy for one in syntheses)),
         "chunks": max((one.by_steps.chunks for one in syntheses), default=0),
         "steps": most,
@@ -225,7 +214,7 @@ def record_of_files(
         "ranks": topology.ranks,
         "root": cell.root,
         "sizes": size_rows(files, programs, topology, cell, asked),
-        "programs": [program.plain() for program in programs],
+        "programs": [asdict(program) for program in programs],
         "options": provenance(job)["options"],
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
         "versions": dict(job.versions),

@@ -31,27 +31,20 @@ _TALKING = ("distributed", "asyncio", "tornado")  # loggers of what happens in D
 PAGE = "docs/building_on_a_cluster.md"
 
 
-@dataclass(frozen=True, slots=True)
-class OtherVersions:
-    """The worker at ``address`` would give other bytes."""
-
-    address: str
-    versions: Versions
-
-
-def cell(data: bytes, stated: Versions) -> bytes | Failed | OtherVersions | str:
-    """The outcome of the job in ``data``, of ``stated`` versions only, or our bug in words: not every exception
-    can be sent, and Dask waits for ever for one that cannot. Runs in a thread of a worker's pool."""
+def cell(data: bytes, stated: Versions) -> bytes | Failed | tuple[str, Versions] | str:
+    """The outcome of the job in ``data``; where this worker's versions are not ``stated``, its address and them;
+    or our bug in words: not every exception can be sent, and Dask waits for ever for one that cannot. Runs in a
+    thread of a worker's pool."""
     if versions() != stated:
         from distributed import get_worker
 
-        return OtherVersions(get_worker().address, versions())
+        return get_worker().address, versions()
     try:
         job = pickle.loads(data)
         if not isinstance(job, Job):
             raise TypeError("no job")
         with _one_cell:
-            outcome = made(job, None, lambda note: None)
+            outcome = made(job, None, lambda *_: None)
     except Exception as error:
         return f"{type(error).__name__}: {error}"[:2000]
     return outcome.packed() if isinstance(outcome, CellResult) else outcome
@@ -156,12 +149,10 @@ def _outcome(job: Job, future: Any) -> Outcome:
         answer = future.result()
     except ImportError as error:
         raise _refused(f"{error}") from None
-    if isinstance(answer, OtherVersions):
-        theirs = dict(answer.versions)
-        differing = [
-            f"{name} {theirs.get(name)}, here {own}" for name, own in versions() if theirs.get(name) != own
-        ]
-        raise _refused(f"{answer.address}: {', '.join(differing)}"[:2000])
+    if isinstance(answer, tuple):
+        address, theirs = answer[0], dict(answer[1])
+        other = (f"{name} {theirs.get(name)}, here {own}" for name, own in versions() if theirs.get(name) != own)
+        raise _refused(f"{address}: {', '.join(other)}"[:2000])
     if isinstance(answer, Failed):
         return replace(answer, key=job.key)
     if isinstance(answer, str):

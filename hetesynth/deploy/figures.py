@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hetesynth.deploy.folder.cells import check_record
 from hetesynth.deploy.manifest.values import Cell
@@ -60,10 +60,6 @@ class Figures:
     proven_optimal: bool
     sizes: tuple[SizeFigures, ...]
 
-    def at(self, size: int) -> SizeFigures | None:
-        """What holds at ``size``."""
-        return next((row for row in self.sizes if row.size == size), None)
-
 
 def figures(record: object) -> Figures:
     """The figures in ``record``, which may be anything. Raises ValueError where it is no record of a cell."""
@@ -84,17 +80,11 @@ def figures(record: object) -> Figures:
     return Figures(values["steps"], values.get("proven_optimal") is True, tuple(sizes))
 
 
-@dataclass(frozen=True, slots=True)
-class GateVerdict:
+class GateVerdict(NamedTuple):
     """``failures``: gates that are not met; ``notes``: those that do not apply, and why."""
 
-    failures: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def met(self) -> bool:
-        """True where all that apply are met."""
-        return not self.failures
+    failures: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 def gate_verdict(cell: Cell, figures: Figures) -> GateVerdict:

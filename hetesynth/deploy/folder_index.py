@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -33,11 +32,6 @@ class FolderIndex:
     files: dict[str, str]
     document: dict[str, Any]
 
-    @property
-    def lists(self) -> bool:
-        """True where it says which files there are."""
-        return self.kind == DEPLOYMENT or bool(self.files)
-
     def targets_of(self, name: str) -> tuple[str, ...]:
         """The runtimes that the program ``name`` is for: as its folder is called, or a part of its own name."""
         path = PurePosixPath(name)
@@ -58,7 +52,7 @@ def read_index(folder: Path) -> FolderIndex | None:
         targets = [document["target"]] if kind == DEPLOYMENT else document["targets"]
         if kind not in KINDS or not targets or any(name not in TARGETS for name in targets):
             raise ValueError("it does not name its kind and the targets that its programs are for")
-        return FolderIndex(folder, kind, tuple(targets), dict(_files(document, kind)), document)
+        return FolderIndex(folder, kind, tuple(targets), _files(document, kind), document)
     except (OSError, JsonRefused, ValueError, KeyError, TypeError, AttributeError) as error:
         if (
             data
@@ -71,23 +65,20 @@ def read_index(folder: Path) -> FolderIndex | None:
         raise HetesynthError(f"{path} is no index: {reason}", code="HS876", help=help_) from error
 
 
-def _files(document: dict[str, Any], kind: str) -> Iterator[tuple[str, str]]:
+def _files(document: dict[str, Any], kind: str) -> dict[str, str]:
     """Every file that the index names, with its digest. ValueError where it, or a name in it, is none."""
-    if kind == COLLECTIVES:
-        for name, part in document["collectives"].items():
-            if part["collective"] != name:
-                raise ValueError("collectives")
-            yield from _files(part, ATLAS)
-        return
-    if kind != DEPLOYMENT and (
-        document["collective"] not in COLLECTIVE_NAMES or type(document["cluster"]) is not str
-    ):
-        raise ValueError("collective")
-    names = {name: "" for row in document["ranges"] for name in row["files"]} if kind == ATLAS else {}
-    names |= document["files"] if kind == DEPLOYMENT else document.get(DIGESTS, {})
+    names: dict[str, str] = dict(document["files"]) if kind == DEPLOYMENT else {}
+    atlases = document["collectives"] if kind == COLLECTIVES else {document.get("collective"): document}
+    for collective, atlas in atlases.items() if kind != DEPLOYMENT else ():
+        stated = atlas["collective"] == collective and collective in COLLECTIVE_NAMES
+        if not stated or type(atlas["cluster"]) is not str:
+            raise ValueError("it does not name its collectives and its cluster")
+        if kind != LOSSES:
+            names |= {name: "" for row in atlas["ranges"] for name in row["files"]}
+        names |= atlas.get(DIGESTS, {})
     for name, digest in names.items():
         parts = PurePosixPath(name).parts  # a name in the folder: no way out of it
         odd = not parts or ".." in parts or PurePosixPath(*parts).is_absolute() or "/".join(parts) != name
         if odd or "\0" in name or len(name) > 1000 or not re.fullmatch("([0-9a-f]{64})?", digest):
             raise ValueError(f"{name[:80]!r} is no name of a file in the folder, or it has no SHA-256")
-        yield name, digest
+    return names

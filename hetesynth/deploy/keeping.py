@@ -95,22 +95,19 @@ def settled(job: Job, old: DeployedCell | None, accept_worse: bool = False) -> D
     try:
         verdict = gate_verdict(job.cell, figures(old.record))
         if old.made_for == key:
-            if verdict.met:
-                report = CellReport(job.cell, "current", key, old.record, old.record, None, verdict.notes)
-                return report, old
-            report = CellReport(job.cell, "withheld", key, None, old.record, old.record, verdict.failures)
-            return report, None
+            if not verdict.failures:
+                return CellReport(job.cell, "current", key, old.record, old.record, None, verdict.notes), old
+            return CellReport(job.cell, "withheld", key, None, old.record, old.record, verdict.failures), None
         candidate = old.record[INSTEAD_OF]
         newer, older = figures(candidate), figures(old.record)
         why = _why_not(job.cell, newer, older)
     except (KeyError, ValueError):
         return None
     failed_gates = gate_verdict(job.cell, newer).failures
-    if not verdict.met or not why or (accept_worse and not failed_gates):
+    if verdict.failures or not why or (accept_worse and not failed_gates):
         return None
     status: Status = "withheld" if failed_gates else "kept"
-    report = CellReport(job.cell, status, key, old.record, old.record, candidate, (*why, *verdict.notes))
-    return report, old
+    return CellReport(job.cell, status, key, old.record, old.record, candidate, (*why, *verdict.notes)), old
 
 
 def decided(
@@ -133,15 +130,14 @@ def decided(
             reasons = (str(error),)
         if reasons:
             older, why, notes = None, verdict.failures, (*notes, *_not_staying(reasons))
-    if verdict.met and (older is None or not why or accept_worse):
+    if not verdict.failures and (older is None or not why or accept_worse):
         done: Status = "cached" if cached else "built"
         report = CellReport(job.cell, done, key, result.record, previous, None, notes)
         return report, DeployedCell(job.cell.name, key, key, result.record, result.files)
     if older is None:
-        report = CellReport(job.cell, "withheld", key, None, previous, result.record, (*why, *notes))
-        return report, None
+        return CellReport(job.cell, "withheld", key, None, previous, result.record, (*why, *notes)), None
     stays = replace(older, key=key, record={**older.record, INSTEAD_OF: result.record})
-    status: Status = "kept" if verdict.met else "withheld"
+    status: Status = "withheld" if verdict.failures else "kept"
     report = CellReport(job.cell, status, key, stays.record, previous, result.record, (*why, *verdict.notes))
     return report, stays
 
@@ -175,9 +171,9 @@ def _why_not(cell: Cell, newer: Figures, older: Figures) -> tuple[str, ...]:
 def worse(cell: Cell, newer: Figures, older: Figures) -> str:
     """In which way ``newer`` is worse than ``older``; empty where it is not. Times count by their geometric mean
     over the sizes; where chunks are stated, steps count where the newer is not quicker."""
-    shares = []
+    shares, at = [], {row.size: row for row in older.sizes}
     for row in newer.sizes:
-        before = older.at(row.size)
+        before = at.get(row.size)
         if before is None:
             raise ValueError("they were not measured at the same sizes")
         if not (math.isinf(row.us) or math.isinf(before.us)):

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from hetesynth.deploy.folder.folder import place
 from hetesynth.deploy.manifest.values import Cell
 from hetesynth.model.diagnostics import Diagnostic
 
@@ -38,12 +37,6 @@ class CellReport:
     def bad(self) -> bool:
         """True where the cell makes a build or a check end with 1."""
         return self.status in BAD
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """What stands of it, by names in the folder of its cluster and target."""
-        names = self.record.get("files") if self.record is not None else None
-        return tuple(sorted(map(place, names))) if isinstance(names, dict) else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 from hetesynth.errors import HetesynthError
+from hetesynth.model import words
 from hetesynth.model.pods import PodCluster
 from hetesynth.model.rank_places import RankPlace, rank_places
 from hetesynth.model.topology import Topology
@@ -35,10 +36,8 @@ class RankOrder:
 
 
 def load_rank_order(path: str | os.PathLike[str]) -> RankOrder:
-    """The places of the ranks of the file at ``path``.
-
-    As pods where it can be said so: links between all GPUs of a large cluster would take long, and are not needed.
-    """
+    """The places of the ranks of the file at ``path``. As pods where it can be said so: links between all GPUs of
+    a large cluster would take long, and are not needed."""
     from hetesynth.model.diagnostics import SourceError
     from hetesynth.topology.language import load_pods, load_topology
 
@@ -49,10 +48,8 @@ def load_rank_order(path: str | os.PathLike[str]) -> RankOrder:
 
 
 def rank_order(topology: Topology | PodCluster) -> RankOrder:
-    """The places of the ranks of ``topology``.
-
-    Raises HetesynthError HS641 for a name that is no host's, HS642 where two servers would run on one host.
-    """
+    """The places of the ranks of ``topology``. Raises HetesynthError HS641 for a name that is no host's, HS642
+    where two servers would run on one host."""
     order = RankOrder(topology.name, rank_places(topology))
     servers: dict[str, str] = {}
     for place in order.places:
@@ -91,9 +88,7 @@ def table(order: RankOrder) -> str:
         rows += [
             (str(place.rank), machine, place.server, place.gpu, str(slot)) for slot, place in enumerate(places)
         ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "".join(f"{line.rstrip()}\n" for line in lines)
+    return "".join(f"{line}\n" for line in words.table(rows))
 
 
 FORMATS: dict[str, tuple[str, Callable[[RankOrder], str]]] = {  # name: (file name, its text)

@@ -125,10 +125,8 @@ def topology_difference(
 
 
 def _standing(path: Path, old: Topology, new: Topology) -> tuple[Verdict, str]:
-    """Where the file at ``path``, made for ``old``, stands on ``new``, and why.
-
-    Links are the same where their GPUs are and, of several between two GPUs, their way or else their place.
-    """
+    """Where the file at ``path``, made for ``old``, stands on ``new``, and why. Links are the same where their
+    GPUs are and, of several between two GPUs, their way or else their place."""
     from hetesynth.judge.schedule.judge import schedule_violations
 
     ends = [(link.src, link.dst) for link in old.links]

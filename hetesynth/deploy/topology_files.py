@@ -71,23 +71,16 @@ def sarif(files: Sequence[LintedFile]) -> dict[str, Any]:
             logs.append(sarif_failure(file.error, version, file.path))
         else:
             results = []
-            for finding in file.findings:
-                span = finding.span
-                message = f"{finding.message}; {finding.help}" if finding.help else finding.message
-                columns = (span.column, span.column + span.length)
-                where = (file.path, span.line)
-                results.append(sarif_result(finding.code, finding.severity, message, *where, columns=columns))
+            for one in file.findings:
+                message = f"{one.message}; {one.help}" if one.help else one.message
+                where, columns = (file.path, one.span.line), (one.span.column, one.span.column + one.span.length)
+                results.append(sarif_result(one.code, one.severity, message, *where, columns=columns))
             logs.append(sarif_log(rules, results, version))
     return {**logs[0], "runs": [run for log in logs for run in log["runs"]]}
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What there is to show: capacities, facts, and what is doubtful about the file."""
-
-    chunking: Chunking
-    facts: ClusterFacts
-    warnings: tuple[Diagnostic, ...]
+Look = tuple[Chunking, ClusterFacts, tuple[Diagnostic, ...]]
+"""What there is to show: capacities, facts, and what is doubtful about the file."""
 
 
 def look(path: os.PathLike[str], options: ChunkingOptions, svg: Path | None, graph: Path | None) -> Look:
@@ -103,8 +96,6 @@ def look(path: os.PathLike[str], options: ChunkingOptions, svg: Path | None, gra
         tell_mended(source)
         topology = inspections[0].topology
         findings, _ = lint_inspected(inspections, source)
-    chunking = chunk(topology, options)
-    facts = cluster_facts(topology)
     files: dict[Path, bytes] = {}
     if svg is not None:
         from hetesynth.report.svg import topology_svg
@@ -116,7 +107,8 @@ def look(path: os.PathLike[str], options: ChunkingOptions, svg: Path | None, gra
     if graph is not None:
         files[graph] = graphml(topology)
     write_all(files)
-    return Look(chunking, facts, tuple(d for d in findings if d.severity == "warning"))
+    warnings = tuple(finding for finding in findings if finding.severity == "warning")
+    return chunk(topology, options), cluster_facts(topology), warnings
 
 
 def graphml(topology: Topology) -> bytes:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from hetesynth.deploy.folder_index import FolderIndex, read_index
+from hetesynth.deploy.folder_index import DEPLOYMENT, FolderIndex, read_index
 from hetesynth.engine.formats import format_of
 from hetesynth.engine.verify import Finding, Judged, Question, is_composition, is_schedule, judge_file
 from hetesynth.errors import HetesynthError
@@ -43,17 +43,9 @@ class Candidate:
     judged: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
-    """``passed``: files in folders that are no programs, schedules or compositions."""
-
-    candidates: tuple[Candidate, ...]
-    passed: int
-
-
-def walked(paths: Sequence[Path]) -> Walk:
-    """The files at ``paths``, each once. HetesynthError HS875: more than are judged at once; HS877: a folder in
-    which there is nothing to judge."""
+def walked(paths: Sequence[Path]) -> tuple[tuple[Candidate, ...], int]:
+    """The files at ``paths``, each once, and how many others their folders have. HetesynthError HS875: more than
+    are judged at once; HS877: a folder in which there is nothing to judge."""
     candidates: dict[Path, Candidate] = {}
     passed = 0
     for path in paths:
@@ -68,7 +60,7 @@ def walked(paths: Sequence[Path]) -> Walk:
         passed += others
         for row in rows:
             candidates.setdefault(row.path, row)
-    return Walk(tuple(candidates.values()), passed)
+    return tuple(candidates.values()), passed
 
 
 def _candidates(root: Path, most: int) -> tuple[list[Candidate], int]:
@@ -116,7 +108,7 @@ def _candidates(root: Path, most: int) -> tuple[list[Candidate], int]:
             elif index is None:
                 rows.append(Candidate(path))
             else:
-                extra = EXTRA if index.lists and stated is None else ""
+                extra = EXTRA if (index.kind == DEPLOYMENT or index.files) and stated is None else ""
                 rows.append(Candidate(path, False, index.targets_of(name), stated or "", extra))
     for index in filter(None, indices.values()):
         missing = (index.folder / name for name in index.files if index.folder / name not in seen)
@@ -157,11 +149,11 @@ class FileVerdict:
         return not self.unusable and self.judged.readable and self.judged.count("error") + stricter == 0
 
 
-def loaded(question: Question, walk: Walk) -> Question:
+def loaded(question: Question, candidates: Sequence[Candidate]) -> Question:
     """``question`` with its topology read, once for all files. Raises HetesynthError where that is wrong."""
     if question.topology is None:
         return question
-    paths = [candidate.path for candidate in walk.candidates if candidate.judged]
+    paths = [candidate.path for candidate in candidates if candidate.judged]
     composed = [is_composition(path) for path in paths]
     return replace(
         question,

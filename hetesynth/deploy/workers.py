@@ -8,11 +8,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from hetesynth.deploy.cache import Cache, CellResult
 from hetesynth.deploy.job import Job
@@ -37,15 +36,8 @@ class Failed:
 Outcome = CellResult | Failed
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What a worker says before its outcome: what it does, or, ``warning``, what went wrong beside it."""
-
-    text: str
-    warning: bool = False
-
-
-Say = Callable[[Note], None]
+Say = Callable[[str, bool], None]
+"""What a worker says before its outcome: what it does, or, where the flag is set, what went wrong beside it."""
 
 
 class Scheduler(Protocol):
@@ -66,7 +58,7 @@ def made(job: Job, cache: Path | None, say: Say) -> Outcome:
         nonlocal last
         if now() - last > TOLD_AFTER:
             last = now()
-            say(Note(what))
+            say(what, False)
 
     try:
         result = compute(job, progress)
@@ -78,18 +70,8 @@ def made(job: Job, cache: Path | None, say: Say) -> Outcome:
         try:
             Cache(cache).put(result)
         except HetesynthError as error:  # the result is there: it only has to be made again next time
-            say(Note(error.message, warning=True))
+            say(error.message, True)
     return result
-
-
-@dataclass
-class _Worker:
-    """A process, the end of its pipe, the job it has, and the search that it knows."""
-
-    process: BaseProcess
-    pipe: Connection
-    job: Job | None = None
-    search: tuple[object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,61 +84,67 @@ class LocalProcesses:
 
     def run(self, jobs: Sequence[Job], watcher: Watcher) -> Iterator[Outcome]:
         """The outcome of each job, in the order in which they end."""
-        waiting, lost, workers = deque(jobs), Counter[str](), list[_Worker]()
-        number = min(self.number, len({job.search for job in jobs}))
+        searches: dict[tuple[object, ...], deque[Job]] = {}
+        for job in jobs:  # those of one search go to one process, which knows it
+            searches.setdefault(job.search, deque()).append(job)
+        waiting, lost = deque(searches.values()), Counter[str]()
+        workers: dict[Any, tuple[BaseProcess, deque[Job]]] = {}  # by our ends of their pipes, with what they have
+        number = min(self.number, len(waiting))
+
+        def give(pipe: Any, process: BaseProcess, search: deque[Job]) -> None:
+            workers[pipe] = process, search
+            watcher.working(search[0].key, "starts")
+            with suppress(OSError):  # a dead one is noticed when it is listened to
+                pipe.send(search[0])
+
         try:
-            while waiting or any(worker.job for worker in workers):
-                while len(workers) < number and waiting:
+            while waiting or workers:
+                while waiting and len(workers) < number:
                     context = multiprocessing.get_context("spawn")
                     ours, theirs = context.Pipe()
                     process = context.Process(target=_work, args=(theirs, self.cache), daemon=True)
                     with no_interrupts():
                         process.start()
                     theirs.close()
-                    workers.append(_Worker(process, ours))
-                for worker in (worker for worker in workers if worker.job is None):
-                    # a job of the search that it knows, else one of a search that no other process has
-                    others = [one.search for one in workers if one is not worker]
-                    mine = (job for job in waiting if job.search == worker.search)
-                    free = (job for job in waiting if job.search not in others)
-                    job = next(mine, None) or next(free, None)
-                    if job is not None:
-                        waiting.remove(job)
-                        worker.job, worker.search = job, job.search
-                        watcher.working(job.key, "starts")
-                        with suppress(OSError):  # a dead one is noticed when it is listened to
-                            worker.pipe.send(job)
-                busy = {worker.pipe: worker for worker in workers if worker.job}
-                for pipe in wait([*busy]):
-                    worker, job = busy[pipe], busy[pipe].job  # type: ignore[index]
-                    assert job is not None
+                    give(ours, process, waiting.popleft())
+                pipe: Any
+                for pipe in wait([*workers]):
+                    worker, search = workers[pipe]
+                    job = search[0]
                     try:
-                        message = worker.pipe.recv()
-                    except (EOFError, OSError):  # the process is gone; its job goes to another one
-                        workers.remove(worker)
-                        worker.pipe.close()
-                        worker.process.join()
+                        message = pipe.recv()
+                    except (EOFError, OSError):  # the process is gone; its jobs go to another one
+                        del workers[pipe]
+                        _end(pipe, worker)
                         lost[job.key] += 1
-                        if lost[job.key] < LIVES:
-                            waiting.appendleft(job)
-                        else:
-                            why = f"{LIVES} processes that made it ended with {worker.process.exitcode}"
+                        if lost[job.key] == LIVES:
+                            search.popleft()
+                            why = f"{LIVES} processes that made it ended with {worker.exitcode}"
                             yield Failed(job.key, why, "HS851")
+                        waiting.extendleft([search] if search else [])
                         continue
-                    if isinstance(message, Note):
-                        tell = watcher.warned if message.warning else partial(watcher.working, job.key)
-                        tell(message.text)
+                    if isinstance(message, tuple):
+                        text, warning = message
+                        watcher.warned(text) if warning else watcher.working(job.key, text)
                     elif isinstance(message, CellResult | Failed):
-                        worker.job = None
+                        search.popleft()
+                        if search or waiting:
+                            give(pipe, worker, search or waiting.popleft())
+                        else:
+                            del workers[pipe]
+                            _end(pipe, worker)
                         yield message
                     else:
                         raise message
         finally:
-            for worker in workers:
-                worker.process.terminate()
-                worker.pipe.close()
-            for worker in workers:
-                worker.process.join()
+            for pipe, (worker, _) in workers.items():
+                _end(pipe, worker)
+
+
+def _end(pipe: Any, worker: BaseProcess) -> None:
+    worker.terminate()
+    pipe.close()
+    worker.join()
 
 
 def _work(pipe: Connection, cache: Path | None) -> None:
@@ -167,7 +155,7 @@ def _work(pipe: Connection, cache: Path | None) -> None:
         while True:
             job = pipe.recv()
             try:
-                answer: object = made(job, cache, pipe.send)
+                answer: object = made(job, cache, lambda *said: pipe.send(said))
             except Exception as error:  # our bug: the parent says so
                 error.add_note(f"while making {job.cell.name}") if hasattr(error, "add_note") else None
                 answer = error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from hetesynth.model.runtime_costs import RuntimeCosts
 
@@ -67,3 +67,16 @@ def told_apart(names: Iterable[str]) -> tuple[str, ...]:
         used.add(fresh)
         apart.append(fresh)
     return tuple(apart)
+
+
+def table(rows: Sequence[Sequence[str]], right: Collection[int] = (), indent: str = "") -> list[str]:
+    """Return a line for each row, columns of equal width, those of ``right`` to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if k in right else cell.ljust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append(indent + "  ".join(cells).rstrip())
+    return lines

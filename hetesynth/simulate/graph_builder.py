@@ -128,9 +128,9 @@ class SizedTasks:
         lengths = np.asarray([len(row) for row in rows], dtype=np.int64)
         of_links, copied = lengths[self.link], self.copier >= 0
         first, end = np.cumsum(lengths) - lengths, np.cumsum(of_links)
-        taken = np.repeat(first[self.link] - end + of_links, of_links) + np.arange(of_links.sum())
+        rows_of_links = np.repeat(first[self.link] - end + of_links, of_links) + np.arange(of_links.sum())
         copiers = len(self.costs.resource_rate) + self.copier[copied]
-        uses = np.insert(np.concatenate(rows)[taken], end[copied], copiers)
+        uses = np.insert(np.concatenate(rows)[rows_of_links], end[copied], copiers)
         return uses, np.concatenate(([0], np.cumsum(of_links + copied)))
 
     def graph(self, unit: float) -> TransferGraph:

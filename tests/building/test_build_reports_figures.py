@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,13 @@ from support.build_report_sample import cell, record, with_status
 
 from hetesynth.deploy.outcome import BuildReport
 from hetesynth.deploy.reports.pages import program_shown
-from hetesynth.deploy.reports.words import (
-    change_text,
-    figures,
-)
+from hetesynth.deploy.reports.words import change_text, figures
 from hetesynth.deploy.reports.write import (
     MARK,
     ReportOptions,
     demand_outside,
+    failure_findings,
     report_options,
-    write_failure,
     write_reports,
 )
 from hetesynth.errors import HetesynthError
@@ -99,12 +97,14 @@ def test_a_summary_of_ours_is_replaced_and_that_of_the_step_is_added_to(
 def test_what_stops_a_build_is_in_its_reports(tmp_path: Path) -> None:
     options = ReportOptions(github=True, junit=tmp_path / "j.xml", markdown=tmp_path / "s.md")
     error = HetesynthError("the disk is full", code="HS510", help="make room")
-    printed = write_failure(tmp_path / "hetesynth.toml", error, options, checked=False)
-    (line,) = printed.commands
+    manifest = tmp_path / "hetesynth.toml"
+    report = BuildReport(manifest, tmp_path, (), failure_findings(error, manifest))
+    _, commands, _ = write_reports(report, options)
+    (line,) = commands
     assert line.startswith("::error file=") and line.endswith("::the disk is full; make room")
     assert 'errors="1"' in (tmp_path / "j.xml").read_text()
     assert "Schedules built: something has to be done" in (tmp_path / "s.md").read_text()
-    write_failure(tmp_path / "hetesynth.toml", error, options, checked=True)
+    write_reports(replace(report, checked=True), options)
     assert "Schedules checked: something has to be done" in (tmp_path / "s.md").read_text()
 
 

@@ -11,12 +11,7 @@ from support.build_report_sample import PLACES, sample
 
 from hetesynth.cli.build import build_text
 from hetesynth.deploy.reports.pages import index_page
-from hetesynth.deploy.reports.words import (
-    all_annotations,
-    code_quality,
-    sarif_annotations,
-    workflow_commands,
-)
+from hetesynth.deploy.reports.words import all_annotations, code_quality, sarif_annotations, workflow_commands
 from hetesynth.deploy.reports.write import document, junit_xml, markdown_summary
 
 FOLDER = Path(__file__).parent / "golden_reports"

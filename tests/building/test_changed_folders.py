@@ -171,14 +171,7 @@ def edit_programs(project: Project) -> None:
     edit_row(project, lambda row: row["record"].update(programs=[]))
 
 
-@pytest.mark.parametrize(
-    ("edit", "stays"),
-    [
-        (edit_program, False),
-        (edit_times, False),
-        (edit_programs, True),
-    ],
-)
+@pytest.mark.parametrize(("edit", "stays"), [(edit_program, False), (edit_times, False), (edit_programs, True)])
 def test_a_cell_that_was_changed_with_its_digests_is_put_back(
     project: Project, edit: Callable[[Project], None], stays: bool
 ) -> None:

@@ -12,7 +12,7 @@ import random
 import re
 import stat
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ def last_transfer(values: dict[str, Any]) -> None:
 def honest(result: CellResult) -> CellResult:
     """Its record says of its programs what is in them."""
     programs = [
-        program_file(name, data, target("rccl-6"), None).plain()
+        asdict(program_file(name, data, target("rccl-6"), None))
         for name, data in result.files.items()
         if name.endswith(".xml")
     ]

@@ -58,4 +58,4 @@ def test_the_record_says_what_runtimes_select_by(runtime: str) -> None:
             program = read_program(data, stated.name).program
             assert program is not None
             assert (stated.channels, stated.chunks) == (program.channels, program.chunks_per_loop)
-            assert stated.last is None and program.max_bytes == target(runtime).open_max_bytes
+            assert stated.max_bytes == 0 and program.max_bytes == target(runtime).open_max_bytes

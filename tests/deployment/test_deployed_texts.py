@@ -19,7 +19,7 @@ OF_XML = ("environment.sh", "smoke_test.sh")
 
 @pytest.mark.parametrize("runtime", [name for name in TARGETS if name != "rccl-5"])  # as rccl-6
 def test_the_texts_of_a_folder(runtime: str, golden) -> None:
-    contents = deployment(runtime).contents()
+    contents = deployment(runtime)
     texts = {name: data for name, data in contents.items() if not name.startswith(("algorithms/", "schedules/"))}
     expected = {"README.md", "expected.json", "index.json", *SHARED, *OF_TARGET.get(runtime, OF_XML)}
     assert texts.keys() == expected
@@ -34,15 +34,15 @@ def test_the_texts_of_a_folder(runtime: str, golden) -> None:
 def test_scripts_are_well_formed(runtime: str, shell: str, tmp_path: Path) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"there is no {shell}")
-    for name, data in deployment(runtime).contents().items():
+    for name, data in deployment(runtime).items():
         if name.endswith(".sh"):
             (tmp_path / name).write_bytes(data)
             subprocess.run([shell, "-n", str(tmp_path / name)], check=True)
 
 
 def test_a_rooted_collective_warns_of_other_roots_and_a_list_without_one_does_not() -> None:
-    rooted = deployment("rccl-6", cell("rccl-6", "broadcast", 1024, 8_000_000)).contents()["README.md"].decode()
+    rooted = deployment("rccl-6", cell("rccl-6", "broadcast", 1024, 8_000_000))["README.md"].decode()
     assert "root of a call" in rooted and "passes a NIC" not in rooted
     assert "pass a NIC" in rooted
-    plain = deployment("rccl-6").contents()["README.md"].decode()
+    plain = deployment("rccl-6")["README.md"].decode()
     assert "root of a call" not in plain and "pass a NIC" not in plain

@@ -9,12 +9,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.cli.main import run
-from hetesynth.deploy.manifest.first_manifest import (
-    SCHEMA_NAME,
-    first_manifest,
-    text,
-    write_first_manifest,
-)
+from hetesynth.deploy.manifest.first_manifest import SCHEMA_NAME, first_manifest, text, write_first_manifest
 from hetesynth.deploy.manifest.keys import schema_text
 from hetesynth.deploy.manifest.reader import read_manifest
 from hetesynth.errors import HetesynthError

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from hetesynth.deploy.folder.cells import DeployedCell, ProgramFile
-from hetesynth.deploy.folder.folder import Deployment
+from hetesynth.deploy.folder.folder import folder_contents
 from hetesynth.files.folders import write_folder
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.target import target
@@ -59,17 +60,17 @@ def cell(
     ]
     files = {p.name: f"the program {p.name}\n".encode() for p in programs}
     files[f"{stem}.schedule.json"] = b"{}\n"
-    record = {
+    record: dict[str, Any] = {
         "cell": f"ring8/{runtime}/{collective}/{low}..{high}", "collective": collective, "target": runtime,
         "extent": f"{low}..{high}", "ranks": 8, "root": stated.get("root"),
         "sizes": [
             {"size": low, "program_us": 12.5, "library_us": 20.0},
             {"size": high or 8 * low, "program_us": 800.25, "library_us": None},
         ],
-        "programs": [p.plain() for p in programs],
+        "programs": [asdict(p) for p in programs],
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
     }  # fmt: skip
-    return DeployedCell(record["cell"], "a" * 64, "a" * 64, record, files)
+    return DeployedCell(str(record["cell"]), "a" * 64, "a" * 64, record, files)
 
 
 def two_cells(runtime: str) -> tuple[DeployedCell, ...]:
@@ -78,13 +79,13 @@ def two_cells(runtime: str) -> tuple[DeployedCell, ...]:
     return cell(runtime, "allgather", 64_000, middle - 1), cell(runtime, "allgather", middle, 0)
 
 
-def deployment(runtime: str, *cells: DeployedCell) -> Deployment:
-    """A folder for ``runtime`` with ``cells``; by default ``two_cells``."""
-    return Deployment(ring8(), "b" * 64, target(runtime), cells or two_cells(runtime))
+def deployment(runtime: str, *cells: DeployedCell) -> dict[str, bytes]:
+    """The files of a folder for ``runtime`` with ``cells``; by default ``two_cells``."""
+    return folder_contents(ring8(), "b" * 64, target(runtime), cells or two_cells(runtime))
 
 
 def written(folder: Path, runtime: str, *cells: DeployedCell) -> Path:
     """Such a folder at ``folder``."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    write_folder(folder, deployment(runtime, *cells).contents(), b'"kind": "hetesynth deployment"')
+    write_folder(folder, deployment(runtime, *cells), b'"kind": "hetesynth deployment"')
     return folder

@@ -58,7 +58,7 @@ class Cached:
         for job in jobs:
             self.names.append(job.cell.name)
             failed = Failed(job.key, "no program fits", "HS502")
-            yield failed if self.fails in job.cell.name else made(job, self.folder, lambda note: None)
+            yield failed if self.fails in job.cell.name else made(job, self.folder, lambda *_: None)
 
 
 class Project:

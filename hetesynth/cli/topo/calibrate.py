@@ -12,11 +12,15 @@ import click
 
 from hetesynth.api import size_of
 from hetesynth.cli.options import FILE, json_option
-from hetesynth.cli.terminal import answer, table
+from hetesynth.cli.terminal import answer
 from hetesynth.errors import HetesynthError
-from hetesynth.topology.calibrate.calibrate_topology import Calibrated
+from hetesynth.files.atomic import write_all
+from hetesynth.model.words import table
+from hetesynth.report.size_plot import size_plot
+from hetesynth.topology.calibrate.calibrate_topology import Calibrated, CalibrationRequest, calibrate
 from hetesynth.topology.calibrate.fit import ALGORITHMS, Figure
 from hetesynth.topology.calibrate.readers import OPERATIONS
+from hetesynth.topology.language.units import parse_quantity
 
 MOST_POINTS = 40
 _CHANNELS = "The program had so many channels (NCCL_MAX_NCHANNELS): fit what one thread block copies."
@@ -55,11 +59,6 @@ def command(
     CSV (size,us). The formulas are in docs/calibration.md. With -o the topology is written again with the fitted
     figures and a comment that says where each came from.
     """
-    from hetesynth.files.atomic import write_all
-    from hetesynth.report.size_plot import size_plot
-    from hetesynth.topology.calibrate.calibrate_topology import CalibrationRequest, calibrate
-    from hetesynth.topology.language.units import parse_quantity
-
     seconds = None if start is None else 0.0
     if start is not None and start.rstrip("munsµ ") != "0":  # nothing at all may be written with any unit or none
         seconds = float(parse_quantity(start, "time", "--start"))

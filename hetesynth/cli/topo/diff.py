@@ -6,19 +6,16 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hetesynth.cli.options import FILE, json_option, topology_losses_of
 from hetesynth.cli.terminal import answer, some
+from hetesynth.deploy.topo_diff import TopologyDifference, topology_difference
 from hetesynth.model.words import counted
 
-if TYPE_CHECKING:
-    from hetesynth.deploy.topo_diff import TopologyDifference
-
 _SCHEDULES = "Schedules (.schedule.json), XML and plans made for BEFORE, judged on AFTER; repeatable."
-SHOWN_NAMES = 4
 SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 
 
@@ -35,8 +32,6 @@ def command(before: Path, after: os.PathLike[str], schedules: tuple[Path, ...], 
 
     Exits 0 where nothing did, 1 where something did. The parts of both files are the same where their names are.
     """
-    from hetesynth.deploy.topo_diff import topology_difference
-
     document = difference_document(topology_difference(before, after, schedules))
     answer(document, difference_report(document), as_json=as_json)
     return int(not document["same"])
@@ -58,7 +53,7 @@ def difference_report(document: dict[str, Any]) -> Iterator[str]:
             name, told = f"{name} {was} -> {now}", ""
         alike[change["change"], change["what"], told].append(name)
     for (kind, what, told), names in alike.items():
-        yield f"  {SIGNS[kind]} {what} {some(names, SHOWN_NAMES)}".rstrip() + told
+        yield f"  {SIGNS[kind]} {what} {some(names)}".rstrip() + told
     if document["schedules"]:
         counts = Counter(standing["verdict"] for standing in document["schedules"])
         yield from ("", f"schedules on {after['cluster']}: {', '.join(f'{n} {v}' for v, n in counts.items())}")

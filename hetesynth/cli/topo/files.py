@@ -9,7 +9,11 @@ import click
 
 from hetesynth.cli.options import FILE, NewPath
 from hetesynth.cli.terminal import show
+from hetesynth.files.atomic import write_atomically
 from hetesynth.model.words import counted
+from hetesynth.topology.convert import converted, reformat, reformatted_input
+from hetesynth.topology.importers.edge_list import edge_document
+from hetesynth.topology.language import load_topology
 
 
 @click.command(name="convert")
@@ -21,9 +25,6 @@ def convert(file: Path, form: str, output: Path | None) -> None:
 
     The text is read again: it is only written when it means the same cluster. Comments stay.
     """
-    from hetesynth.files.atomic import write_atomically
-    from hetesynth.topology.convert import converted
-
     text = converted(file, form)
     if output is None:
         show(text.removesuffix("\n"))
@@ -38,15 +39,10 @@ def convert(file: Path, form: str, output: Path | None) -> None:
 @click.option("-o", "--output", type=NewPath(), metavar="FILE", help="[default: standard output]")
 def export(topology: Path, _: str, output: Path | None) -> None:
     """Write TOPOLOGY as a JSON list of nodes, directed links and groups, which topo import reads back."""
-    from hetesynth.topology.importers.edge_list import edge_document
-    from hetesynth.topology.language import load_topology
-
     text = json.dumps(edge_document(load_topology(topology)), indent=1) + "\n"
     if output is None:
         show(text.rstrip("\n"))
         return
-    from hetesynth.files.atomic import write_atomically
-
     write_atomically(output, text.encode())
 
 
@@ -58,8 +54,6 @@ def fmt(files: tuple[Path, ...], check: bool) -> int:
 
     Comments and meaning stay. Either all files are written or none. For -, standard input, the text is printed.
     """
-    from hetesynth.topology.convert import reformat, reformatted_input
-
     if Path("-") in files:
         if len(files) > 1:
             raise click.UsageError("- stands alone")

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hetesynth.cli.options import NewPath, json_option, together
 from hetesynth.cli.terminal import show, show_json
+from hetesynth.files.atomic import write_atomically
 from hetesynth.model.words import counted
+from hetesynth.topology import import_topology as importing
+from hetesynth.topology.import_topology import ImportedTopology, detect_topology, document
+from hetesynth.topology.importers.gpu_models import Calibration
+from hetesynth.topology.importers.network import parse_fabric
+from hetesynth.topology.importers.reading import FORMAT_NAMES, ReadOptions, Stated
 from hetesynth.topology.language.units import parse_quantity
-
-if TYPE_CHECKING:
-    from hetesynth.topology.import_topology import ImportedTopology
-    from hetesynth.topology.importers.gpu_models import Calibration
-    from hetesynth.topology.importers.reading import ReadOptions
-
 
 _RATES = "What links carry: data sheets, NCCL's figures, or signalling rates."
 _shared_options = together(
@@ -25,6 +25,7 @@ _shared_options = together(
     click.option("-o", "--output", type=NewPath(), metavar="FILE", help="[default: standard output]"),
     json_option,
 )
+_FORMAT = "nccl, edges, ... [default: recognized]."
 _NET = "Between servers: switch, rails, leafspine:4:2, none [default: switch]."
 _NIC_RATE = "Of NICs whose rate no file tells, for example 400Gbps; FILE=RATE: of all NICs of that file."
 _HOSTS = "The hosts of a network to take, for example 'gpu*' [default: all]."
@@ -33,7 +34,7 @@ _MODEL = "Of the GPUs, where a file does not tell; FILE=NAME: of that file, what
 
 @click.command(name="import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE[*N]...")
-@click.option("--format", "format_name", metavar="NAME", help="nccl, edges, ... [default: recognized].")
+@click.option("--format", "format_name", type=click.Choice(FORMAT_NAMES), metavar="NAME", help=_FORMAT)
 @click.option("--net", metavar="RULE", help=_NET)
 @click.option("--node-type", metavar="TYPE", help="Type of the node library, for files without GPUs.")
 @click.option("--nic-rate", "nic_rates", metavar="[FILE=]RATE", multiple=True, help=_NIC_RATE)
@@ -56,12 +57,6 @@ def command(
 
     Remarks say what was assumed and what looks wrong. FILE may be -, standard input.
     """
-    from hetesynth.topology import import_topology as importing
-    from hetesynth.topology.importers.network import parse_fabric
-    from hetesynth.topology.importers.reading import FORMAT_NAMES, Stated
-
-    if format_name is not None and format_name not in FORMAT_NAMES:
-        raise click.BadParameter(f"one of: {', '.join(FORMAT_NAMES)}", param_hint="--format")
     model, model_of = importing.values_of_files("--model", models, files)
     rate, rate_of = importing.values_of_files("--nic-rate", nic_rates, files)
     request = importing.ImportTopologyRequest(
@@ -83,9 +78,6 @@ def command(
 
 def show_imported(imported: ImportedTopology, output: Path | None, *, as_json: bool) -> None:
     """Write the text and print the facts."""
-    from hetesynth.files.atomic import write_atomically
-    from hetesynth.topology.import_topology import document
-
     if output is not None:
         write_atomically(output, imported.text.encode())
     if as_json:
@@ -110,9 +102,6 @@ def read_options(
     hosts: str | None = None,
 ) -> ReadOptions:
     """What the user states beside the files."""
-    from hetesynth.topology import import_topology as importing
-    from hetesynth.topology.importers.reading import ReadOptions
-
     rate, above = _rate(nic_rate, "--nic-rate"), _rate(uplink, "--uplink")
     ratio = importing.oversubscribed(oversubscription or "1")
     name = "" if model is None else importing.model_name(model)
@@ -131,8 +120,6 @@ def _rate(text: str | None, option: str) -> Fraction | None:
 @_shared_options
 def detect(fabric: bool, output: Path | None, as_json: bool, **stated: Any) -> None:
     """Run nvidia-smi, amd-smi, rocm-smi or lstopo, whichever is there, and write this machine as a topology."""
-    from hetesynth.topology.import_topology import detect_topology
-
     options = read_options(**stated)
     name = output.stem if output else "detected"
     show_imported(detect_topology(options, fabric=fabric, name=name), output, as_json=as_json)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 
 from hetesynth.cli.options import json_option
-from hetesynth.cli.terminal import answer, table
+from hetesynth.cli.terminal import answer
+from hetesynth.model.words import table
+from hetesynth.topology.language.library import library_type, library_types
 
 
 @click.command(name="library")
@@ -16,8 +18,6 @@ def command(name: str | None, as_json: bool) -> None:
 
     With TYPE its declaration and the sources of its figures.
     """
-    from hetesynth.topology.language.library import library_type, library_types
-
     types = library_types() if name is None else (library_type(name),)
     document = {
         "types": [

@@ -8,6 +8,7 @@ import click
 
 from hetesynth.cli.options import FILE, json_option, topology_losses_of
 from hetesynth.cli.terminal import show, show_json
+from hetesynth.deploy import topology_files as linting
 from hetesynth.model.diagnostics import render
 from hetesynth.model.words import counted
 
@@ -24,8 +25,6 @@ def command(files: tuple[os.PathLike[str], ...], strict: bool, as_json: bool, as
     Exits 2 when a file cannot be read or is wrong, else 1 with --strict and a warning, else 0. docs/lint.md lists
     the rules.
     """
-    from hetesynth.deploy import topology_files as linting
-
     if as_json and as_sarif:
         raise click.UsageError("--json and --sarif exclude each other")
     linted = linting.lint_files(files)

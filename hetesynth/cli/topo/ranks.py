@@ -10,9 +10,8 @@ import click
 
 from hetesynth.cli.options import FILE, NewPath, json_option, topology_losses
 from hetesynth.cli.terminal import answer, some
-from hetesynth.deploy.rank_files import FORMATS
+from hetesynth.deploy.rank_files import FORMATS, load_rank_order, write_rank_files
 
-SHOWN_NAMES = 4
 _FORMAT = "What to print or write, repeatable [default: the table; with -o all]."
 
 
@@ -28,8 +27,6 @@ def command(topology: os.PathLike[str], directory: Path | None, formats: tuple[s
     Ranks are the GPUs in the order of the topology. A job has to start them in the same order, or schedules and
     programs are for other links than those that they run on.
     """
-    from hetesynth.deploy.rank_files import load_rank_order, write_rank_files
-
     order = load_rank_order(topology)
     written = [] if directory is None else write_rank_files(order, directory, formats or tuple(FORMATS))
     document = {
@@ -53,7 +50,7 @@ def command(topology: os.PathLike[str], directory: Path | None, formats: tuple[s
                 yield from [f"# {file_name}"] * (len(formats) > 1)
                 yield text(order).removesuffix("\n")
         if order.unnamed and (directory is not None or formats in ((), ("table",))):
-            names = some(order.unnamed, SHOWN_NAMES)
+            names = some(order.unnamed)
             yield f"no host is stated for {names}: the names of the instances stand for them."
             yield '  help: state it where the instance is declared: instance a = h100x8 { host "node17" }'
 

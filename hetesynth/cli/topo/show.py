@@ -9,23 +9,27 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hetesynth import api
 from hetesynth.cli.options import FILE, NewPath, chunking_options, json_option, topology_losses
 from hetesynth.cli.synth_report import EXACT
-from hetesynth.cli.terminal import show, show_lines, some, table
+from hetesynth.cli.terminal import SHOWN_NAMES, show, show_lines, some
+from hetesynth.deploy.topology_files import Look, look
 from hetesynth.model.rank_places import rank_places
-from hetesynth.model.words import counted, size_text
+from hetesynth.model.words import counted, size_text, table
+from hetesynth.report.cluster_facts import ClusterFacts
+from hetesynth.search.chunking import Capacity
 
-if TYPE_CHECKING:
-    from hetesynth.deploy.topology_files import Look
-    from hetesynth.report.cluster_facts import ClusterFacts
-    from hetesynth.search.chunking import Capacity
-
-SHOWN_NAMES = 4
+IN_JSON: dict[str, tuple[str, Fraction | int | None]] = {  # fields of facts: their names, and what is counted in
+    "inside": ("inside_a_server", None),
+    "rate": ("gbytes_per_second", 10**9),
+    "latency": ("latency_us", Fraction(1, 10**6)),
+    "sharers": ("gpus", None),
+    "offered": ("offered_gbytes_per_second", 10**9),
+}
 
 
 @click.command(name="show")
@@ -43,8 +47,6 @@ def command(
 
     Then the capacities of steps: C(u, v) of links and C_g of what they share, each with its rounding error.
     """
-    from hetesynth.deploy.topology_files import look
-
     seen = look(topology, api.chunking_options(**rates), svg, graphml)
     show_lines(graph_document(seen) if as_json else topology_report(seen, every=every))
     for path in () if as_json else filter(None, (svg, graphml)):
@@ -53,7 +55,7 @@ def command(
 
 def topology_report(look: Look, *, every: bool) -> Iterator[str]:
     """Yield who is where, what joins them, what they share; then C(u, v), C_g and the error of each."""
-    chunking, facts = look.chunking, look.facts
+    chunking, facts, warnings = look
     topology, shared = chunking.topology, chunking.shared()
     yield (
         f"{topology.name}: {counted(topology.ranks, 'GPU')}, {counted(len(facts.servers), 'server')}, "
@@ -80,7 +82,7 @@ def topology_report(look: Look, *, every: bool) -> Iterator[str]:
         switches: dict[str, list[str]] = defaultdict(list)
         for switch in facts.capable:
             switches[", ".join(switch.capabilities)].append(switch.name)
-        yield from (f"    {capable}: {some(names, SHOWN_NAMES)}" for capable, names in switches.items())
+        yield from (f"    {capable}: {some(names)}" for capable, names in switches.items())
     size, reference = size_text(chunking.chunk_bytes, EXACT), f"{_us(chunking.tau_ref)} ({chunking.reference})"
     yield from ("", f"  chunk {size}, tau_ref {reference}, rounding {chunking.options.rounding}")
     yield from ("", "  links, u->v (eq. 1: C = round(tau_ref / tau) x lanes)")
@@ -89,9 +91,9 @@ def topology_report(look: Look, *, every: bool) -> Iterator[str]:
     yield from _table(shared, lambda i: shared[i].name, every)
     if topology.notes:
         yield from ("", *(f"  note: {note}" for note in topology.notes))
-    if look.warnings:
+    if warnings:
         yield ""
-        for d in look.warnings:
+        for d in warnings:
             yield f"  warning: {d.span.file}:{d.span.line}:{d.span.column}: {d.code}: {d.message}"
 
 
@@ -117,7 +119,7 @@ def _bottlenecks(facts: ClusterFacts) -> Iterable[str]:
     for (kind, rate, sharers, offered), names in alike.items():
         share = f"{_gb(offered)} ({float(offered / rate):.3g} : 1)" if offered is not None else "-"
         figures = _gb(rate / sharers), share, str(len(names))
-        rows.append((_gb(rate), kind, str(sharers), *figures, some(names, SHOWN_NAMES)))
+        rows.append((_gb(rate), kind, str(sharers), *figures, some(names)))
     return table(rows, right=(0, 2, 3, 4, 5), indent="    ") if alike else ["    none"]
 
 
@@ -160,20 +162,26 @@ def _us(seconds: Fraction) -> str:
     return f"{float(seconds * 1_000_000):.4g} us"
 
 
+def _fact(fact: object, *fields: str) -> dict[str, Any]:
+    """``fields`` of ``fact`` as JSON calls and counts them."""
+    values: dict[str, Any] = {}
+    for field in fields:
+        name, unit = IN_JSON.get(field, (field, None))
+        value = getattr(fact, field)
+        values[name] = value if unit is None or value is None else float(value / unit)
+    return values
+
+
 def graph_document(look: Look) -> Iterator[str]:
     """The object ``topo show --json`` prints, line by line: the multigraph as nodes and edges, and what is shared.
-
-    The links of a large cluster are millions: their lines are made one by one, and what they share once.
-    """
-    chunking, topology = look.chunking, look.chunking.topology
+    The links of a large cluster are millions: their lines are made one by one, and what they share once."""
+    chunking, facts, warnings = look
+    topology = chunking.topology
     shared = [
         {"name": c.name, "kind": c.kind, "capacity": c.chunks, "error": float(c.error)} for c in chunking.shared()
     ]
 
-    def giga(rate: Fraction | None) -> float | None:
-        return None if rate is None else float(rate / 10**9)
-
-    facts, names = look.facts, ("rank", "name", "server", "host", "number", "model")
+    names = ("rank", "name", "server", "host", "number", "model")
     pairs = zip(topology.vertices, rank_places(topology), strict=False)
     gpus = [(g.rank, v.name, g.server, g.host, g.device, v.model) for v, g in pairs]
     head = {
@@ -185,34 +193,14 @@ def graph_document(look: Look) -> Iterator[str]:
         "gpus": [dict(zip(names, gpu, strict=True)) for gpu in gpus],
         "servers": [
             {
-                "name": s.name,
-                "host": s.host,
+                **_fact(s, "name", "host"),
                 "ranks": [g.rank for g in s.gpus],
-                "nic_gbytes_per_second": [giga(rate) for rate in s.nics],
+                "nic_gbytes_per_second": [None if rate is None else float(rate / 10**9) for rate in s.nics],
             }
             for s in facts.servers
         ],
-        "link_classes": [
-            {
-                "kind": c.kind,
-                "inside_a_server": c.inside,
-                "gbytes_per_second": giga(c.rate),
-                "lanes": c.lanes,
-                "latency_us": float(c.latency * 1_000_000),
-                "count": c.count,
-            }
-            for c in facts.links
-        ],
-        "bottlenecks": [
-            {
-                "name": b.name,
-                "kind": b.kind,
-                "gbytes_per_second": giga(b.rate),
-                "gpus": b.sharers,
-                "offered_gbytes_per_second": giga(b.offered),
-            }
-            for b in facts.bottlenecks
-        ],
+        "link_classes": [_fact(c, "kind", "inside", "rate", "lanes", "latency", "count") for c in facts.links],
+        "bottlenecks": [_fact(b, "name", "kind", "rate", "sharers", "offered") for b in facts.bottlenecks],
         "capabilities": [{"name": c.name, "capabilities": list(c.capabilities)} for c in facts.capable],
     }
     yield json.dumps(head, indent=2).removesuffix("\n}") + ","
@@ -227,5 +215,5 @@ def graph_document(look: Look) -> Iterator[str]:
         comma = "," if index + 1 < len(topology.links) else ""
         yield f'    {{"src": {link.src}, "dst": {link.dst}, "link": {index}, {alike[key]}{comma}'
     yield "  ],"
-    tail = {"shared": shared, "notes": list(topology.notes), "warnings": [d.plain() for d in look.warnings]}
+    tail = {"shared": shared, "notes": list(topology.notes), "warnings": [d.plain() for d in warnings]}
     yield json.dumps(tail, indent=2).removeprefix("{\n")

@@ -6,13 +6,13 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.cost import bandwidths, runtime_bytes
-from hetesynth.model.plan import OPEN_MAX_BYTES
+from hetesynth.model.plan import OPEN_MAX_BYTES, Plan
 from hetesynth.model.program import Program
 from hetesynth.model.target import TARGETS, Target
 from hetesynth.model.topology import Rank
@@ -23,6 +23,7 @@ ELEMENT = 4  # bytes of a float, the type of elements in tests
 INSTEAD_OF = "instead_of"
 """Of the record of an older cell that stays: the record of what was made and is not deployed."""
 MEASURED_ON = "measured_on"  # of the same record: the SHA-256 of the cluster that its times are of
+ODD = "the index of the folder was changed: remove the folder and build again"
 MAX_TEXT = 4000
 MOST = 2**63
 MAX_SIZES = 64  # each is simulated anew; a build writes three
@@ -62,10 +63,6 @@ class ProgramFile:
         if self.chunks < 1 or self.ranks < 1 or not (self.in_place or self.out_of_place):
             raise ValueError(f"{self.name}: a program has chunks, ranks and a form")
 
-    def plain(self) -> dict[str, Any]:
-        """For JSON; ``of_record`` gives it back."""
-        return asdict(self)
-
     @property
     def unit(self) -> int:
         """A number of bytes: the runtime takes the program for whole buffers of its multiples, inside its range,
@@ -75,25 +72,33 @@ class ProgramFile:
         received = self.output_chunks * (self.ranks if self.collective in ("reducescatter", "scatter") else 1)
         return WORD * math.lcm(*(part for part in (self.ranks, self.chunks * blocks, sent, received) if part))
 
-    @property
-    def last(self) -> int | None:
-        """The largest call, None: there is no largest."""
-        return self.max_bytes or None
+    def takes(self, counted: int) -> bool:
+        """True where calls of ``counted`` bytes are in its range."""
+        return self.min_bytes <= counted <= (self.max_bytes or counted)
 
-
-_NAMES = {field.name for field in fields(ProgramFile)}
-_OPTIONAL = {field.name for field in fields(ProgramFile) if field.default is not MISSING}
+    def fits(self, size: int, element: int = ELEMENT) -> bool:
+        """True where its runtime gives it a call of ``size`` bytes of the whole buffer, of elements of ``element``
+        bytes, whose buffers it then cuts as the program does."""
+        counted, block = runtime_bytes(self.collective, self.ranks, size), size // self.ranks
+        if not self.takes(counted):
+            return False
+        if not self.input_chunks:
+            return counted % element == 0 and (counted // element) % self.chunks == 0
+        sent = block if self.collective in ("allgather", "gather") else size
+        received = block if self.collective in ("reducescatter", "scatter") else size
+        return sent % (WORD * self.input_chunks) == 0 and received % (WORD * self.output_chunks) == 0
 
 
 def of_record(values: dict[str, Any]) -> ProgramFile:
-    """The program that ``plain`` described. ValueError where it is none."""
-    if values.keys() - _NAMES or _NAMES - _OPTIONAL - values.keys():
-        raise ValueError("a program in its record has other fields than a build writes")
+    """The program with these fields. ValueError where it is none."""
     for name, value in values.items():
         kind = str if name in _TEXTS else bool if name in _FLAGS else int
         if type(value) is not kind and (name, value) != ("root", None):
             raise ValueError(f"{name}: {value!r} is no {kind.__name__}")
-    return ProgramFile(**values)
+    try:
+        return ProgramFile(**values)
+    except TypeError:
+        raise ValueError("a program in its record has other fields than a build writes") from None
 
 
 def program_at(programs: Sequence[ProgramFile], counted: int, calls: tuple[int, int]) -> str | None:
@@ -101,128 +106,58 @@ def program_at(programs: Sequence[ProgramFile], counted: int, calls: tuple[int, 
     last (0: none); None: the library's own."""
     least, most = calls
     counted = max(least, min(counted, most) if most else counted)
-    fitting = (p.name for p in programs if p.out_of_place and p.min_bytes <= counted <= (p.last or counted))
-    return next(fitting, None)
+    return next((p.name for p in programs if p.out_of_place and p.takes(counted)), None)
 
 
 def program_file(name: str, data: bytes, target: Target, root: Rank | None) -> ProgramFile:
     """What the program in ``data`` says of itself. InternalError where there is none."""
-    if not target.format.plan:
-        from hetesynth.judge.msccl.reader import read_program
-
-        program: Program | None = read_program(data, name).program
-        if program is None:
-            raise InternalError(f"{name}: there is no program in its file")
-        most = program.max_bytes if target.max_bytes_inclusive else program.max_bytes - 1
-        return ProgramFile(
-            name=name,
-            title=program.name,
-            collective=program.collective,
-            ranks=program.ranks,
-            root=program.root,
-            in_place=program.in_place,
-            out_of_place=program.out_of_place,
-            min_bytes=program.min_bytes,
-            max_bytes=0 if program.max_bytes == target.open_max_bytes else most,
-            chunks=program.chunks_per_loop,
-            channels=program.channels,
-            scratch=max((gpu.scratch_chunks for gpu in program.gpus), default=0),
-            protocol=program.protocol,
-        )
+    from hetesynth.judge.msccl.reader import read_program
     from hetesynth.judge.mscclpp.reader import read_plan_json
 
-    plan = read_plan_json(data, name)
-    collective = next((c for c in COLLECTIVE_NAMES if c == plan.collective), None)
-    if collective is None:
-        raise InternalError(f"{name}: the plan is for {plan.collective!r}")
-    # the runtime compares `max_bytes` with the message of each rank, which of a scatter is all blocks at the root
-    # and one elsewhere; ranges of cells count one block
-    messages = [gpu.output_chunks if collective == "allgather" else gpu.input_chunks for gpu in plan.gpus]
-    last = 0 if plan.max_bytes == OPEN_MAX_BYTES else -(-plan.max_bytes * min(messages) // max(messages))
-    return ProgramFile(
-        name=name,
-        title=plan.name,
-        collective=collective,
-        ranks=plan.ranks,
-        root=root,
-        in_place=plan.in_place,
-        out_of_place=not plan.in_place,
-        min_bytes=plan.min_bytes,
-        max_bytes=last,
-        chunks=1,
-        channels=0,
-        scratch=max(gpu.scratch_chunks for gpu in plan.gpus),
-        protocol=plan.protocol,
-        input_chunks=math.lcm(*(gpu.input_chunks for gpu in plan.gpus)),
-        output_chunks=math.lcm(*(gpu.output_chunks for gpu in plan.gpus)),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A collective as a job calls it: ``size`` bytes of the whole buffer, of elements of ``element`` bytes."""
-
-    collective: CollectiveName
-    ranks: int
-    size: int
-    in_place: bool
-    root: Rank | None = None
-    element: int = ELEMENT
-
-    @property
-    def counted(self) -> int:
-        """The bytes that runtimes compare with the range of a file."""
-        return runtime_bytes(self.collective, self.ranks, self.size)
-
-
-def selected(programs: Sequence[ProgramFile], call: Call, target: Target) -> tuple[ProgramFile, ...]:
-    """The programs that fit ``call``; the runtime takes the first."""
-    counted, fitting = call.counted, []
-    for program in sorted(programs, key=lambda p: p.name):
-        right = program.ranks == call.ranks and program.collective == call.collective
-        right = right and (program.in_place if call.in_place else program.out_of_place)
-        right = right and program.min_bytes <= counted <= (program.last or counted)
-        if target.tells_roots and call.collective in ROOTED:
-            right = right and program.root == call.root
-        if program.input_chunks:  # the runtime has to cut the buffers of the call as the program does
-            block = call.size // call.ranks
-            sent = block if call.collective in ("allgather", "gather") else call.size
-            received = block if call.collective in ("reducescatter", "scatter") else call.size
-            whole = sent % (WORD * program.input_chunks) == 0 and received % (WORD * program.output_chunks) == 0
-        else:
-            whole = counted % call.element == 0 and (counted // call.element) % program.chunks == 0
-        if right and whole:
-            fitting.append(program)
-    return tuple(fitting)
+    read: Program | Plan | None
+    collective: CollectiveName | None
+    if target.format.plan:
+        read = read_plan_json(data, name)
+        collective = next((c for c in COLLECTIVE_NAMES if c == read.collective), None)
+        # the runtime compares `max_bytes` with the message of each rank, which of a scatter is all blocks at the
+        # root and one elsewhere; ranges of cells count one block
+        messages = [gpu.output_chunks if collective == "allgather" else gpu.input_chunks for gpu in read.gpus]
+        most = 0 if read.max_bytes == OPEN_MAX_BYTES else -(-read.max_bytes * min(messages) // max(messages))
+        out_of_place, chunks, channels = not read.in_place, 1, 0
+        cuts = [math.lcm(*(getattr(gpu, side) for gpu in read.gpus)) for side in ("input_chunks", "output_chunks")]
+    elif (read := read_program(data, name).program) is not None:
+        collective, root = read.collective, read.root
+        most = 0 if read.max_bytes == target.open_max_bytes else read.max_bytes - (not target.max_bytes_inclusive)
+        out_of_place, chunks, channels, cuts = read.out_of_place, read.chunks_per_loop, read.channels, [0, 0]
+    if read is None or collective is None:
+        raise InternalError(f"{name}: there is no program of a collective in its file")
+    meant = name, read.name, collective, read.ranks, root
+    calls = read.in_place, out_of_place, read.min_bytes, most
+    scratch = max((gpu.scratch_chunks for gpu in read.gpus), default=0)
+    return ProgramFile(*meant, *calls, chunks, channels, scratch, read.protocol, *cuts)
 
 
 def check_selection(cells: Sequence[tuple[str, Sequence[ProgramFile]]], target: Target) -> None:
-    """That each call has one program at most, which is of the cell that is meant for it.
-
-    HetesynthError HS870 where two cells, or two files of one, are meant for the same calls.
-    """
+    """That each call has one program at most, which is of the cell that is meant for it. HetesynthError HS870
+    where two cells, or two files of one, are meant for the same calls."""
     every = [(cell, program) for cell, programs in cells for program in programs]
     for place, (cell, program) in enumerate(every):
         for other_cell, other in every[:place]:
-            ranges = all(a.last is None or b.min_bytes <= a.last for a, b in ((program, other), (other, program)))
+            ranges = program.takes(other.min_bytes) or other.takes(program.min_bytes)
             forms = (program.in_place and other.in_place) or (program.out_of_place and other.out_of_place)
             same = (program.collective, program.ranks) == (other.collective, other.ranks)
             roots = target.tells_roots and program.collective in ROOTED and program.root != other.root
             if not (ranges and forms and same) or roots:
                 continue
-            if cell == other_cell:
-                raise _odd(f"{cell}: {program.name} and {other.name} are for the same calls")
             message = f"{other_cell} and {cell} are for the same calls, of which a runtime gives all to one"
             help_ = "give them sizes that do not overlap, or leave one out"
+            if cell == other_cell:
+                message, help_ = f"{cell}: {program.name} and {other.name} are for the same calls", ODD
             raise HetesynthError(message, code="HS870", help=help_)
     titles = [(program.collective, program.title) for _, program in every]
     if target.format.plan and len(set(titles)) < len(titles):
-        raise _odd("two plans of one folder have the same name, by which the runtime keeps them apart")
-
-
-def _odd(message: str) -> HetesynthError:
-    help_ = "the index of the folder was changed: remove the folder and build again"
-    return HetesynthError(message, code="HS870", help=help_)
+        message = "two plans of one folder have the same name, by which the runtime keeps them apart"
+        raise HetesynthError(message, code="HS870", help=ODD)
 
 
 def is_plain_name(name: object) -> bool:
@@ -260,22 +195,15 @@ def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < MOST
 
 
-def _is_figure(value: object) -> bool:
+def _is_figure(value: Any) -> bool:
     """A text, a flag, a finite number or none."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return math.isfinite(value) if isinstance(value, float) else abs(value) < MOST
-    return value is None or isinstance(value, bool) or _is_text(value)
+    return value is None or _is_text(value) or (isinstance(value, int | float) and abs(value) < MOST)
 
 
-def _is_size(row: object) -> bool:
-    numbers = [row.get(name) for name in _NUMBERS] if isinstance(row, dict) else []
-    return (
-        _by_name(_is_text, _is_figure)(row)
-        and isinstance(row, dict)
-        and _is_count(row.get("size"))
-        and row["size"] > 0
-        and all(isinstance(value, int | float | None) and not isinstance(value, bool) for value in numbers)
-    )
+def _is_size(row: Any) -> bool:
+    if not _by_name(_is_text, _is_figure)(row) or not _is_count(row.get("size")) or row["size"] == 0:
+        return False
+    return not any(isinstance(row.get(name), str | bool) for name in _NUMBERS)
 
 
 def _each(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -322,17 +250,6 @@ class Expectation:
     library_us: float | None
     program: str = ""
 
-    def plain(self) -> dict[str, Any]:
-        """For JSON: bandwidths in GB/s, as the tests print them."""
-        return {
-            "size": self.size,
-            "test_size": self.test,
-            "microseconds": round(self.us, 3),
-            "algbw": round(self.algorithm / 1e9, 3),
-            "busbw": round(self.bus / 1e9, 3),
-            "library_microseconds": None if self.library_us is None else round(self.library_us, 3),
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class DeployedCell:
@@ -345,11 +262,6 @@ class DeployedCell:
     made_for: str
     record: dict[str, Any]
     files: dict[str, bytes]
-
-    @property
-    def row(self) -> dict[str, Any]:
-        """The cell in the index."""
-        return {"name": self.name, "key": self.key, "made_for": self.made_for, "record": self.record}
 
     @property
     def collective(self) -> CollectiveName:
@@ -376,7 +288,7 @@ class DeployedCell:
         if {program.name for program in self.programs} - self.files.keys():
             raise ValueError("its record has a program without its file")
 
-    def expectations(self, target: Target) -> tuple[Expectation, ...]:
+    def expectations(self) -> tuple[Expectation, ...]:
         """The times of the program at the sizes at which it was simulated."""
         rows = []
         for row in self.record.get("sizes", ()):
@@ -386,15 +298,12 @@ class DeployedCell:
             speeds = bandwidths(self.collective, self.ranks, size, us / 1e6)
             counted, calls = runtime_bytes(self.collective, self.ranks, size), self.record.get("calls", (0, 0))
             name = program_at(self.programs, counted, (calls[0], calls[1])) or ""
-            test, stem = None, name.partition(".")[0]
+            stem = name.partition(".")[0]
             forms = [program for program in self.programs if program.name.partition(".")[0] == stem]
-            unit = math.lcm(*(program.unit for program in forms)) if forms else 0
-            down = size // unit * unit if forms else 0
-            for near in sorted({down - unit, down, down + unit}, key=lambda n: (abs(n - size), n)):
-                # where a range ends, `size` itself may belong to the next
-                asked = ((p, Call(p.collective, p.ranks, near, not p.out_of_place, p.root)) for p in forms)
-                if near > 0 and all(selected([program], call, target) for program, call in asked):
-                    test = near
-                    break
+            unit = math.lcm(*(program.unit for program in forms))
+            down = size // unit * unit
+            # where a range ends, `size` itself may belong to the next
+            near = sorted({down - unit, down, down + unit}, key=lambda n: (abs(n - size), n))
+            test = next((n for n in near if n > 0 and forms and all(program.fits(n) for program in forms)), None)
             rows.append(Expectation(size, test, us, speeds.algorithm, speeds.bus, row.get("library_us"), name))
         return tuple(rows)

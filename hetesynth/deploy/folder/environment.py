@@ -40,26 +40,15 @@ class LogLines:
 
 _FELL_BACK, _REFUSED = "NCCL INFO NAME: opCount", "NCCL WARN MSCCL: ..."
 _RCCL = LogLines(_NCCL, "Using MSCCL files from ...", "mscclFuncNAME: opCount", _FELL_BACK, _REFUSED)
+_EXECUTOR = "Using MSCCL Algo files from ...", "MSCCL: Setup Kernel finished"
+_IGNORED = "MSCCL: algorithm ... failed to initialize. Will be ignored."
+_PLANS = (("MSCCLPP_LOG_LEVEL", "INFO"), ("MSCCLPP_LOG_SUBSYS", "EXEC,NCCL"))
 LOG_LINES: dict[str, LogLines] = {
     "rccl-6": _RCCL,
     "rccl-5": _RCCL,
-    "msccl-executor": LogLines(
-        _NCCL, "Using MSCCL Algo files from ...", "MSCCL: Setup Kernel finished", _FELL_BACK, _REFUSED
-    ),
-    "msccl": LogLines(
-        _NCCL,
-        "Parsed MSCCL Algorithm ... successfully.",
-        "",
-        "",
-        "MSCCL: algorithm ... failed to initialize. Will be ignored.",
-    ),
-    "mscclpp": LogLines(
-        (("MSCCLPP_LOG_LEVEL", "INFO"), ("MSCCLPP_LOG_SUBSYS", "EXEC,NCCL")),
-        "",
-        "Starting execution with plan: ...",
-        "fallback to nccl/rccl",
-        "",
-    ),
+    "msccl-executor": LogLines(_NCCL, *_EXECUTOR, _FELL_BACK, _REFUSED),
+    "msccl": LogLines(_NCCL, "Parsed MSCCL Algorithm ... successfully.", "", "", _IGNORED),
+    "mscclpp": LogLines(_PLANS, "", "Starting execution with plan: ...", "fallback to nccl/rccl", ""),
 }
 NAMES = {
     "allreduce": "AllReduce",
@@ -98,7 +87,7 @@ def environment(target: Target, programs: Sequence[ProgramFile]) -> Environment:
     files: list[str] = []
     left_out: dict[str, str] = {}
     for program in programs:
-        if target.name == "msccl" and program.scratch and program.last is None:
+        if target.name == "msccl" and program.scratch and not program.max_bytes:
             left_out[program.name] = _UNBOUNDED
         elif target.name == "msccl" and len(files) == MSCCL_FILES:
             left_out[program.name] = f"the runtime reads {MSCCL_FILES} files"

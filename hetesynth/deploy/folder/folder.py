@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from hetesynth.deploy.folder import texts
 from hetesynth.deploy.folder.cells import DeployedCell as DeployedCell
 from hetesynth.deploy.folder.cells import check_record, check_selection, is_plain_name
-from hetesynth.deploy.folder.environment import (
-    ENVIRONMENT,
-    LOG_LINES,
-    LogLines,
-    environment,
-    environment_text,
-)
-from hetesynth.deploy.folder.texts import (
-    EXPECTED,
-    README,
-    SMOKE_TEST,
-    cautions,
-    expected_text,
-    readme_text,
-    smoke_test_text,
-)
+from hetesynth.deploy.folder.environment import ENVIRONMENT, LOG_LINES, environment, environment_text
 from hetesynth.deploy.rank_files import FORMATS, rank_order
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.errors import HetesynthError, InternalError
@@ -45,63 +31,54 @@ LOADER = "load_plans.py"
 MAX_INDEX_BYTES = 1 << 26
 
 
-@dataclass(frozen=True, slots=True)
-class Deployment:
-    """What one folder holds."""
-
-    topology: Topology
-    topology_sha256: str
-    target: Target
-    cells: tuple[DeployedCell, ...]
-
-    def contents(self) -> dict[str, bytes]:
-        """Every file of the folder by its name in it. HetesynthError HS870 where cells are for the same calls."""
-        files = {place(name): data for cell in self.cells for name, data in cell.files.items()}
-        programs = [name for name in files if name.startswith(f"{ALGORITHMS}/")]
-        if not all(is_plain_name(name) for cell in self.cells for name in cell.files):
-            raise InternalError("a file's name has more than letters, digits, dots, `-` and `_`")
-        check_selection([(cell.name, cell.programs) for cell in self.cells], self.target)
-        stated = environment(self.target, [program for cell in self.cells for program in cell.programs])
-        cluster, texts = self.topology.name, dict[str, str]()
-        try:  # no files that start ranks where a name is no host's
-            order = rank_order(self.topology)
-        except HetesynthError as error:
-            texts[README] = readme_text(self.target, self.cells, stated, cluster, error.message)
-        else:
-            texts |= {name: text(order) for name, text in FORMATS.values()}
-            texts[README] = readme_text(self.target, self.cells, stated, cluster, order)
-        texts[EXPECTED] = expected_text(self.cells, self.target)
-        if self.target.format.plan:
-            texts[LOADER] = loader_text()
-        elif self.target.name != "portable":
-            texts[ENVIRONMENT] = environment_text(self.target, stated, cluster)
-        if self.target.name != "portable":
-            # without a stated host one machine, on which all ranks run, is any machine of its kind
-            places = rank_places(self.topology)
-            alone = len({place.machine for place in places}) == 1 and not any(place.host for place in places)
-            hosts = bool(texts.get("hostfile")) and not alone
-            texts[SMOKE_TEST] = smoke_test_text(self.target, self.cells, stated, cluster, hosts=hosts)
-        files |= {name: text.encode() for name, text in texts.items()}
-        digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
-        index = {
-            "kind": KIND,
-            "format": FORMAT,
-            "cluster": self.topology.name,
-            "target": self.target.name,
-            "topology_sha256": self.topology_sha256,
-            "environment": stated.values(ALGORITHMS),
-            "left_out": stated.left_out,
-            "programs": len(programs),
-            "cells": [cell.row for cell in self.cells],
-            "files": digests,
-        }
-        files[INDEX] = (json.dumps(index, indent=1) + "\n").encode()
-        return files
-
-
-def loader_text() -> str:
-    """``load_plans.py``, the same for all folders."""
-    return (Path(__file__).parent / "load_plans.txt").read_text(encoding="utf-8")
+def folder_contents(
+    topology: Topology, topology_sha256: str, target: Target, cells: Sequence[DeployedCell]
+) -> dict[str, bytes]:
+    """Every file of a folder by its name in it. HetesynthError HS870 where cells are for the same calls."""
+    files = {place(name): data for cell in cells for name, data in cell.files.items()}
+    programs = [name for name in files if name.startswith(f"{ALGORITHMS}/")]
+    if not all(is_plain_name(name) for cell in cells for name in cell.files):
+        raise InternalError("a file's name has more than letters, digits, dots, `-` and `_`")
+    check_selection([(cell.name, cell.programs) for cell in cells], target)
+    stated = environment(target, [program for cell in cells for program in cell.programs])
+    cluster, written = topology.name, dict[str, str]()
+    try:  # no files that start ranks where a name is no host's
+        order = rank_order(topology)
+    except HetesynthError as error:
+        written[texts.README] = texts.readme_text(target, cells, stated, cluster, error.message)
+    else:
+        written |= {name: text(order) for name, text in FORMATS.values()}
+        written[texts.README] = texts.readme_text(target, cells, stated, cluster, order)
+    written[texts.EXPECTED] = texts.expected_text(cells, target)
+    if target.format.plan:
+        written[LOADER] = (Path(__file__).parent / "load_plans.txt").read_text(encoding="utf-8")
+    elif target.name != "portable":
+        written[ENVIRONMENT] = environment_text(target, stated, cluster)
+    if target.name != "portable":
+        # without a stated host one machine, on which all ranks run, is any machine of its kind
+        places = rank_places(topology)
+        alone = len({place.machine for place in places}) == 1 and not any(place.host for place in places)
+        hosts = bool(written.get("hostfile")) and not alone
+        written[texts.SMOKE_TEST] = texts.smoke_test_text(target, cells, stated, cluster, hosts=hosts)
+    files |= {name: text.encode() for name, text in written.items()}
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
+    index = {
+        "kind": KIND,
+        "format": FORMAT,
+        "cluster": topology.name,
+        "target": target.name,
+        "topology_sha256": topology_sha256,
+        "environment": stated.values(ALGORITHMS),
+        "left_out": stated.left_out,
+        "programs": len(programs),
+        "cells": [
+            {"name": cell.name, "key": cell.key, "made_for": cell.made_for, "record": cell.record}
+            for cell in cells
+        ],
+        "files": digests,
+    }
+    files[INDEX] = (json.dumps(index, indent=1) + "\n").encode()
+    return files
 
 
 def place(name: str) -> str:
@@ -127,8 +104,8 @@ def cells_of(folder: Path) -> tuple[tuple[DeployedCell, ...], dict[str, str]]:
             files = {file: read_regular(folder / place(file)) for file in row["record"]["files"]}
             cell = DeployedCell(name, row["key"], row["made_for"], row["record"], files)
             cell.check()
-            texts = (name, cell.key, cell.made_for)
-            if listed & files.keys() or not all(isinstance(text, str) and text.isprintable() for text in texts):
+            keys = (name, cell.key, cell.made_for)
+            if listed & files.keys() or not all(isinstance(text, str) and text.isprintable() for text in keys):
                 raise ValueError("its row of the index is damaged")
             cells.append(cell)
             listed |= files.keys()
@@ -160,34 +137,10 @@ def differs(folder: Path, contents: Mapping[str, bytes]) -> bool:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Installation:
-    """``environment``: variables with their values for this place. ``files``: of the folder, by their names in it.
-    ``cautions``: what the runtime minds. ``warnings``: what is not as it was written, and programs that the
-    runtime does not get."""
-
-    folder: Path
-    cluster: str
-    target: Target
-    environment: dict[str, str]
-    files: tuple[str, ...]
-    cautions: tuple[str, ...]
-    warnings: tuple[str, ...]
-    log: LogLines | None
-
-    def plain(self) -> dict[str, Any]:
-        """For JSON."""
-        log = None if self.log is None else asdict(self.log)
-        log = log and {"environment": dict(log.pop("debug")), **log}
-        return {"folder": str(self.folder), "cluster": self.cluster, "files": list(self.files), "log": log}
-
-
-def installation(folder: Path, stated: Target | None = None) -> Installation:
-    """What to do with ``folder``.
-
-    HetesynthError HS871 where it is none that ``hetesynth build`` wrote, HS872 where it is for another target than
-    ``stated``.
-    """
+def installation(folder: Path, stated: Target | None = None) -> tuple[Target, dict[str, Any]]:
+    """Its target, and what to do with ``folder``: variables with their values there, what the runtime minds, what
+    is not as it was written or not given to the runtime, and what the log says. HetesynthError HS871 where it is
+    none that ``hetesynth build`` wrote, HS872 where it is for another target than ``stated``."""
     index, cells = index_of(folder), deployed(folder)
     digests, name = index.get("files"), str(index.get("target", ""))
     # names are of files in the folder or in one of its two folders
@@ -200,7 +153,6 @@ def installation(folder: Path, stated: Target | None = None) -> Installation:
         help_ = f"leave the target out, or give the folder for {stated.name}"
         raise HetesynthError(f"{folder} is for {target.name}, not for {stated.name}", code="HS872", help=help_)
     variables = environment(target, [program for cell in cells for program in cell.programs])
-    directory = str(folder.resolve() / ALGORITHMS)
     warnings = [f"{program} is left out: {reason}" for program, reason in variables.left_out.items()]
     for file, digest in sorted(digests.items()):
         try:
@@ -213,7 +165,13 @@ def installation(folder: Path, stated: Target | None = None) -> Installation:
         if f"{ALGORITHMS}/{there}" not in digests:
             why = "is none of the programs: runtimes read every file there"
             warnings.append(f"{ALGORITHMS}/{there} {why}")
-    minded = tuple(cautions(target, {cell.collective for cell in cells}))
-    place, cluster, values = folder.resolve(), str(index.get("cluster", "")), variables.values(directory)
     log = LOG_LINES.get(target.name)
-    return Installation(place, cluster, target, values, tuple(sorted(digests)), minded, tuple(warnings), log)
+    return target, {
+        "environment": variables.values(str(folder.resolve() / ALGORITHMS)),
+        "steps": texts.cautions(target, {cell.collective for cell in cells}),
+        "warnings": warnings,
+        "folder": str(folder.resolve()),
+        "cluster": str(index.get("cluster", "")),
+        "files": sorted(digests),
+        "log": log and {"environment": dict(log.debug), **{k: v for k, v in asdict(log).items() if k != "debug"}},
+    }

@@ -62,7 +62,17 @@ def expected_text(cells: Sequence[DeployedCell], target: Target) -> str:
             "ranks": cell.ranks,
             "root": cell.record.get("root"),
             "programs": [program.name for program in cell.programs],
-            "sizes": [expected.plain() for expected in cell.expectations(target)],
+            "sizes": [
+                {
+                    "size": expected.size,
+                    "test_size": expected.test,
+                    "microseconds": round(expected.us, 3),
+                    "algbw": round(expected.algorithm / 1e9, 3),
+                    "busbw": round(expected.bus / 1e9, 3),
+                    "library_microseconds": expected.library_us and round(expected.library_us, 3),
+                }
+                for expected in cell.expectations()
+            ],
         }
         for cell in cells
     ]
@@ -99,7 +109,7 @@ def readme_text(
         f"| {expected.us:.4g} | {expected.algorithm / 1e9:.4g} | {expected.bus / 1e9:.4g} "
         f"| {'-' if expected.library_us is None else f'{expected.library_us:.4g}'} |"
         for cell in cells
-        for expected in cell.expectations(target)
+        for expected in cell.expectations()
     ]
     parts.append(prose["times"].rstrip("\n") + "\n" + "\n".join(rows))
     unnamed = () if isinstance(ranks, str) else ranks.unnamed
@@ -144,7 +154,7 @@ def smoke_test_text(
             continue
         forms = {program.in_place for program in cell.programs}
         runs = "sends" if self_sent else "both" if len(forms) == 2 else "one"
-        for expected in cell.expectations(target):
+        for expected in cell.expectations():
             if expected.program.partition(".")[0] in {name.partition(".")[0] for name in absent}:
                 continue
             if expected.test is None:

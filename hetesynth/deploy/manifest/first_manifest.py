@@ -39,10 +39,8 @@ class FirstManifest:
 
 
 def first_manifest(place: Path) -> FirstManifest:
-    """What is to be in the manifest of the folder ``place``, or at ``place`` where that is named like one.
-
-    Raises HetesynthError HS644 for a file that exists, HS869 where no file describes a cluster.
-    """
+    """What is to be in the manifest of the folder ``place``, or at ``place`` where that is named like one. Raises
+    HetesynthError HS644 for a file that exists, HS869 where no file describes a cluster."""
     path = place if place.suffix == ".toml" and not place.is_dir() else place / FILE_NAME
     if os.path.lexists(path):
         help_ = "init never replaces a file: edit it, or remove it first"
@@ -116,52 +114,10 @@ def _described(file: Path, stated: str, names: set[str]) -> DescribedCluster | N
 
 def text(first: FirstManifest) -> str:
     """The manifest with its comments."""
-    parts = [_HEAD]
+    tables = []
     for cluster in first.clusters:
-        targets = ", ".join(map(_quoted, cluster.targets))
-        path, name = _quoted(cluster.path), _quoted(cluster.name)
-        parts.append(f"[[cluster]]\ntopology = {path}\nname = {name}\ntargets = [{targets}]\n")
-    return "\n".join([*parts, _RULES])
-
-
-def _quoted(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-_HEAD = f"""\
-#:schema ./{SCHEMA_NAME}
-# Which schedules are kept: written by `hetesynth init` to be edited. What begins with # is a comment.
-#
-#   hetesynth build    makes those that are stale, and nothing else
-#
-# An editor that knows TOML schemas shows what each key means.
-
-version = 1
-
-[output]
-folder = "schedules"  # what is deployed
-# cache = ".hetesynth-cache"  # where results are kept; without it the user's own place
-
-# What holds for every cluster below that does not say otherwise.
-[defaults]
-collectives = ["allgather", "allreduce"]
-# As few programs as are near the best at every size; what a library does quicker is left to it. Several ranges are
-# reported, and may have rules, one by one. For one program for all sizes write chunks = 1 instead.
-sizes = ["1KB.."]
-# effort = 4  # how much is tried
-# single_root = true  # for broadcast, reduce, gather and scatter: all calls have root 0
-
-# What every program must reach, at each of its sizes where it is judged:
-# [defaults.gates]
-# percent_of_limit = 80
-# factor_over_library = 1.0
-
-# The clusters. Hardware that is lost or slow: without = ["a.gpu3"], degrade = ["a.nic*=18Gbps"]
-"""
-
-_RULES = """\
-# Cells that differ; later rules win.
-# [[rule]]
-# collectives = ["allreduce"]
-# effort = 2
-"""
+        words = (cluster.path, cluster.name, *cluster.targets)
+        path, name, *targets = (json.dumps(word, ensure_ascii=False) for word in words)
+        tables.append(f"[[cluster]]\ntopology = {path}\nname = {name}\ntargets = [{', '.join(targets)}]\n")
+    written = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8")
+    return written.replace("@CLUSTERS@", "\n".join(tables))

@@ -194,16 +194,12 @@ MANIFEST = _table(
 )
 
 
-def schema() -> Rules:
-    """The schema of the whole file."""
+def schema_text() -> str:
+    """The schema of the whole file as it is published."""
     meaning = "Which schedules `hetesynth build` keeps: clusters, collectives, sizes, runtimes, gates."
     dialect = "https://json-schema.org/draft/2020-12/schema"
-    return {"$schema": dialect, "title": "hetesynth.toml", "description": meaning, **MANIFEST}
-
-
-def schema_text() -> str:
-    """The same as it is published."""
-    return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
+    whole = {"$schema": dialect, "title": "hetesynth.toml", "description": meaning, **MANIFEST}
+    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":

@@ -31,7 +31,6 @@ FILE_NAME = "hetesynth.toml"
 USUAL_NAME = "topo"  # the stem of topology files that are named after their folder
 MAX_SIZE = 1 << 50
 MAX_CELLS = 10_000
-PLACE: Path = ("output", "layout")
 
 
 def cluster_name(topology: FilePath) -> str:
@@ -279,21 +278,6 @@ def _cell(draft: _Draft, document: Document) -> Cell:
     return Cell(draft.cluster, draft.collective, draft.extent, draft.target, options, gates)
 
 
-def _check_apart(stated: Manifest, document: Document) -> None:
-    """A finding where two folders are one place, whatever the case of letters, or where the cache is in one, which
-    is exchanged as a whole."""
-    pairs = dict.fromkeys((cell.cluster, cell.target) for cell in stated.cells)
-    places = [stated.layout.format(cluster=cluster, target=target).casefold() for cluster, target in pairs]
-    if len(set(places)) < len(places):
-        message = "two clusters or targets have one folder"
-        document.add("HS868", PLACE, message, 'use both: layout = "{cluster}/{target}"')
-    folders = [os.path.abspath(stated.folder(*pair)) for pair in pairs]
-    cache = stated.cache and FilePath(os.path.abspath(stated.cache))
-    if cache and any(cache.is_relative_to(folder) for folder in folders):
-        message = "the cache is inside of a folder that is exchanged as a whole"
-        document.add("HS868", ("output", "cache"), message, "name a folder beside the output")
-
-
 def read_manifest(path: FilePath) -> Manifest:
     """The manifest at ``path``. Raises HetesynthError HS860 and, with all that is wrong, SourceError."""
     document, folder = read_document(path), path.parent
@@ -306,7 +290,16 @@ def read_manifest(path: FilePath) -> Manifest:
     cache = folder / output["cache"] if "cache" in output else None
     cells = _cells(document, entries)
     manifest = Manifest(path, tuple(entries.values()), cells, folder / output["folder"], output["layout"], cache)
-    if not document.findings:
-        _check_apart(manifest, document)
+    if not document.findings:  # a folder has a place of its own, whatever the case of letters
+        pairs = dict.fromkeys((cell.cluster, cell.target) for cell in manifest.cells)
+        places = [manifest.layout.format(cluster=cluster, target=target).casefold() for cluster, target in pairs]
+        if len(set(places)) < len(places):
+            message = "two clusters or targets have one folder"
+            document.add("HS868", ("output", "layout"), message, 'use both: layout = "{cluster}/{target}"')
+        folders = [os.path.abspath(manifest.folder(*pair)) for pair in pairs]
+        cache = manifest.cache and FilePath(os.path.abspath(manifest.cache))
+        if cache and any(cache.is_relative_to(folder) for folder in folders):
+            message = "the cache is inside of a folder that is exchanged as a whole"
+            document.add("HS868", ("output", "cache"), message, "name a folder beside the output")
     document.findings.raise_any()
     return manifest

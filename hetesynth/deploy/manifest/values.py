@@ -110,10 +110,6 @@ class Manifest:
     layout: str = "{cluster}/{target}"
     cache: Path | None = None
 
-    def cluster(self, name: str) -> ClusterEntry:
-        """The cluster called ``name``."""
-        return next(entry for entry in self.clusters if entry.name == name)
-
     def folder(self, cluster: str, target: str) -> Path:
         """Where the programs of a cluster for a target are."""
         return self.output / self.layout.format(cluster=cluster, target=target)

@@ -7,29 +7,21 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
+from html import escape
 from importlib.resources import files
+from itertools import zip_longest
 from pathlib import Path
+from string import Template
 from typing import Any
 from urllib.parse import quote
-from xml.etree import ElementTree
 
 from hetesynth.deploy.build import load_clusters
 from hetesynth.deploy.folder.folder import place
 from hetesynth.deploy.job import unpickled, versions
 from hetesynth.deploy.manifest.values import Manifest
-from hetesynth.deploy.outcome import BuildReport, CellReport
-from hetesynth.deploy.reports.words import (
-    ATTENTION,
-    Places,
-    Section,
-    counts_text,
-    figures,
-    heading,
-    markup,
-    sections,
-)
+from hetesynth.deploy.outcome import BuildReport
+from hetesynth.deploy.reports import words
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.predictors import CostOptions, sizes_between
 from hetesynth.errors import HetesynthError
@@ -37,111 +29,61 @@ from hetesynth.files.atomic import write_atomically
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.processes import side_by_side
 
-INDEX_PAGE, INDEX_MARK = "index.html", "<!-- hetesynth build index -->"
+INDEX_PAGE = "index.html"
 CELLS = "cells"
 SMALLEST, LARGEST = 1_000, 4_000_000_000  # bytes, between which curves are drawn
-_PAGE = re.compile(r"[A-Za-z0-9.-]{1,80}-[0-9a-f]{16}\.html")  # as ``page_name`` calls them
+_PAGE = re.compile(r"[A-Za-z0-9.-]{1,80}-[0-9a-f]{16}\.html")  # as they are called
 
 
-def _element(tag: str, *inside: str | ElementTree.Element, **attributes: str) -> ElementTree.Element:
-    """An element of a page with what is ``inside``; a text comes before all elements."""
-    element = ElementTree.Element(tag, attributes)
-    element.text = "".join(one for one in inside if isinstance(one, str))
-    element.extend(one for one in inside if not isinstance(one, str))
-    return element
-
-
-def index_page(report: BuildReport, at: Places, links: Mapping[str, str], notes: Mapping[str, str]) -> bytes:
+def index_page(report: BuildReport, at: words.Places, links: Mapping[str, str], notes: Mapping[str, str]) -> bytes:
     """The page. ``links``: from the folder of the page; ``notes``: why a cell has none."""
-    style, script = (files(__package__).joinpath(name).read_text("utf-8") for name in ("index.css", "index.js"))
+    parts = (INDEX_PAGE, "index.css", "index.js")
+    page, style, script = (files(__package__).joinpath(name).read_text("utf-8") for name in parts)
     hashes = (f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in (script, style))
     policy = "default-src 'none'; script-src {}; style-src {}; base-uri 'none'; form-action 'none'"
-
-    def row(table: Section, number: int) -> ElementTree.Element:
-        texts = table.rows[number]
-        first, status = _element("th", scope="row"), texts[1]
-        kind = "kept" if status in ("kept", "note") else "bad" if status in ATTENTION else "good"
-        columns = [_element("td", markup(text), **{"class": "number"} if table.keys else {}) for text in texts[2:]]
-        line = _element(
-            "tr", first, _element("td", _element("span", markup(status), **{"class": f"status {kind}"})), *columns
-        )
-        name = table.keys[number] if table.keys else ""
-        if name in links:
-            first.append(_element("a", markup(texts[0]), href=quote(links[name])))
-        else:
-            first.text = markup(texts[0])
-        if name in notes:
-            first.append(_element("small", f" no page: {markup(notes[name])}"))
-        if table.keys:  # what the filter looks at
-            line.set("data-key", markup(f"{name} {status}").lower())
-        return line
-
-    body = _element("main")
-    for table in sections(report, at):
-        heads = _element("tr", *(_element("th", name, scope="col") for name in table.head))
-        rows = (row(table, number) for number in range(len(table.rows)))
-        inside = _element(
-            "div", _element("table", _element("thead", heads), _element("tbody", *rows)), **{"class": "scroll"}
-        )
-        body.append(
-            _element(
-                "section",
-                _element("h2", markup(table.title)),
-                inside,
-                **{"class": "group" if table.keys else "said"},
-            )
-        )
-    good = "good" if report.ok and not report.interrupted else "bad"
-    title = markup(at.manifest)
-    page = _element(
-        "html",
-        _element(
-            "head",
-            _element("meta", charset="utf-8"),
-            _element("meta", **{"http-equiv": "Content-Security-Policy", "content": policy.format(*hashes)}),
-            _element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            _element("meta", name="color-scheme", content="light dark"),
-            _element("title", f"{title}: schedules"),
-            _element("style", style),
-        ),
-        _element(
-            "body",
-            _element("h1", title),
-            _element("p", heading(report), **{"class": f"verdict {good}"}),
-            _element("p", counts_text(report)),
-            *(_element("p", f"Warning: {markup(warning)}") for warning in report.warnings),
-            _element(
-                "p",
-                _element(
-                    "label",
-                    "Show ",
-                    _element("input", id="filter", type="search", placeholder="a cluster, a target, a status"),
-                ),
-                _element("span", id="shown", role="status"),
-            ),
-            body,
-            _element("script", script),
-        ),
-        lang="en",
+    doctype, mark, *lines = page.splitlines()
+    text = Template("".join(map(str.strip, lines))).substitute(
+        policy=policy.format(*hashes),
+        title=_html(at.manifest),
+        good="good" if report.ok and not report.interrupted else "bad",
+        heading=_html(words.heading(report)),
+        counts=_html(words.counts_text(report)),
+        warnings="".join(f"<p>Warning: {_html(warning)}</p>" for warning in report.warnings),
+        tables="".join(_section(table, links, notes) for table in words.sections(report, at)),
+        style=style,
+        script=script,
     )
-    text: bytes = ElementTree.tostring(page, encoding="utf-8", method="html")
-    return f"<!doctype html>\n{INDEX_MARK}\n".encode() + text + b"\n"
+    return f"{doctype}\n{mark}\n{text}\n".encode()
 
 
-@dataclass(frozen=True, slots=True)
-class PageJob:
-    """A page to be made. ``page``: where; ``program``: of what; ``topology``: the pickled cluster."""
+def _section(table: words.Section, links: Mapping[str, str], notes: Mapping[str, str]) -> str:
+    rows, number = [], ' class="number"' if table.keys else ""
+    for texts, name in zip_longest(table.rows, table.keys, fillvalue=""):
+        first, status, *others = map(_html, texts)
+        first = f'<a href="{quote(links[name])}">{first}</a>' if name in links else first
+        first += f"<small> no page: {_html(notes[name])}</small>" if name in notes else ""
+        kind = "kept" if status in ("kept", "note") else "bad" if status in words.ATTENTION else "good"
+        key = (
+            f' data-key="{escape(f"{words.markup(name)} {status}").lower()}"' if name else ""
+        )  # what the filter looks at
+        state = f'<td><span class="status {kind}">{status}</span></td>'
+        columns = "".join(f"<td{number}>{text}</td>" for text in others)
+        rows.append(f'<tr{key}><th scope="row">{first}</th>{state}{columns}</tr>')
+    heads = "".join(f'<th scope="col">{name}</th>' for name in table.head)
+    body = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    kind = "group" if table.keys else "said"
+    return f'<section class="{kind}"><h2>{_html(table.title)}</h2><div class="scroll">{body}</div></section>'
 
-    page: Path
-    program: Path
-    title: str
-    size: int
-    verdict: str
-    runtime_costs: bool
-    topology: bytes = field(repr=False)
+
+def _html(text: str) -> str:
+    return escape(words.markup(text), quote=False)
 
 
-def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: Places, jobs: int) -> None:
+PageJob = tuple[Path, Path, bytes, dict[str, Any]]
+"""A page to be made: where, of which program, on which pickled cluster, and what else is in it."""
+
+
+def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: words.Places, jobs: int) -> None:
     """Make what is not there, then the index. A cell whose page cannot be made has the reason in its row."""
     cells = folder / CELLS
     try:
@@ -151,7 +93,7 @@ def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: Place
         raise HetesynthError(f"cannot make {cells}: {error.strerror}", code="HS857", help=help_) from error
     pages, clusters = dict[str, PageJob](), load_clusters(manifest)
     for cell in report.cells:
-        record, shown_at = cell.record, figures(cell.record)
+        record, shown_at = cell.record, words.figures(cell.record)
         name = None if record is None or shown_at is None else program_shown(record, shown_at["size"])
         if name is None or record is None or shown_at is None:
             continue
@@ -166,25 +108,20 @@ def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: Place
         inputs = {"program": record["files"][name], "topology": cluster.sha256, "versions": versions()}
         key = hashlib.sha256(json.dumps({**content, **inputs}, sort_keys=True).encode()).hexdigest()
         program = manifest.folder(cell.cell.cluster, cell.cell.target) / place(name)
-        page = cells / page_name(cell, key)
-        pages[cell.cell.name] = PageJob(page, program, topology=cluster.pickled, **content)
-    stale = [job for job in pages.values() if not job.page.is_file()]
+        plain = re.sub(r"[^A-Za-z0-9.-]", "-", cell.cell.name).strip(".-")[:80]
+        page = cells / f"{plain or 'cell'}-{key[:16]}.html"
+        pages[cell.cell.name] = page, program, cluster.pickled, content
+    stale = {name: job for name, job in pages.items() if not job[0].is_file()}
     help_ = "start again: those made are kept"
     killed = HetesynthError("a process that makes pages was killed", code="HS857", help=help_)
-    said = side_by_side(make_page, stale, min(jobs, len(stale)), killed=killed)
-    notes = {job.title: reason for job, reason in zip(stale, said, strict=True) if reason}
-    links = {name: f"{CELLS}/{job.page.name}" for name, job in pages.items() if name not in notes}
+    said = side_by_side(make_page, stale.values(), min(jobs, len(stale)), killed=killed)
+    notes = {name: reason for name, reason in zip(stale, said, strict=True) if reason}
+    links = {name: f"{CELLS}/{job[0].name}" for name, job in pages.items() if name not in notes}
     write_atomically(folder / INDEX_PAGE, index_page(report, at, links, notes))
     names = {Path(link).name for link in links.values()}
     for page in sorted(cells.glob("*.html")):  # pages of ours that no cell has any more
         if page.name not in names and _PAGE.fullmatch(page.name):
             page.unlink(missing_ok=True)
-
-
-def page_name(report: CellReport, key: str) -> str:
-    """The file name of the page of what has this ``key``: readable, and no two pages have the same."""
-    plain = "".join(c if c.isascii() and (c.isalnum() or c in ".-") else "-" for c in report.cell.name)
-    return f"{plain.strip('.-')[:80] or 'cell'}-{key[:16]}.html"
 
 
 def program_shown(record: Mapping[str, Any], size: int) -> str | None:
@@ -200,14 +137,15 @@ def make_page(job: PageJob) -> str:
     from hetesynth.engine.page.report import report_of_file
     from hetesynth.report.html.page import html_page
 
-    cluster = unpickled(job.topology)
-    sizes = tuple(sorted({*sizes_between(SMALLEST, LARGEST), job.size}))
-    costs = CostOptions(runtime=NCCL_TABLES if job.runtime_costs else None)
+    page, program, topology, content = job
+    size, with_costs = content["size"], content["runtime_costs"]
+    sizes = tuple(sorted({*sizes_between(SMALLEST, LARGEST), size}))
+    costs = CostOptions(runtime=NCCL_TABLES if with_costs else None)
     try:
-        told: dict[str, Any] = {"shown": job.size, "title": job.title, "verdict": job.verdict}
-        shown = report_of_file(job.program, cluster, sizes, costs, **told)
+        told: dict[str, Any] = {"shown": size, "title": content["title"], "verdict": content["verdict"]}
+        shown = report_of_file(program, unpickled(topology), sizes, costs, **told)
     except HetesynthError as error:
-        job.page.unlink(missing_ok=True)
+        page.unlink(missing_ok=True)
         return f"{error.code}: {error.message}"
-    write_atomically(job.page, html_page(shown))
+    write_atomically(page, html_page(shown))
     return ""

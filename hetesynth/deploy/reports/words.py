@@ -295,17 +295,11 @@ def sarif_annotations(all_: Sequence[Annotation]) -> bytes:
 
     help_ = "see docs/lint.md, docs/errors.md and docs/build_reports.md"
     rules = [sarif_rule(rule, rule, rule, help_) for rule in dict.fromkeys(one.rule for one in all_)]
-    results = [
-        sarif_result(
-            one.rule,
-            one.severity,
-            one.message,
-            visible(one.path),
-            one.line,
-            columns=() if one.column is None else (one.column, one.column + 1),
-        )
-        for one in all_
-    ]
+    results = []
+    for one in all_:
+        columns = () if one.column is None else (one.column, one.column + 1)
+        place = (visible(one.path), one.line)
+        results.append(sarif_result(one.rule, one.severity, one.message, *place, columns=columns))
     log = sarif_log(rules, results, hetesynth.__version__)
     for result, fingerprint in zip(log["runs"][0]["results"], fingerprints(all_), strict=True):
         result["partialFingerprints"] = {"hetesynthFinding/v1": fingerprint}

@@ -5,38 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from html import escape
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from hetesynth.deploy.folder.folder import place
 from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.deploy.outcome import BuildReport
+from hetesynth.deploy.reports import words
 from hetesynth.deploy.reports.pages import INDEX_PAGE, write_pages
-from hetesynth.deploy.reports.words import (
-    STATUSES,
-    WHOLE_BUILD,
-    Places,
-    all_annotations,
-    cell_name,
-    change_percent,
-    code_quality,
-    counts,
-    counts_text,
-    explained,
-    figures,
-    groups,
-    heading,
-    markup,
-    one_line,
-    reason,
-    sarif_annotations,
-    sections,
-    shown,
-    workflow_commands,
-)
 from hetesynth.deploy.topology_files import lint_files
 from hetesynth.engine.places import demand_place
 from hetesynth.errors import HetesynthError
@@ -48,56 +30,50 @@ MARK = "<!-- hetesynth build -->"  # the first line of every summary of ours
 MAX_BYTES = 1_000_000  # GitHub takes 1 MiB of one step
 UNFOLDED = 12  # rows of a table that is shown at once
 
-Case = tuple[str, str, str, str, str]  # name; failure, error, skipped or nothing; its type; why; what else
+# suite; name; failure, error, skipped or nothing; its type; why; what else
+Case = tuple[str, str, str, str, str, str]
 
 
-def junit_xml(report: BuildReport, places: Places) -> bytes:
-    """A suite for each cluster and target, one for folders, and one for what stopped all of it."""
-    suites: dict[str, list[Case]] = {}
-    for (cluster, target), cells in groups(report).items():
-        rows = suites[f"{cluster}/{target}"] = []
+def _cases(report: BuildReport, places: words.Places) -> Iterator[Case]:
+    for (cluster, target), cells in words.groups(report).items():
         for cell in cells:
             kind = "failure" if cell.bad else "skipped" if cell.status == "kept" else ""
-            said = ", ".join(filter(None, (cell.status, *shown(cell))))
-            rows.append((cell_name(cell), kind, cell.status, explained(cell) if kind else reason(cell), said))
-    folders = [finding for finding in report.folders if finding.stale]
-    if folders:
-        names = (f"{places.shown(folder.folder)} {number}" for number, folder in enumerate(folders, 1))
-        suites["folders"] = [
-            (name, "failure", "stale", folder.message, "") for name, folder in zip(names, folders, strict=True)
-        ]
-    stopped = [finding for finding in report.findings if finding.severity == "error"]
-    if stopped:
-        spots = [places.spot(finding.span) for finding in stopped]
-        suites[WHOLE_BUILD] = [
-            (
-                f"{place} {finding.code}",
-                "error",
-                finding.code,
-                f"{finding.message}; {finding.help}".rstrip("; "),
-                place,
-            )
-            for place, finding in zip(spots, stopped, strict=True)
-        ]
+            said = ", ".join(filter(None, (cell.status, *words.shown(cell))))
+            why = words.explained(cell) if kind else words.reason(cell)
+            yield f"{cluster}/{target}", words.cell_name(cell), kind, cell.status, why, said
+    for number, folder in enumerate((finding for finding in report.folders if finding.stale), 1):
+        yield "folders", f"{places.shown(folder.folder)} {number}", "failure", "stale", folder.message, ""
+    for finding in report.findings:
+        if finding.severity == "error":
+            place, why = places.spot(finding.span), f"{finding.message}; {finding.help}".rstrip("; ")
+            yield words.WHOLE_BUILD, f"{place} {finding.code}", "error", finding.code, why, place
+
+
+def junit_xml(report: BuildReport, places: words.Places) -> bytes:
+    """A suite for each cluster and target, one for folders, and one for what stopped all of it."""
+    every = list(_cases(report, places))
 
     def numbers(cases: Sequence[Case]) -> dict[str, str]:
         kinds = {"tests": None, "failures": "failure", "errors": "error"}
-        return {name: str(sum(kind in (None, case[1]) for case in cases)) for name, kind in kinds.items()}
+        return {name: str(sum(kind in (None, case[2]) for case in cases)) for name, kind in kinds.items()}
 
-    every = numbers([case for cases in suites.values() for case in cases])
-    root = ElementTree.Element("testsuites", {"name": "hetesynth build", **every, "time": f"{report.seconds:.3f}"})
-    for name, cases in suites.items():
-        suite = ElementTree.SubElement(root, "testsuite", {"name": markup(name), **numbers(cases), "time": "0"})
-        suite.set("skipped", str(sum(case[1] == "skipped" for case in cases)))
-        for title, kind, type_, why, more in cases:
+    named = {"name": "hetesynth build", **numbers(every), "time": f"{report.seconds:.3f}"}
+    root = ElementTree.Element("testsuites", named)
+    for name, of_suite in groupby(every, key=itemgetter(0)):
+        cases = list(of_suite)
+        suite = ElementTree.SubElement(
+            root, "testsuite", {"name": words.markup(name), **numbers(cases), "time": "0"}
+        )
+        suite.set("skipped", str(sum(case[2] == "skipped" for case in cases)))
+        for _, title, kind, type_, why, more in cases:
             # no cell has a time of its own, and reporters that compute with it need a number
             element = ElementTree.SubElement(
-                suite, "testcase", classname=markup(name), name=markup(title), time="0"
+                suite, "testcase", classname=words.markup(name), name=words.markup(title), time="0"
             )
             if kind:
-                ElementTree.SubElement(element, kind, type=type_, message=markup(why))
+                ElementTree.SubElement(element, kind, type=type_, message=words.markup(why))
             if more:
-                ElementTree.SubElement(element, "system-out").text = markup(more)
+                ElementTree.SubElement(element, "system-out").text = words.markup(more)
     ElementTree.indent(root)
     text: bytes = ElementTree.tostring(root, xml_declaration=True, encoding="UTF-8")
     return text + b"\n"
@@ -106,18 +82,18 @@ def junit_xml(report: BuildReport, places: Places) -> bytes:
 _MARKUP = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>()#!|~^$"} | {"&": "&amp;"})
 
 
-def markdown_summary(report: BuildReport, places: Places, most: int = MAX_BYTES) -> str:
+def markdown_summary(report: BuildReport, places: words.Places, most: int = MAX_BYTES) -> str:
     """The summary; tables that do not fit in ``most`` bytes are left out, which it then says."""
-    head = f"{MARK}\n## {heading(report)}\n\n{text(counts_text(report))}\n"
+    head = f"{MARK}\n## {words.heading(report)}\n\n{text(words.counts_text(report))}\n"
     parts = [head, *(f"\n**Warning:** {text(warning)}\n" for warning in report.warnings)]
-    for table in sections(report, places):
+    for table in words.sections(report, places):
         aligned = ["---"] * 2 + ["---:" if table.keys else "---"] * (len(table.head) - 2)
         lines = [" | ".join(table.head), " | ".join(aligned), *(" | ".join(map(text, row)) for row in table.rows)]
         rows = "".join(f"| {line} |\n" for line in lines)
         if len(table.rows) <= UNFOLDED:
             parts.append(f"\n### {text(table.title)}\n\n{rows}")
         else:
-            title = f"{escape(one_line(table.title))} ({len(table.rows)} rows)"
+            title = f"{escape(words.one_line(table.title))} ({len(table.rows)} rows)"
             parts.append(f"\n<details><summary>{title}</summary>\n\n{rows}\n</details>\n")
     room, kept = most - 200, list[str]()
     for part in parts:
@@ -131,7 +107,7 @@ def markdown_summary(report: BuildReport, places: Places, most: int = MAX_BYTES)
 
 def text(value: str) -> str:
     """``value`` as text in a line or in a cell of a table."""
-    return one_line(value).translate(_MARKUP).replace("://", ":&#47;/").replace("www.", "www&#46;")
+    return words.one_line(value).translate(_MARKUP).replace("://", ":&#47;/").replace("www.", "www&#46;")
 
 
 FORMAT = 1  # raised where a field changes its meaning or goes; a new field raises nothing
@@ -161,7 +137,7 @@ def failure_findings(error: HetesynthError, file: str | Path) -> tuple[Diagnosti
     return tuple(dict.fromkeys(there))
 
 
-def document(report: BuildReport, places: Places) -> dict[str, Any]:
+def document(report: BuildReport, places: words.Places) -> dict[str, Any]:
     """All of ``report``."""
     cells = []
     for told in report.cells:
@@ -177,9 +153,9 @@ def document(report: BuildReport, places: Places) -> dict[str, Any]:
                 "messages": list(told.messages),
                 "line": places.line(cell.cluster),
                 "key": told.key,
-                "figures": figures(told.record),
-                "change_percent": change_percent(told),
-                "files": [*told.files],
+                "figures": words.figures(told.record),
+                "change_percent": words.change_percent(told),
+                "files": sorted(map(place, (told.record or {}).get("files", ()))),
                 "record": told.record,
                 "previous": told.previous,
                 "candidate": told.candidate,
@@ -194,7 +170,7 @@ def document(report: BuildReport, places: Places) -> dict[str, Any]:
         "manifest": places.manifest,
         "output": places.shown(report.output),
         "seconds": round(report.seconds, 3),
-        "counts": {**dict.fromkeys(STATUSES, 0), **counts(report), "all": len(report.cells)},
+        "counts": {**dict.fromkeys(words.STATUSES, 0), **words.counts(report), "all": len(report.cells)},
         "warnings": list(report.warnings),
         "written": [places.shown(path) for path in report.written],
         "cells": cells,
@@ -281,24 +257,17 @@ def demand_outside(options: ReportOptions, folders: Iterable[Path]) -> None:
             raise HetesynthError(f"{path} would be in a folder that is deployed", code="HS857", help=help_)
 
 
-@dataclass(frozen=True, slots=True)
-class Printed:
-    """``output``: a report for standard output. ``commands``: lines that a forge reads, wherever they stand.
-    ``written``: files and folders."""
-
-    output: str = ""
-    commands: tuple[str, ...] = ()
-    written: tuple[Path, ...] = ()
-
-
-def write_reports(report: BuildReport, options: ReportOptions, manifest: Manifest | None = None) -> Printed:
-    """Write what ``options`` ask for. ``manifest``: None where it is wrong; there are no pages then."""
+def write_reports(
+    report: BuildReport, options: ReportOptions, manifest: Manifest | None = None
+) -> tuple[str, list[str], list[Path]]:
+    """Write what ``options`` ask for. ``manifest``: None where it is wrong; there are no pages then, and JSON has
+    its own form. Returns a report for standard output, commands for a forge, and what was written."""
     at = report_places(report.manifest, manifest)
-    notes = all_annotations(report, at)
+    notes = words.all_annotations(report, at)
     texts: dict[Path | None, Callable[[], bytes]] = {
         options.junit: lambda: junit_xml(report, at),
-        options.gitlab: lambda: code_quality(notes),
-        options.sarif: lambda: sarif_annotations(notes),
+        options.gitlab: lambda: words.code_quality(notes),
+        options.sarif: lambda: words.sarif_annotations(notes),
         options.markdown: lambda: markdown_summary(report, at).encode(),
     }
     for path in options.files:
@@ -317,25 +286,17 @@ def write_reports(report: BuildReport, options: ReportOptions, manifest: Manifes
     if options.pages is not None and manifest is not None:
         write_pages(options.pages, report, manifest, at, options.jobs)
         written.append(options.pages)
-    commands = workflow_commands(notes) if options.github else []
     output = ""
-    if options.json:
+    if options.json and manifest is not None:
         output = json.dumps(document(report, at), indent=2)
     elif options.markdown == STANDARD_OUTPUT:
         output = markdown_summary(report, at)
-    return Printed(output, tuple(commands), tuple(written))
+    return output, words.workflow_commands(notes) if options.github else [], written
 
 
-def write_failure(manifest: Path, error: HetesynthError, options: ReportOptions, *, checked: bool) -> Printed:
-    """The reports of a build or a check that ``error`` stopped before it had a cell; JSON has its own form."""
-    report = BuildReport(manifest, manifest.parent, (), failure_findings(error, manifest), checked=checked)
-    printed = write_reports(report, options)
-    return Printed("" if options.json else printed.output, printed.commands, printed.written)
-
-
-def report_places(path: Path, manifest: Manifest | None = None) -> Places:
+def report_places(path: Path, manifest: Manifest | None = None) -> words.Places:
     """Where things are, as far as the manifest at ``path`` can be read."""
     git = (folder for folder in Path(os.path.abspath(path)).parents if (folder / ".git").exists())
     root = next(git, Path.cwd())
     lines = {entry.name: entry.line for entry in manifest.clusters} if manifest is not None else {}
-    return Places(root, Places(root, "").shown(path), lines)
+    return words.Places(root, words.Places(root, "").shown(path), lines)
