@@ -17,7 +17,6 @@ from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED, Collectiv
 from hetesynth.model.problem import Problem
 from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized
 from hetesynth.policy import Policy
-from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.effort import scaled
 from hetesynth.search.interrupts import finishing
 from hetesynth.search.registry import TO_EVERYBODY
@@ -175,6 +174,8 @@ def _sends(problem: Problem, steps: int) -> int:
 
 def _too_many_sends(problem: Problem, policy: Policy) -> str | None:
     """Why a problem is too large for a model of all steps that the user asks for, or None."""
+    from hetesynth.search.copy_problem import CopyProblem
+
     diameter = max((h for row in CopyProblem(problem).hops for h in row if h < problem.ranks), default=1)
     sends, most = _sends(problem, diameter), 2_000_000
     return f"its model would have more than {most} variables ({sends})" if sends > most else None

@@ -6,20 +6,17 @@ incidence of arcs and resources, and hop distances.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
+
+import numpy as np
 
 from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from scipy.sparse import csc_matrix
-
+from hetesynth.search.machine_code import Bools, Floats, Ints
 
 Routes = Sequence[Sequence[int]]
 """For every chunk the arcs it takes."""
@@ -81,9 +78,8 @@ class CopyProblem:
                 table[a].append(r)
         return table
 
-    def use_matrix(self, arcs: Sequence[int]) -> csc_matrix:
+    def use_matrix(self, arcs: Sequence[int]) -> Any:
         """Resources x ``arcs``, which may repeat: 1 where a transfer over the arc draws from the resource."""
-        import numpy as np
         from scipy.sparse import csc_matrix
 
         uses = [self.resources_of[a] for a in arcs]
@@ -92,26 +88,20 @@ class CopyProblem:
         return csc_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(self.resources), len(uses)))
 
     @cached_property
-    def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def ends(self) -> tuple[Ints, Ints]:
         """The senders and the receivers of all arcs."""
-        import numpy as np
-
         pairs = [(arc.src, arc.dst) for arc in self.problem.arcs]
         src, dst = np.array(pairs, dtype=np.int64).reshape(-1, 2).T.copy()
         return src, dst
 
     @cached_property
-    def _uses(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        import numpy as np
-
+    def _uses(self) -> tuple[Ints, Ints]:
         many = [len(used) for used in self.resources_of]
         flat = np.array([r for used in self.resources_of for r in used], dtype=np.int64)
         return np.repeat(np.arange(len(many)), many), flat
 
-    def arc_prices(self, prices: NDArray[np.float64]) -> NDArray[np.float64]:
+    def arc_prices(self, prices: Floats) -> Floats:
         """For each arc, the prices of its resources together."""
-        import numpy as np
-
         arc, resource = self._uses
         return np.bincount(arc, prices[resource], len(self.problem.arcs)).astype(np.float64)
 
@@ -152,10 +142,8 @@ class CopyProblem:
         return self.problem.ranks
 
 
-def start_arrays(problem: Problem) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def start_arrays(problem: Problem) -> tuple[Bools, Bools]:
     """Who holds and who lacks each chunk at the start, chunks x ranks."""
-    import numpy as np
-
     collective = problem.collective
     holds = np.zeros((len(collective.chunks), problem.ranks), dtype=np.bool_)
     lacks = np.zeros_like(holds)
@@ -165,13 +153,9 @@ def start_arrays(problem: Problem) -> tuple[NDArray[np.bool_], NDArray[np.bool_]
     return holds, lacks
 
 
-def cheapest_links(
-    ranks: int, src: NDArray[np.int64], dst: NDArray[np.int64], costs: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def cheapest_links(ranks: int, src: Ints, dst: Ints, costs: Floats) -> tuple[Floats, Ints]:
     """Ranks x ranks: the cost of the cheapest link from row to column (infinite where there is none), and the
     place of that link in ``costs`` (-1: none)."""
-    import numpy as np
-
     dear_first = np.argsort(-costs, kind="stable")  # the last to be written stays
     least = np.full((ranks, ranks), np.inf)
     link = np.full((ranks, ranks), -1, dtype=np.int64)
@@ -190,23 +174,6 @@ def of_chunks(problem: Problem, chunks: Sequence[int]) -> Problem:
         post=tuple(whole.post[k] for k in chunks),
     )
     return replace(problem, collective=part)
-
-
-def most_peers(problem: Problem, links: Iterable[int]) -> int:
-    """The most ranks that one rank sends to, or receives from, over ``links``."""
-    pairs = {(problem.arcs[a].src, problem.arcs[a].dst) for a in links}
-    receivers, senders = Counter(src for src, _ in pairs), Counter(dst for _, dst in pairs)
-    return max((*receivers.values(), *senders.values()), default=0)
-
-
-def excess(problem: Problem, links: Iterable[int]) -> str | None:
-    """Why no schedule may use all of ``links``, or None."""
-    if problem.max_peers is None:
-        return None
-    most = most_peers(problem, links)
-    if most <= problem.max_peers:
-        return None
-    return f"a rank would send to, or receive from, {most} others, and may only {problem.max_peers}"
 
 
 def without_useless(problem: Problem, transfers: Iterable[Transfer], makespan: int) -> Schedule:

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
 from hetesynth.policy import Policy
-from hetesynth.search.copy_problem import CopyProblem, excess
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.search import excess
 from hetesynth.search.server_groups import servers
 
 Pair = tuple[Rank, Rank]

@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hetesynth.search.machine_code import Floats
+
 Price = TypeVar("Price", float, NDArray[np.float64])
 
 
@@ -24,8 +26,6 @@ def dearer(price: Price, share: Price, growth: float, exponent: int) -> Price:
     raised: Price = price * (1.0 + growth * share**exponent)
     return raised
 
-
-Floats = NDArray[np.float64]
 
 PARTS = 64
 """Of an octave: an argument is brought to the nearest, by which the series has few terms."""

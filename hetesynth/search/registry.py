@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from hetesynth.errors import HetesynthError, InternalError, did_you_mean
 from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED, ROOTED, CollectiveName
-
-if TYPE_CHECKING:
-    from hetesynth.search.search import Strategy
-    from hetesynth.search.timed.earliest_arrival import Rates
+from hetesynth.search.search import Strategy
 
 Objective = Literal["steps", "time"]
 
@@ -165,8 +162,6 @@ def demand_strategy(name: str, *, sized: bool) -> None:
 def strategy(name: str) -> Strategy:
     """The strategy called ``name``. Raises HetesynthError when there is none that counts steps."""
     demand_strategy(name, sized=False)
-    from hetesynth.search.search import Strategy
-
     row = row_of(name)
     registered = _code(row)
     if not isinstance(registered, Strategy):
@@ -174,7 +169,7 @@ def strategy(name: str) -> Strategy:
     return registered
 
 
-def timed_strategies(row: StrategyRow, rates: Rates) -> list[tuple[str, Strategy]]:
+def timed_strategies(row: StrategyRow, rates: Any) -> list[tuple[str, Strategy]]:
     """The variants of a strategy that counts seconds, for ``rates``, each with its label."""
     factory: Callable[..., Strategy] = _code(row)
     if not row.prices:

@@ -9,6 +9,7 @@ the same seed gives the same schedule; the deadline only ends a search early, an
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
@@ -22,7 +23,6 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import Violation
 from hetesynth.policy import DEFAULT, Policy
-from hetesynth.search.copy_problem import excess
 
 Oracle = Callable[[Problem, Schedule], list[Violation]]
 Candidate = Literal["greedy", "flood", "nothing"] | Schedule  # what CEGIS begins with
@@ -48,6 +48,23 @@ class OutOfTime(Exception):
 
 def no_progress(what: str, steps: int | None) -> None:
     """A progress callback that shows nothing."""
+
+
+def most_peers(problem: Problem, links: Iterable[int]) -> int:
+    """The most ranks that one rank sends to, or receives from, over ``links``."""
+    pairs = {(problem.arcs[a].src, problem.arcs[a].dst) for a in links}
+    receivers, senders = Counter(src for src, _ in pairs), Counter(dst for _, dst in pairs)
+    return max((*receivers.values(), *senders.values()), default=0)
+
+
+def excess(problem: Problem, links: Iterable[int]) -> str | None:
+    """Why no schedule may use all of ``links``, or None."""
+    if problem.max_peers is None:
+        return None
+    most = most_peers(problem, links)
+    if most <= problem.max_peers:
+        return None
+    return f"a rank would send to, or receive from, {most} others, and may only {problem.max_peers}"
 
 
 @dataclass

@@ -19,10 +19,19 @@ from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.bounds.lower import all_bounds, lower_bound, quick_bound, reach
 from hetesynth.search.collectives import DUAL, invert, reverse_schedule, split
-from hetesynth.search.copy_problem import excess
 from hetesynth.search.interrupts import abandoned, finishing
 from hetesynth.search.interrupts import interrupted as pressed
-from hetesynth.search.search import ENDINGS, Candidate, Ending, Oracle, Progress, Search, Strategy, no_progress
+from hetesynth.search.search import (
+    ENDINGS,
+    Candidate,
+    Ending,
+    Oracle,
+    Progress,
+    Search,
+    Strategy,
+    excess,
+    no_progress,
+)
 
 
 @dataclass(frozen=True, slots=True)

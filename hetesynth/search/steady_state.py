@@ -8,7 +8,7 @@ ForestColl; Edmonds 1973). Chunks of an allreduce may be reduced at any rank, un
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -17,10 +17,10 @@ import numpy as np
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.problem import Problem
-from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.schedule import Schedule
 from hetesynth.policy import PackingPolicy, Policy
 from hetesynth.search.copy_problem import CopyProblem
-from hetesynth.search.list_scheduling import Room
+from hetesynth.search.list_scheduling import Task, Tasks
 from hetesynth.search.packing.column_generation import optimal_packing
 from hetesynth.search.packing.exchange import few_trees
 from hetesynth.search.packing.network import Network
@@ -34,48 +34,24 @@ from hetesynth.search.timed.earliest_arrival import Rates
 
 def schedule_of(problem: Problem, carriers: Sequence[Carrier]) -> Schedule:
     """The schedule of ``carriers``, one for each chunk of ``problem``: every delivery in the earliest step with
-    room (serial schedule generation; Kolisch 1996), what has the longest path behind it first."""
-    tables = CopyProblem(problem)
-    room = Room([resource.capacity for resource in tables.resources])
-    ready: dict[tuple[int, int], int] = defaultdict(int)  # (chunk, rank) -> step from which it may send
-    copying = not problem.collective.reduces  # also the dual of a reduction
-    transfers = []
-    deliveries: list[
-        tuple[int, int, int, bool]
-    ] = []  # minus those on the longest path from here on, chunk, arc, sum
+    room, what has the longest path behind it first."""
+    arcs, ordered = problem.arcs, list[Task]()
     for chunk, carrier in enumerate(carriers):  # additions towards the root, and copies from it
-        arcs = problem.arcs
-        copies = _from_root(carrier.root, [(arcs[a].src, arcs[a].dst, a) for a in carrier.outward.tolist()])
-        additions = _from_root(carrier.root, [(arcs[a].dst, arcs[a].src, a) for a in carrier.inward.tolist()])
-        below: dict[int, int] = defaultdict(int)  # by rank, deliveries on the longest path that begins there
-        for src, dst, a in reversed(copies):
-            deliveries.append((-below[dst] - 1, chunk, a, False))
-            below[src] = max(below[src], below[dst] + 1)
-        depth = {carrier.root: below[carrier.root]}
-        for parent, child, a in additions:
-            depth[child] = depth[parent] + 1
-            deliveries.append((-depth[child], chunk, a, True))
-    # as this order has senders before receivers, each delivery is placed once
-    for _, k, a, reduce in sorted(deliveries):
-        arc = problem.arcs[a]
-        excluded = problem.exclusive_reduction and (copying or reduce)
-        shared = arc.src if copying else arc.dst  # of the dual: a rank sends a chunk to one peer in a step
-        step = room.take(tables.resources_of[a], ready[k, arc.src], (k, shared) if excluded else None)
-        ready[k, arc.dst] = max(ready[k, arc.dst], step + 1)
-        transfers.append(Transfer(step, step + 1, k, a, reduce))
-    return Schedule.of(transfers)
+        additions = _from_root(carrier.root, {a: (arcs[a].dst, arcs[a].src) for a in carrier.inward.tolist()})
+        copies = _from_root(carrier.root, {a: (arcs[a].src, arcs[a].dst) for a in carrier.outward.tolist()})
+        ordered += [*(Task(chunk, a, True) for a in reversed(additions)), *(Task(chunk, a) for a in copies)]
+    tasks = Tasks(CopyProblem(problem), ordered)
+    return tasks.schedule(tasks.early([(-height, *t) for height, t in zip(tasks.heights, ordered, strict=True)]))
 
 
-def _from_root(root: int, edges: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """``edges`` of a tree, (parent, child, arc), parents first."""
-    leaving: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    for edge in edges:
-        leaving[edge[0]].append(edge)
-    ordered: list[tuple[int, int, int]] = []
-    level = [root]
-    while level:
-        ordered += (following := [edge for rank in level for edge in leaving[rank]])
-        level = [child for _, child, _ in following]
+def _from_root(root: int, ends: Mapping[int, tuple[int, int]]) -> list[int]:
+    """The arcs of a tree, whose parents and children are ``ends``, parents first."""
+    leaving: dict[int, list[int]] = defaultdict(list)
+    for a, (parent, _) in ends.items():
+        leaving[parent].append(a)
+    ordered = list(leaving[root])
+    for a in ordered:
+        ordered += leaving[ends[a][1]]
     return ordered
 
 

@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 
 from hetesynth.model.topology import Rank
 from hetesynth.search.copy_problem import NoRoute, cheapest_links
+from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.portable_math import power
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def patched_cycle(prices: Floats) -> list[int] | None:
@@ -323,7 +321,7 @@ class _RingSearch:
     def _circle(self, cost: Floats) -> list[int]:
         """Around all servers: by which ranks each is entered and left."""
         number = len(self._servers)
-        exits: list[NDArray[np.int64]] = []  # [s][entry, next entry]: by which rank server s is left
+        exits: list[Ints] = []  # [s][entry, next entry]: by which rank server s is left
         passed: list[Floats] = []
         every = [_paths(cost[np.ix_(s, s)].tobytes(), len(s), len(s)) for s in self._servers]
         for s, (ranks, paths) in enumerate(zip(self._servers, every, strict=True)):
@@ -349,7 +347,7 @@ class _RingSearch:
             order += [int(self._servers[s][i]) for i in paths.path(enters[s], left)]
         return order
 
-    def _in_a_circle(self, servers: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+    def _in_a_circle(self, servers: list[Ints]) -> list[Ints]:
         """The servers in an order in which links lead from each to the next: as they come, where that is one."""
         if len(servers) == 1:
             return servers

@@ -12,10 +12,10 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.baselines.ring_search import Ring, RingSet, Wiring, ring_sets
-from hetesynth.search.copy_problem import CopyProblem, Load, NoRoute, Routes, arcs_between, excess
+from hetesynth.search.copy_problem import CopyProblem, Load, NoRoute, Routes, arcs_between
 from hetesynth.search.list_scheduling import list_schedule
 from hetesynth.search.peers import within_peers
-from hetesynth.search.search import Search, Strategy
+from hetesynth.search.search import Search, Strategy, excess
 from hetesynth.search.server_groups import ServerGraph, ring_servers
 
 

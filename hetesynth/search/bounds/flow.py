@@ -18,7 +18,7 @@ import numpy as np
 
 from hetesynth.model.bound import FlowWitness, LowerBound
 from hetesynth.model.problem import Problem
-from hetesynth.search.packing.network import Ints
+from hetesynth.search.machine_code import Ints
 from hetesynth.search.packing.symmetry import StepGraph, classes
 
 INT32 = 2**31 - 1  # what scipy's flows are stored in

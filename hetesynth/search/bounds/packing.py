@@ -18,7 +18,6 @@ from fractions import Fraction
 from math import lcm
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetesynth.model.bound import LowerBound, PriceWitness
 from hetesynth.model.collective import PERSONALIZED, CollectiveName
@@ -27,11 +26,10 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.time_bound import ResourcePrices, Scope, TimeBound
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import PackingPolicy, Policy
+from hetesynth.search.machine_code import Floats
 from hetesynth.search.packing.column_generation import optimal_packing
-from hetesynth.search.packing.network import Floats, Network
+from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.structures import BACKWARDS, ShortestPaths, contract
-
-Ints = NDArray[np.int64]
 
 
 def price_bound(problem: Problem, policy: PackingPolicy) -> LowerBound | None:

@@ -15,9 +15,9 @@ import numpy as np
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import DEFAULT, Policy
-from hetesynth.search.copy_problem import CopyProblem, excess
+from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.machine_code import Ints
-from hetesynth.search.search import Search, Strategy
+from hetesynth.search.search import Search, Strategy, excess
 
 
 def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:

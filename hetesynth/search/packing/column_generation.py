@@ -30,7 +30,8 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.topology import Rank
 from hetesynth.policy import PackingPolicy
-from hetesynth.search.packing.network import Floats, Ints, Network
+from hetesynth.search.machine_code import Floats, Ints
+from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.structures import Demands, Exchanging, Offer, Reducing, Structure, demands
 from hetesynth.search.packing.symmetry import Symmetry, symmetry
 from hetesynth.search.portable_math import dot, exp

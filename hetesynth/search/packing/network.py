@@ -14,13 +14,10 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.search.copy_problem import cheapest_links
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from hetesynth.search.machine_code import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

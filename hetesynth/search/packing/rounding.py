@@ -15,8 +15,9 @@ from functools import cached_property
 
 import numpy as np
 
+from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.packing.column_generation import GAP, FractionalPacking
-from hetesynth.search.packing.network import Floats, Ints, Network
+from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.structures import Demands
 from hetesynth.search.packing.symmetry import Automorphisms, Symmetry
 from hetesynth.search.portable_math import added, dot, exp

@@ -20,15 +20,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetesynth.model.collective import CollectiveName
 from hetesynth.policy import PackingPolicy
-from hetesynth.search.packing.network import Floats, Ints, Network
+from hetesynth.search.machine_code import Floats, Ints
+from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.symmetry import Symmetry
 from hetesynth.search.portable_math import dot
-
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetesynth.model.topology import Rank
-from hetesynth.search.packing.network import Ints, Network
+from hetesynth.search.machine_code import Ints
+from hetesynth.search.packing.network import Network
 
 
 @dataclass(frozen=True, eq=False)

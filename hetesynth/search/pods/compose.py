@@ -12,11 +12,11 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.pods import PodCluster
 from hetesynth.search.chunking import ChunkingOptions
+from hetesynth.search.machine_code import Ints
 from hetesynth.search.pods.gates import (
     Entries,
     GateTable,
@@ -31,7 +31,6 @@ from hetesynth.search.pods.loads import Crossings, Inside, NoPath, Spread, Sprea
 from hetesynth.search.search import Progress
 from hetesynth.search.solve import Solver
 
-Ints = NDArray[np.int64]
 Times = tuple[int, ...]
 
 

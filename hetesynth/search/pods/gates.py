@@ -16,11 +16,11 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.pods import PodCluster, rate_of
 from hetesynth.model.topology import Rank
+from hetesynth.search.machine_code import Ints
 
 
 class Move(NamedTuple):
@@ -104,9 +104,6 @@ def doubling(blocks: Blocks, order: Sequence[int]) -> list[Round]:
         )
         distance *= 2
     return rounds
-
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import Chunk
@@ -22,7 +21,7 @@ from hetesynth.model.pods import rate_of
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.search.chunking import ChunkingOptions, chunk
 from hetesynth.search.collectives import collective
-from hetesynth.search.machine_code import rows as flat_rows
+from hetesynth.search.machine_code import Ints, rows
 from hetesynth.search.pods.gates import Gates, Network
 from hetesynth.search.solve import Solution, Solver
 
@@ -106,8 +105,6 @@ class Spreads:
         return self.solved.setdefault(key, Spread(key[1], steps, best.certificate.proven_optimal))
 
 
-Ints = NDArray[np.int64]
-
 PICOSECONDS = 10**12
 
 
@@ -123,9 +120,9 @@ def picoseconds(seconds: Fraction) -> int:
 class _Paths:
     """Lists of wires one after another, those of list i from ``begin[i]`` on, and the latency of each list."""
 
-    def __init__(self, rows: Sequence[Sequence[int]], latency: Sequence[int]) -> None:
-        self.begin, self.wires = flat_rows(rows)
-        self.latency: Ints = np.array([sum(latency[w] for w in row) for row in rows], np.int64)
+    def __init__(self, lists: Sequence[Sequence[int]], latency: Sequence[int]) -> None:
+        self.begin, self.wires = rows(lists)
+        self.latency: Ints = np.array([sum(latency[w] for w in row) for row in lists], np.int64)
 
     def load(self, count: Ints, size: int) -> Ints:
         carried = np.bincount(self.wires, weights=np.repeat(count, np.diff(self.begin)), minlength=size)

@@ -22,11 +22,11 @@ from hetesynth.model.cegis_trace import Action, CegisEntry, Sent
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized, Violation
-from hetesynth.search.copy_problem import CopyProblem, excess, of_chunks, start_arrays, without_useless
+from hetesynth.search.copy_problem import CopyProblem, of_chunks, start_arrays, without_useless
 from hetesynth.search.effort import scaled
 from hetesynth.search.interrupts import deferred
 from hetesynth.search.machine_code import Bools
-from hetesynth.search.search import Candidate, OutOfTime, Search
+from hetesynth.search.search import Candidate, OutOfTime, Search, excess
 from hetesynth.search.smt.clauses import Answer, Clauses
 from hetesynth.search.smt.monolithic import every_law
 from hetesynth.search.smt.step_choice import Peers, Refill, Send, Step, StepChoice, SuffixLaws

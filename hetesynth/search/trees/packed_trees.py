@@ -20,12 +20,13 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.copy_problem import CopyProblem, cheapest_links, of_chunks
-from hetesynth.search.list_scheduling import Deliveries, Tree
+from hetesynth.search.list_scheduling import Task, Tasks
 from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.peers import stranded, within_peers
 from hetesynth.search.portable_math import exp
 from hetesynth.search.search import Search, Strategy
 
+Tree = list[tuple[int, int, int]]  # (sender, receiver, arc), senders before receivers
 ROUND = 1e-6  # an integral solution is this close to integers
 
 
@@ -137,31 +138,29 @@ class StepLp:
 
     def __init__(self, tables: CopyProblem, trees: Sequence[Tree], copy: Sequence[int]) -> None:
         self.tables, self.copy = tables, copy
-        self.deliveries = Deliveries(trees)
+        self.deliveries = Tasks(tables, [Task(k, a) for k, tree in enumerate(trees) for _, _, a in tree])
+        self.tasks, self.heights = self.deliveries.tasks, self.deliveries.heights
         columns: dict[tuple[int, int], int] = {}
-        arcs_and_heights = [
-            (a, h) for (_, _, a), h in zip(self.deliveries.all, self.deliveries.height, strict=True)
-        ]
+        arcs_and_heights = zip((task.arc for task in self.tasks), self.heights, strict=True)
         self.column = [columns.setdefault(key, len(columns)) for key in arcs_and_heights]
         self.matrix: Any = tables.use_matrix([a for a, _ in columns])
         self.gain: Floats = np.array([1.0 + h for _, h in columns])
         self.waiting: list[list[tuple[int, int]]] = [[] for _ in columns]  # heaps of (copy, delivery)
         self.capacity: Floats = np.array([r.capacity for r in tables.resources], dtype=np.float64)
         self.left: Floats = np.zeros(len(self.capacity))  # deliveries each resource still has to carry
-        for _, _, a in self.deliveries.all:
-            self.left[tables.resources_of[a]] += 1
+        for task in self.tasks:
+            self.left[tables.resources_of[task.arc]] += 1
         self.postponed: dict[tuple[int, ...], list[tuple[int, int]]] = {}
         # steps that the schedule is to have, and at most
         self.steps = int(np.ceil((self.left / self.capacity).max(initial=0.0) - ROUND))
-        self.most = 3 * self.steps + max(self.deliveries.height, default=0) + 1
+        self.most = 3 * self.steps + max(self.heights, default=0) + 1
 
     def run(self, ended: Callable[[], bool]) -> Schedule | None:
         """The schedule; None when it was ended or grew too long."""
-        tasks, below = self.deliveries.all, self.deliveries.below
-        self._release(below[-1])
+        self._release(self.deliveries.first)
         transfers: list[Transfer] = []
         step = 0
-        while len(transfers) < len(tasks):
+        while len(transfers) < len(self.tasks):
             ready: Ints = np.array([c for c, heap in enumerate(self.waiting) if heap], dtype=np.int64)
             numbers = self._choice(ready, step, ended)
             if numbers is None:
@@ -169,10 +168,10 @@ class StepLp:
             columns = zip(ready.tolist(), numbers.tolist(), strict=True)
             sent = [heappop(self.waiting[c])[1] for c, n in columns for _ in range(n)]
             for i in sent:
-                self.left[self.tables.resources_of[tasks[i][2]]] -= 1
-                self._next(tasks[i][:2])
-            transfers += [Transfer(step, step + 1, tasks[i][0], tasks[i][2]) for i in sent]
-            self._release([i for t in sent for i in below[t]])
+                self.left[self.tables.resources_of[self.tasks[i].arc]] -= 1
+                self._next(self._sender(i))
+            transfers += [Transfer(step, step + 1, self.tasks[i].chunk, self.tasks[i].arc) for i in sent]
+            self._release([j for i in sent for j in self.deliveries.behind[i]])
             step += 1
         return Schedule.of(transfers, step)
 
@@ -202,13 +201,16 @@ class StepLp:
             self.steps += 1
         return None
 
+    def _sender(self, i: int) -> tuple[int, ...]:
+        """The chunk of delivery ``i`` and the rank that sends it."""
+        return self.tasks[i].chunk, self.tables.problem.arcs[self.tasks[i].arc].src
+
     def _release(self, deliveries: Sequence[int]) -> None:
         """Siblings are ready together; where a rank sends a chunk to one peer in a step, one after the other."""
-        of: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        of: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)
         for i in deliveries:
             alone = self.tables.problem.exclusive_reduction
-            key = self.deliveries.all[i][:2] if alone else (i,)
-            of.setdefault(key, []).append((self.deliveries.height[i], i))
+            of[self._sender(i) if alone else (i,)].append((self.heights[i], i))
         for sending, siblings in of.items():
             self.postponed[sending] = sorted(siblings)
             self._next(sending)
@@ -216,7 +218,7 @@ class StepLp:
     def _next(self, sending: tuple[int, ...]) -> None:
         if self.postponed.get(sending):
             i = self.postponed[sending].pop()[1]
-            heappush(self.waiting[self.column[i]], (self.copy[self.deliveries.all[i][0]], i))
+            heappush(self.waiting[self.column[i]], (self.copy[self.tasks[i].chunk], i))
 
 
 def packed(
