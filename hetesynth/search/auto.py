@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from math import inf
 from typing import Any
 
@@ -83,18 +82,6 @@ def _schedule_found(search: Search) -> str | None:
     return _bound_met(search) or _out_of_time(search)
 
 
-def _not_direct(search: Search) -> str | None:
-    from hetesynth.search.greedy import direct
-
-    return direct.refuses(search.problem)
-
-
-def _trees_refuse(search: Search) -> str | None:
-    from hetesynth.search.trees import packed_trees
-
-    return packed_trees.refuses(search.problem, search.policy)
-
-
 def _model_large(search: Search) -> str | None:
     sends = _sends(search.problem, search.target)
     return f"{sends:,} Send variables are more than 60,000" if sends > 60_000 else None
@@ -126,9 +113,12 @@ def _few_peers(search: Search) -> None:
 # solvers are imported when they run, not before: hence the imports inside of functions
 
 
-def _of(module: str, function: str) -> Callable[[Search], Any]:
-    """``function`` of a module of ``search``, imported when it is called."""
-    return lambda search: getattr(import_module(f"hetesynth.search.{module}"), function)(search)
+def _refused_by(name: str) -> Callable[[Search], str | None]:
+    return lambda search: registered(name).refuses(search.problem, search.policy)
+
+
+def _by(name: str) -> Callable[[Search], LowerBound | None]:
+    return lambda search: registered(name).improve(search)
 
 
 def _checkpoints(search: Search) -> None:
@@ -151,11 +141,11 @@ def _exact(search: Search) -> LowerBound | None:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("direct", (_not_direct,), _of("greedy.direct", "improve")),
-    Rule("greedy", (_bound_met,), _of("greedy.greedy", "improve")),
+    Rule("direct", (_refused_by("direct"),), _by("direct")),
+    Rule("greedy", (_bound_met,), _by("greedy")),
     Rule("few peers", (_schedule_found,), _few_peers),
     Rule("checkpoints", (_bound_met, _many_checkpoints, _much_relayed, _out_of_time), _checkpoints),
-    Rule("tree-packing", (_bound_met, _trees_refuse, _out_of_time), _of("trees.packed_trees", "improve")),
+    Rule("tree-packing", (_bound_met, _refused_by("tree-packing"), _out_of_time), _by("tree-packing")),
     Rule("cegis", (_bound_met, _model_large, _out_of_time), _exact),
 )
 """What ``auto`` tries, in this order."""
@@ -215,12 +205,14 @@ def _by_cegis(search: Search, *, rlimit: int | None = None) -> LowerBound | None
 
 def _cegis(search: Search) -> LowerBound | None:
     """Algorithm 1: a first candidate, then CEGIS; where that is ended before it has anything, a greedy round."""
+    from hetesynth.search.greedy import greedy
+
     try:
         return _by_cegis(search)
     finally:
         if search.best is None:
             with finishing(however_often=True):  # short, and without it there is nothing
-                _of("greedy.greedy", "one_round")(search)
+                greedy.improve(search, rounds=1)
 
 
 def _monolithic(search: Search) -> LowerBound | None:

@@ -30,8 +30,6 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
 
 def improve(search: Search) -> None:
     """Offer a direct schedule that is no longer than the best, if there is one to be had: it needs no relays."""
-    if refuses(search.problem) is not None:
-        return
     jobs, tables = _jobs(search.problem), CopyProblem(search.problem)
     capacity: Ints = np.array([r.capacity for r in tables.resources], dtype=np.int64)
     load: Ints = np.zeros(len(capacity), dtype=np.int64)

@@ -63,11 +63,6 @@ def improve(search: Search, rounds: int | None = None, enough: int = 0) -> None:
             price = raised * ((1.0 / arrays.capacity).sum() / raised.sum())
 
 
-def one_round(search: Search) -> None:
-    """One pass over the steps: a schedule soon, not the shortest."""
-    improve(search, rounds=1)
-
-
 @contextmanager
 def _deadline(search: Search) -> Iterator[Ints]:
     """What stops a round when time is out; the first schedule of all gets 20 seconds at least, where the budget

@@ -159,14 +159,20 @@ class _Pipeline:
     """What the intervals of a lockstep carry."""
 
     def __init__(self, timer: Timer, rounds: Sequence[Round]) -> None:
-        self._timer, self._rounds = timer, rounds
         gates = timer.entries.gates
-        cluster = gates.cluster
-        self._table = GateTable(timer.entries)
+        pods = gates.cluster.pods
+        self._timer, self._rounds, self._table = timer, rounds, GateTable(timer.entries)
         self._pods = [np.flatnonzero(np.array(gates.kind_of) == k) for k in range(len(gates.kinds))]
-        self._wires = [np.array([cluster.pods[p].wires for p in pods], np.int64) for pods in self._pods]
-        self._loads: dict[tuple[bool, int, int], StepLoads] = {}
-        self._counts: dict[tuple[int, int], Ints] = {}
+        self._wires = [np.array([pods[p].wires for p in alike], np.int64) for alike in self._pods]
+        types = [gates.cluster.types[kind.type] for kind in gates.kinds]
+        self._home, self._entered = (
+            [
+                [StepLoads.of(pod, step, len(spread.origins)) for step in spread.steps]
+                for pod, spread in zip(types, spreads, strict=True)
+            ]
+            for spreads in (timer.home, timer.entered)
+        )
+        self._counts = [timer.slot_counts(*expanded(moves)[1:]) for moves in rounds]
 
     def duration(self, stage: int, first: int) -> int:
         """Picoseconds of interval ``stage``; round 0 is in interval ``first``."""
@@ -176,51 +182,29 @@ class _Pipeline:
             src, dst, position = expanded(self._rounds[number])
             load, wait = crossings.load(self._table.at(src, position), self._table.at(dst, position))
         in_groups = Fraction(0)  # chunks over rate of the fullest stated group
-        for k in range(len(self._pods)):
-            total: Ints | None = None
-            rates: tuple[Fraction, ...] = ()
-            for step, counts, spread in self._active(k, stage, number):
-                loads = self._step(k, step, home=spread)
+        for k, pods in enumerate(self._pods):
+            # the steps of this kind in this interval, each with the chunks of each pod and slot
+            active = [
+                (loads, np.full((len(pods), len(loads.wires)), self._timer.entries.chunks, np.int64))
+                for loads in self._home[k][stage : stage + 1]
+            ]
+            active += [
+                (loads, self._counts[number - 1 - step][pods][:, : len(loads.wires)])
+                for step, loads in enumerate(self._entered[k])
+                if 0 <= number - 1 - step < len(self._rounds)
+            ]
+            for loads, counts in active:
                 if counts.any() and loads.wires.any():
                     np.add.at(load, self._wires[k], counts @ loads.wires)
                     wait = max(wait, int(loads.waits.max()))
-                rates = loads.group_rates
-                total = counts @ loads.groups + (0 if total is None else total)
-            if total is not None and rates:
-                shares = zip(total.max(axis=0), rates, strict=True)
-                in_groups = max(in_groups, *(Fraction(int(most)) / rate for most, rate in shares))
+            if active:
+                total = np.sum([counts @ loads.groups for loads, counts in active], axis=0).max(axis=0).tolist()
+                shares = zip(total, active[0][0].group_rates, strict=True)
+                in_groups = max([in_groups, *(most / rate for most, rate in shares)])
         if not load.any() and not in_groups:
             return 0
         least = wait + picoseconds(in_groups * self._timer.inside.chunk_bytes)
         return max(crossings.lasting(load, wait), least + crossings.after)
-
-    def _active(self, kind: int, stage: int, number: int) -> Iterator[tuple[int, Ints, bool]]:
-        """The steps of a kind in an interval: which, the chunks of each pod and slot, whether of own chunks."""
-        home, entered = self._timer.home[kind], self._timer.entered[kind]
-        if stage < len(home.steps):
-            shape = len(self._pods[kind]), len(home.origins)
-            yield stage, np.full(shape, self._timer.entries.chunks, np.int64), True
-        for step in range(len(entered.steps)):
-            if 0 <= number - 1 - step < len(self._rounds):
-                yield step, self._entered(kind, number - 1 - step), False
-
-    def _step(self, kind: int, step: int, *, home: bool) -> StepLoads:
-        key = home, kind, step
-        if key not in self._loads:
-            gates = self._timer.entries.gates
-            pod = gates.cluster.types[gates.kinds[kind].type]
-            spread = self._timer.home[kind] if home else self._timer.entered[kind]
-            self._loads[key] = StepLoads.of(pod, spread.steps[step], len(spread.origins))
-        return self._loads[key]
-
-    def _entered(self, kind: int, number: int) -> Ints:
-        """Chunks of each pod and slot that entered in a round."""
-        if (kind, number) not in self._counts:
-            _, dst, position = expanded(self._rounds[number])
-            counts = self._timer.slot_counts(dst, position)
-            for k, pods in enumerate(self._pods):
-                self._counts[k, number] = counts[pods][:, : len(self._timer.entries.slots[k])]
-        return self._counts[kind, number]
 
 
 def expanded(moves: Round) -> tuple[Ints, Ints, Ints]:

@@ -115,27 +115,27 @@ def _inside(problem: Problem, ranks: Sequence[Rank]) -> tuple[Problem, list[int]
     local = {a: i for i, a in enumerate(arcs)}
     crossed = sorted({s for a in arcs for s in problem.arcs[a].segments})
     segment_of = {s: i for i, s in enumerate(crossed)}
-    for s in crossed:
-        for vertex in (problem.segments[s].src, problem.segments[s].dst):
-            number.setdefault(vertex, len(number))
-    segments = tuple(
-        Segment(
-            number[problem.segments[s].src], number[problem.segments[s].dst], problem.segments[s].capacity, f"{i}"
-        )
-        for i, s in enumerate(crossed)
-    )
-    inner = tuple(
+    segments = []
+    for i, segment in enumerate(problem.segments[s] for s in crossed):
+        src, dst = (number.setdefault(vertex, len(number)) for vertex in (segment.src, segment.dst))
+        segments.append(Segment(src, dst, segment.capacity, f"{i}"))
+    inner = (
         Arc(number[arc.src], number[arc.dst], arc.capacity, tuple(segment_of[s] for s in arc.segments))
         for arc in (problem.arcs[a] for a in arcs)
     )
-    groups: list[Resource] = []
-    for group in problem.groups:
-        members = tuple(local[a] for a in group.arcs if a in local)
-        if members:
-            groups.append(Resource(f"group {len(groups)}", members, group.capacity))
-    goal = collective("allgather", len(ranks), 1)
-    graph = {"segments": segments, "arcs": inner, "groups": tuple(groups), "servers": ()}
-    return replace(problem, ranks=len(ranks), vertices=len(number), collective=goal, **graph), arcs  # type: ignore[arg-type]
+    members = [(tuple(local[a] for a in group.arcs if a in local), group.capacity) for group in problem.groups]
+    groups = ((used, capacity) for used, capacity in members if used)
+    inside = replace(
+        problem,
+        ranks=len(ranks),
+        vertices=len(number),
+        collective=collective("allgather", len(ranks), 1),
+        segments=tuple(segments),
+        arcs=tuple(inner),
+        groups=tuple(Resource(f"group {i}", used, capacity) for i, (used, capacity) in enumerate(groups)),
+        servers=(),
+    )
+    return inside, arcs
 
 
 STRATEGY = Strategy("composition", improve, refuses)

@@ -12,7 +12,7 @@ busy for the chunk's bytes at the resource's own rate, so that a wide port serve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ from hetesynth.search.copy_problem import CopyProblem, start_arrays, without_use
 from hetesynth.search.machine_code import rows, run_kernel
 from hetesynth.search.peers import stranded, within_peers
 from hetesynth.search.portable_math import added, dearer
-from hetesynth.search.search import Search, Strategy
+from hetesynth.search.search import Accepts, Search, Strategy
 from hetesynth.search.timed.kernels import Arrival, Network, Round, run_round
 
 
@@ -55,6 +55,9 @@ class TimedRoutes:
     def busiest(self) -> float:
         """Seconds of work of the busiest resource."""
         return max(self.load, default=0.0)
+
+
+Rounds = Callable[[Search, CopyProblem, LinkTimes], Iterator[TimedRoutes]]
 
 
 def full_speed_transfers(tables: CopyProblem, link_times: LinkTimes) -> list[int]:
@@ -158,30 +161,36 @@ class Rates:
         return LinkTimes(self.alpha, busy)
 
 
-def timed_strategy(rates: Rates, weight: float) -> Strategy:
-    """A strategy that offers the quickest of four rounds, as it predicts them itself, with prices of ``weight``
-    times the seconds a resource is kept busy; without prices there is one round."""
+def quickest(name: str, rates: Rates, rounds: Rounds, refuses: Accepts = stranded) -> Strategy:
+    """A strategy that offers the quickest of ``rounds``, as they predict it themselves."""
 
     def improve(search: Search) -> None:
         tables = within_peers(search.problem)
-        if tables is None:
-            return
-        link_times = rates.link_times(tables)
+        if tables is not None:
+            routes = rounds(search, tables, rates.link_times(tables))
+            best = min(routes, key=lambda timed: timed.seconds, default=None)
+            if best is not None:
+                search.offer(schedule_of(tables, best), name)
+
+    return Strategy(name, improve, refuses)
+
+
+def timed_strategy(rates: Rates, weight: float) -> Strategy:
+    """The quickest of four rounds, with prices of ``weight`` times the seconds a resource is kept busy; without
+    prices there is one round."""
+
+    def rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> Iterator[TimedRoutes]:
         scarcity = [1.0] * len(tables.resources)
-        best: TimedRoutes | None = None
-        for _ in range(4 if weight else 1):
-            if best is not None and search.out_of_time():
-                break
+        for number in range(4 if weight else 1):
+            if number and search.out_of_time():
+                return
             price = [weight * s * b for s, b in zip(scarcity, link_times.busy, strict=True)]
             timed = earliest_arrival(tables, link_times, price)
-            if best is None or timed.seconds < best.seconds:
-                best = timed
+            yield timed
             # what each resource costs in the next round
             shares = [seconds / (timed.busiest or 1.0) for seconds in timed.load]
             raised = [dearer(s, share, 0.5, 2) for s, share in zip(scarcity, shares, strict=True)]
             least = min(raised, default=1.0)
             scarcity = [s / least for s in raised]
-        if best is not None:
-            search.offer(schedule_of(tables, best), "timed")
 
-    return Strategy("timed", improve, stranded)
+    return quickest("timed", rates, rounds)

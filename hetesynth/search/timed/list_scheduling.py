@@ -11,7 +11,7 @@ has a number of transfers in a step, not a time when it is free.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from hetesynth.search.timed.earliest_arrival import (
     earliest_arrival,
     full_speed_transfers,
     network_of,
+    quickest,
     schedule_of,
 )
 from hetesynth.search.timed.kernels import (
@@ -48,27 +49,22 @@ from hetesynth.search.trees import packed_trees
 
 
 def timed_trees_strategy(rates: Rates) -> Strategy:
-    """A strategy that offers the quickest schedule of a few sweeps, as it predicts them itself.
+    """The quickest of a few sweeps.
 
     Routes are those of ``trees``, balanced by seconds of work instead of chunks per step, so that 8, 12.5 and 16
     GB/s count as what they are; deliveries are then list-scheduled in seconds, those that can begin first and are
     most urgent (Graham 1966). Urgency: the work still waiting for the busiest resource at or below a delivery.
     """
 
-    def improve(search: Search) -> None:
-        if packed_trees.refuses(search.problem, search.policy) is not None:
-            return
-        tables = CopyProblem(search.problem)
-        link_times = rates.link_times(tables)
-        best: TimedRoutes | None = None
+    def rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> Iterator[TimedRoutes]:
         rng = np.random.default_rng(search.budget.seed)
         routing = packed_trees.TreeRouting(search.problem, 1, rng, search.policy)
         routing.capacity = 1.0 / np.array(link_times.busy)
         deliveries = len(search.problem.collective.chunks) * (search.problem.ranks - 1)
         target = deliveries / routing.capacity.sum()
         for number in range(8):
-            if best is not None and search.out_of_time():
-                break
+            if number > 1 and search.out_of_time():
+                return
             routing.target = target
             if not routing.sweep():
                 return
@@ -76,17 +72,13 @@ def timed_trees_strategy(rates: Rates) -> Strategy:
             if number in (0, 2, 3):  # still uneven; but there is a schedule soon
                 continue
             every = [(k, a) for k, tree in enumerate(routing.trees) for _, _, a in tree]
-            timed = by_start(tables, link_times, every, 1.0, routing.load * np.array(link_times.busy))
-            if best is None or timed.seconds < best.seconds:
-                best = timed
-        if best is not None:
-            search.offer(schedule_of(tables, best), "timed-trees")
+            yield by_start(tables, link_times, every, 1.0, routing.load * np.array(link_times.busy))
 
-    return Strategy("timed-trees", improve, packed_trees.refuses)
+    return quickest("timed-trees", rates, rounds, packed_trees.refuses)
 
 
 def negotiated_strategy(rates: Rates) -> Strategy:
-    """A strategy that offers the quickest list schedule of a few rounds, as it predicts them itself.
+    """The quickest list schedule of a few rounds, as it predicts them itself.
 
     Rounds of earliest arrival (``timed``) find routes under prices. A resource that has to work longer than the
     busiest one should becomes dearer, another cheaper (PathFinder's negotiation with a Lagrangian's step), so that
@@ -144,7 +136,7 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
 
 
 def exchange_strategy(rates: Rates) -> Strategy:
-    """A strategy that offers the quickest of a few list schedules of balanced paths, as it predicts them.
+    """The quickest of a few list schedules of balanced paths.
 
     A chunk may take any path; a resource costs exponentially more the nearer its work is to the busiest one's
     (Aspnes et al. 1997), and chunks are rerouted in turn until the work is even. A list schedule follows: always
@@ -152,27 +144,19 @@ def exchange_strategy(rates: Rates) -> Strategy:
     tail first), so that scarce links begin with what must be relayed behind them and end with what need not.
     """
 
-    def improve(search: Search) -> None:
-        tables = within_peers(search.problem)
-        if tables is None or refuses(search.problem, search.policy) is not None:
-            return
-        paths = Paths(tables, rates.link_times(tables), search.budget.seed)
+    def rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> Iterator[TimedRoutes]:
+        paths = Paths(tables, link_times, search.budget.seed)
         for number, sharpness in enumerate(SHARPNESS):
             if number and search.out_of_time():
                 break
             if not paths.sweep(sharpness):
                 return
-        best: TimedRoutes | None = None
-        for pressure in PRESSURES:
-            if best is not None and search.out_of_time():
-                break
-            timed = paths.list_schedule(pressure)
-            if best is None or timed.seconds < best.seconds:
-                best = timed
-        if best is not None:
-            search.offer(schedule_of(tables, best), "exchange")
+        for number, pressure in enumerate(PRESSURES):
+            if number and search.out_of_time():
+                return
+            yield paths.list_schedule(pressure)
 
-    return Strategy("exchange", improve, refuses)
+    return quickest("exchange", rates, rounds, refuses)
 
 
 SHARPNESS = (8.0, 16.0, 32.0, 64.0, 128.0)

@@ -297,8 +297,6 @@ def _negotiated(
 def improve(search: Search) -> None:
     """Offer the schedule of packed trees, if they can be had in time; a first schedule may take 10 seconds more
     than a deadline that is not strict."""
-    if refuses(search.problem, search.policy) is not None:
-        return
 
     def ended() -> bool:
         return search.out_of_time(0.0 if search.budget.strict_deadline else -10.0)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions
@@ -57,7 +58,11 @@ class Rivals:
 
     def teccl(self, variant: str, sizes: tuple[int, ...]) -> list[float | None]:
         """Seconds for each size of variant ``HS`` or ``SE``."""
-        strategy = registry.strategy("auto") if variant == "HS" else Strategy("one greedy pass", greedy.one_round)
+        strategy = (
+            registry.strategy("auto")
+            if variant == "HS"
+            else Strategy("one greedy pass", partial(greedy.improve, rounds=1))
+        )
         problem, schedule = self._solved(self.topology, strategy)
         return [self._seconds(self.topology, problem, schedule, size) for size in sizes]
 
