@@ -252,16 +252,11 @@ def growth_bound(problem: Problem) -> LowerBound | None:
     holders = problem.collective.pre[chunk]
     best: LowerBound | None = None
     for parts in partitions(problem):
-        home = {r: p for p, part in enumerate(parts) for r in part}
-        leaving: list[list[int]] = [[] for _ in parts]
-        entering: list[list[int]] = [[] for _ in parts]
-        sent: list[list[int]] = [[] for _ in range(problem.ranks)]
-        for a, arc in enumerate(problem.arcs):
-            if home[arc.src] != home[arc.dst]:
-                leaving[home[arc.src]].append(a)
-                entering[home[arc.dst]].append(a)
-                sent[arc.src].append(a)
-        out_of, into, rank_out = ([coverer.cover(arcs) for arcs in side] for side in (leaving, entering, sent))
+        crossing, sent = _crossing(problem, parts), defaultdict[int, list[int]](list)
+        for a in sorted(a for arcs in crossing["out"].values() for a in arcs):
+            sent[problem.arcs[a].src].append(a)
+        sides = ((crossing["out"], len(parts)), (crossing["in"], len(parts)), (sent, problem.ranks))
+        out_of, into, rank_out = ([coverer.cover(arcs[i]) for i in range(number)] for arcs, number in sides)
         most = max(c.capacity for c in out_of), max(c.capacity for c in rank_out)
         # the least number of steps that the recurrence leaves open
         first = reached = sum(not holders.isdisjoint(part) for part in parts)
