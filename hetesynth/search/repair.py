@@ -130,13 +130,11 @@ class Forest:
     def prices(self) -> Floats:
         """Of each resource at the present load."""
         share = np.minimum(self.load / (self.capacity * self.limit), 4.0)
-        prices: Floats = exp(8.0 * share) / self.capacity
-        return prices
+        return exp(8.0 * share) / self.capacity
 
     def overfull(self) -> list[int]:
         """Resources that carry more than fits into the limit."""
-        overfull: list[int] = np.flatnonzero(self.load > self.capacity * self.limit + 1e-9).tolist()
-        return overfull
+        return np.flatnonzero(self.load > self.capacity * self.limit + 1e-9).tolist()
 
     def mend(self) -> bool:
         """Join what is not reached and relieve what is overfull; False where some rank cannot be reached."""

@@ -225,8 +225,7 @@ class _Generation:
         offer = self.ask(length / dot(length, self.rate), places)
         self.add(offer)
         self.turns.update(self.numbers[s.key] for s in offer.structures)
-        seconds: Floats = sum((self._share(s) * self.loads(s) for s in offer.structures), 0.0) / self.rate
-        return seconds
+        return sum((self._share(s) * self.loads(s) for s in offer.structures), 0.0) / self.rate
 
     def _share(self, structure: Structure) -> float:
         if isinstance(self.demands, Reducing):

@@ -74,8 +74,7 @@ class _Loads:
 
     def growth(self) -> Floats:
         """By how much the sum grows with a chunk more on each column."""
-        growth: Floats = self._terms() * expm1(np.minimum(self.sharpness * self.weight / self.top, LARGEST))
-        return growth
+        return self._terms() * expm1(np.minimum(self.sharpness * self.weight / self.top, LARGEST))
 
     def relief(self) -> Floats:
         """By how much it falls with a chunk less on each link."""

@@ -62,8 +62,7 @@ class Contraction:
         for s in range(len(self.dual) - 2, -1, -1):
             if self.dual[s] <= least and s >= self.vertices:
                 stands_for[s] = stands_for[self.parent[s]]
-        joined: Ints = stands_for[self.join]
-        return joined
+        return stands_for[self.join]
 
 
 def contract(costs: Floats) -> Contraction:

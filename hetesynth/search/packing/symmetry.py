@@ -38,8 +38,7 @@ class Symmetry:
     @property
     def representatives(self) -> Ints:
         """The first rank of each orbit."""
-        first: Ints = np.unique(self.rank_orbit, return_index=True)[1]
-        return first
+        return np.unique(self.rank_orbit, return_index=True)[1]
 
 
 def symmetry(network: Network, servers: Sequence[str], largest: int, fixed: Rank | None = None) -> Symmetry:
@@ -145,8 +144,7 @@ def _orbits(permutations: Sequence[Ints], size: int) -> Ints:
             np.minimum.at(smaller, permutation, orbit)
             smaller = np.minimum(smaller, smaller[permutation])
         if np.array_equal(smaller, orbit):
-            numbered: Ints = np.unique(orbit, return_inverse=True)[1]
-            return numbered
+            return np.unique(orbit, return_inverse=True)[1]
         orbit = smaller
 
 
@@ -233,8 +231,7 @@ def classes(graph: StepGraph, colour: Ints) -> Ints:
 def _numbered(values: NDArray[np.generic]) -> Ints:
     """The same partition with numbers from 0, by first appearance."""
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
-    numbered: Ints = np.argsort(np.argsort(first))[inverse]
-    return numbered
+    return np.argsort(np.argsort(first))[inverse]
 
 
 def _mixed(words: Words) -> Words:

@@ -88,8 +88,7 @@ class SuffixLaws:
 
     def lacking(self, holds: Bools) -> Bools:
         """Chunks x regions: wanted there and held by none of its ranks. ``holds``: chunks x ranks."""
-        lacking: Bools = self._wanted & ~(holds.astype(np.float32) @ self._members > 0)
-        return lacking
+        return self._wanted & ~(holds.astype(np.float32) @ self._members > 0)
 
     def broken(self, holds: Bools, rest: int) -> list[int]:
         """The regions that lack more than can still enter them in ``rest`` steps."""
