@@ -216,9 +216,9 @@ def _cegis(search: Search) -> LowerBound | None:
 
 
 def _monolithic(search: Search) -> LowerBound | None:
-    from hetesynth.search.smt import monolithic
+    from hetesynth.search.smt import cegis
 
-    return raise_target(search, lambda steps: monolithic.synthesize(search, steps), "monolithic")
+    return raise_target(search, lambda steps: cegis.monolithic(search, steps), "monolithic")
 
 
 AUTO = Strategy("auto", applying(RULES))

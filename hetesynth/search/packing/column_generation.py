@@ -32,7 +32,7 @@ from hetesynth.model.topology import Rank
 from hetesynth.policy import PackingPolicy
 from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.packing.network import Network
-from hetesynth.search.packing.structures import Demands, Exchanging, Offer, Reducing, Structure, demands
+from hetesynth.search.packing.structures import Demands, Exchanging, Offer, Structure, demands
 from hetesynth.search.packing.symmetry import Symmetry, symmetry
 from hetesynth.search.portable_math import dot, exp
 
@@ -160,10 +160,7 @@ class _Generation:
         self.rate: Floats = np.bincount(alike.resource_orbit, network.rate).astype(np.float64)
         self.orbits = len(alike.representatives)
         self.in_turns = self.orbits > policy.ranks_together and not isinstance(demands, Exchanging)
-        if isinstance(demands, Reducing):
-            self.master = Master(self.rate, None, len(demands.out_trees.roots))
-        else:
-            self.master = Master(self.rate, demands.amounts, 0)
+        self.master = Master(self.rate, demands.amounts, len(demands.every_place))
         self.structures: list[Structure] = []
         self.numbers: dict[tuple[int, bytes, bytes], int] = {}  # of structures
         self.turns: Counter[int] = Counter()  # how often each was offered in sweeps
@@ -228,9 +225,8 @@ class _Generation:
         return sum((self._share(s) * self.loads(s) for s in offer.structures), 0.0) / self.rate
 
     def _share(self, structure: Structure) -> float:
-        if isinstance(self.demands, Reducing):
-            return 1.0 / len(self.demands.every_place)
-        return float(self.demands.amounts[structure.row])
+        amounts = self.demands.amounts
+        return 1.0 / len(self.demands.every_place) if amounts is None else float(amounts[structure.row])
 
     def late(self) -> bool:
         self.cut_short = self.cut_short or self.deadline.expired(PACKING)
@@ -275,7 +271,7 @@ class _Generation:
         if solution.seconds * (1.0 - gap) <= self.bound:
             return True
         if gained:
-            rows = len(self.demands.every_place) * (2 if isinstance(self.demands, Reducing) else 1)
+            rows = len(self.demands.every_place) * (2 if self.demands.amounts is None else 1)
             self.sweep(self.seconds(solution.weights) * (self.turns.total() / rows), 1)
         else:
             self.smoothed(solution)

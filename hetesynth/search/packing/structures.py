@@ -16,7 +16,8 @@ Of ranks that stand alike only one has a row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -202,37 +203,25 @@ class Trees:
     first: int
     seconds: Floats  # by link: what counts as early among trees of one price
 
-    def priced(self, prices: Floats) -> PricedTrees:
-        """The cheapest trees at ``prices`` of resources."""
+    def priced(self, prices: Floats) -> tuple[Floats, Callable[[Sequence[int] | Ints], list[Structure]]]:
+        """What the cheapest tree of each root costs at ``prices`` of resources; and what gives an early one for
+        each of some places of roots, of links whose cost is tight or nearly so."""
         by_link = self.network.link_prices(prices)
         costs, links = self.network.cheapest(by_link)
         contraction = contract(costs)
-        root_costs = contraction.root_costs()[self.roots]
-        return PricedTrees(self, costs, links, contraction, float(by_link.max()), root_costs)
 
+        def structures(places: Sequence[int] | Ints) -> list[Structure]:
+            seconds = np.where(links >= 0, self.seconds[links], np.inf)
+            slack = 1e-7 * float(by_link.max())
+            parent, _ = earliest(contraction, costs, seconds, self.roots[places], slack)
+            trees = []
+            for place, before in zip(places, parent, strict=True):
+                below = np.flatnonzero(before >= 0)
+                used = links[before[below], below]
+                trees.append(Structure(self.first + int(place), int(self.roots[place]), used, np.ones(len(used))))
+            return trees
 
-@dataclass(frozen=True, eq=False)
-class PricedTrees:
-    """``costs``, ``links``: the cheapest between every two ranks; ``root_costs``: of a tree of each root."""
-
-    trees: Trees
-    costs: Floats
-    links: Ints
-    contraction: Contraction
-    highest: float
-    root_costs: Floats
-
-    def structures(self, places: Sequence[int] | Ints) -> list[Structure]:
-        """An early tree for each of the roots at ``places``, of links whose cost is tight or nearly so."""
-        roots = self.trees.roots[places]
-        seconds = np.where(self.links >= 0, self.trees.seconds[self.links], np.inf)
-        parent, _ = earliest(self.contraction, self.costs, seconds, roots, 1e-7 * self.highest)
-        structures = []
-        for place, root, before in zip(places, roots, parent, strict=True):
-            below = np.flatnonzero(before >= 0)
-            used = self.links[before[below], below]
-            structures.append(Structure(self.trees.first + int(place), int(root), used, np.ones(len(used))))
-        return structures
+        return contraction.root_costs()[self.roots], structures
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,45 +252,34 @@ class ShortestPaths:
 
     def crossings(self, before: Ints, links: Ints, place: int, targets: Iterable[int]) -> tuple[Ints, Floats]:
         """The links from source ``place`` to ``targets``, with how many of these paths cross each."""
-        counts: dict[int, float] = {}
+        counts: Counter[int] = Counter()
         for target in targets:
             at = target
             while before[place, at] >= 0:
-                link = int(links[before[place, at], at])
-                counts[link] = counts.get(link, 0.0) + 1.0
+                counts[int(links[before[place, at], at])] += 1
                 at = int(before[place, at])
         used = sorted(counts)
-        return np.array(used, dtype=np.int64), np.array([counts[i] for i in used])
+        return np.array(used, dtype=np.int64), np.array([float(counts[i]) for i in used])
 
 
-class Copying:
-    """Allgather and broadcast, or backwards reduce-scatter and reduce: trees of given roots."""
+class Spanning:
+    """Allgather and broadcast, or backwards reduce-scatter and reduce: trees of given roots. Without ``amounts``
+    allreduce: an out-tree and an in-tree of the same root, whichever it is. Rows: out-trees, then in-trees."""
 
-    def __init__(self, trees: Trees, amounts: Floats) -> None:
-        self.trees, self.amounts, self.every_place = trees, amounts, np.arange(len(amounts))
-
-    def offer(self, prices: Floats, places: Ints | None) -> Offer:
-        """The cheapest trees of the roots at ``places``, by default of all."""
-        priced = self.trees.priced(prices)
-        structures = priced.structures(self.every_place if places is None else places)
-        return Offer(float(dot(priced.root_costs, self.amounts)), structures)
-
-
-class Reducing:
-    """Allreduce: an in-tree and an out-tree of the same root, whichever it is. Rows: out-trees, then in-trees."""
-
-    def __init__(self, out_trees: Trees, in_trees: Trees, few_roots: int) -> None:
-        self.out_trees, self.in_trees, self.few_roots = out_trees, in_trees, few_roots
-        self.every_place = np.arange(len(out_trees.roots))
+    def __init__(self, trees: Sequence[Trees], amounts: Floats | None, few_roots: int = 0) -> None:
+        self.trees, self.amounts, self.few_roots = trees, amounts, few_roots
+        self.every_place = np.arange(len(trees[0].roots))
 
     def offer(self, prices: Floats, places: Ints | None) -> Offer:
-        """The cheapest trees of the roots at ``places``, by default of the cheapest roots."""
-        outward, inward = self.out_trees.priced(prices), self.in_trees.priced(prices)
-        both = outward.root_costs + inward.root_costs
-        cheapest = np.argsort(both, kind="stable")
-        places = cheapest[: self.few_roots] if places is None else cheapest[np.isin(cheapest, places)]
-        structures = [*outward.structures(places), *inward.structures(places)]
-        return Offer(float(both.min()), structures)
+        """The cheapest trees of the roots at ``places``, by default of all, or of the cheapest of an allreduce."""
+        priced = [trees.priced(prices) for trees in self.trees]
+        costs = np.sum([root_costs for root_costs, _ in priced], axis=0)
+        if self.amounts is None:
+            cheapest = np.argsort(costs, kind="stable")
+            places = cheapest[: self.few_roots] if places is None else cheapest[np.isin(cheapest, places)]
+        chosen = self.every_place if places is None else places
+        least = costs.min() if self.amounts is None else dot(costs, self.amounts)
+        return Offer(float(least), [tree for _, structures in priced for tree in structures(chosen)])
 
 
 class Exchanging:
@@ -325,7 +303,7 @@ class Exchanging:
         return Offer(float(dot(costs, self.amounts)), structures)
 
 
-Demands = Copying | Reducing | Exchanging
+Demands = Spanning | Exchanging
 
 
 def demands(
@@ -341,13 +319,13 @@ def demands(
     single = np.array([root or 0])
     match name:
         case "allgather" | "reducescatter":
-            return Copying(Trees(graph, roots, 0, seconds), orbit_size / n)
+            return Spanning([Trees(graph, roots, 0, seconds)], orbit_size / n)
         case "broadcast" | "reduce":
-            return Copying(Trees(graph, single, 0, seconds), np.ones(1))
+            return Spanning([Trees(graph, single, 0, seconds)], np.ones(1))
         case "allreduce":
             out_trees = Trees(network, roots, 0, seconds)
             in_trees = Trees(network.reversed(), roots, len(roots), seconds)
-            return Reducing(out_trees, in_trees, policy.few_roots)
+            return Spanning([out_trees, in_trees], None, policy.few_roots)
         case "alltoall":
             return Exchanging(ShortestPaths(graph, roots), orbit_size / n, None)
         case _:

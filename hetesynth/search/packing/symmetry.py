@@ -79,9 +79,9 @@ class Automorphisms:
         rate = np.minimum.reduceat(network.rate[network.uses], network.uses_start[:-1])
         looks = np.stack([network.latency, rate, np.diff(network.uses_start).astype(np.float64)], axis=1)
         self.kind: Ints = np.unique(looks, axis=0, return_inverse=True)[1].reshape(-1)
-        self.key = (network.src * n + network.dst) * (self.kind.max() + 1) + self.kind
-        self.order = np.argsort(self.key, kind="stable")
-        self.sorted_key = self.key[self.order]
+        key = self._keys(np.arange(links), np.arange(n))
+        self.order = np.argsort(key, kind="stable")
+        self.sorted_key = key[self.order]
         self.place = np.empty(links, dtype=np.int64)  # of a link among those with its ends and kind
         self.place[self.order] = np.arange(links) - np.searchsorted(self.sorted_key, self.sorted_key)
         self.sums = self._sums(np.arange(links))
@@ -94,19 +94,21 @@ class Automorphisms:
         np.add.at(sums, network.uses, self.words[image[network.link_of_use]])
         return sums ^ (self.rate_class << np.uint64(1))
 
+    def _keys(self, links: Ints, ranks: Ints) -> Ints:
+        """A number of the ends and the kind of each of ``links``, once ``ranks`` are moved."""
+        src, dst = ranks[self.network.src[links]], ranks[self.network.dst[links]]
+        return np.asarray((src * self.network.ranks + dst) * (self.kind.max() + 1) + self.kind[links])
+
     def images(self, links: Ints, ranks: Ints) -> Ints:
         """Where the automorphism that moves ``ranks`` takes ``links``."""
-        network = self.network
-        kinds = self.kind.max() + 1
-        moved = (ranks[network.src[links]] * network.ranks + ranks[network.dst[links]]) * kinds + self.kind[links]
+        moved = self._keys(links, ranks)
         image: Ints = self.order[np.searchsorted(self.sorted_key, moved) + self.place[links]]
         return image
 
     def resources(self, ranks: Ints) -> Ints | None:
         """Where the automorphism that moves ``ranks`` takes resources; None where there is none (that keeps
         parallel links in order)."""
-        network = self.network
-        moved = (ranks[network.src] * network.ranks + ranks[network.dst]) * (self.kind.max() + 1) + self.kind
+        moved = self._keys(np.arange(len(self.kind)), ranks)
         order = np.argsort(moved, kind="stable")
         if not np.array_equal(moved[order], self.sorted_key):
             return None

@@ -28,9 +28,8 @@ from hetesynth.search.interrupts import deferred
 from hetesynth.search.machine_code import Bools
 from hetesynth.search.search import Candidate, OutOfTime, Search, excess
 from hetesynth.search.smt.clauses import Answer, Clauses
-from hetesynth.search.smt.monolithic import every_law
 from hetesynth.search.smt.step_choice import Peers, Refill, Send, Step, StepChoice, SuffixLaws
-from hetesynth.search.smt.step_model import Law, Sending, StepModel, size
+from hetesynth.search.smt.step_model import Law, Sending, StepModel, every_law, size
 
 
 def candidate(problem: Problem, seed: Candidate, most_steps: int) -> Schedule | None:
@@ -310,6 +309,28 @@ def synthesize(search: Search, steps: int, *, rlimit: int | None = None) -> tupl
             return GaveUp("out of time", search.elapsed()), None
 
 
+def monolithic(search: Search, steps: int) -> tuple[Outcome, StepModel | None]:
+    """The same with every law stated from the start (as SCCL does, PPoPP 2021, section 3): for small problems, and
+    the reference that faster strategies must agree with."""
+    with deferred() as interrupted:
+        stop_check = search.stop_check(interrupted)
+        try:
+            model = StepModel(CopyProblem(search.problem), steps, stop_check, interrupted)
+            for law in every_law(model.tables):
+                stop_check()
+                model.add(law)
+            answer = model.check((), scaled(200_000_000, search.policy.smt.units), search.remaining())
+        except OutOfTime:
+            return GaveUp("out of time", search.elapsed()), None
+    if answer == "sat":
+        return Synthesized(without_useless(search.problem, model.transfers(), steps)), model
+    if answer == "unsat":
+        return Infeasible("the monolithic step model is unsatisfiable", steps), model
+    if model.clauses.timed_out:
+        search.clock_decisions.note("solver")
+    return GaveUp(f"no answer for {steps} steps within the solver's budget", search.elapsed()), model
+
+
 def from_checkpoints(search: Search, steps: int, rlimit: int, attempts: int, share: float) -> Schedule | None:
     """A schedule of ``steps`` steps from one checkpoint to the next, the best so far as the first candidate; None:
     nothing is known."""
@@ -378,7 +399,7 @@ def _revise(model: StepModel, proposal: Schedule, violations: list[Violation]) -
     holds, _ = start_arrays(problem)
     for k, a, _ in chain.from_iterable(before):
         holds[k, problem.arcs[a].dst] = True
-    filled = Step(tables, holds, Peers(tables, limited=False))
+    filled = Step(tables, holds, Peers(tables, tables.arcs))
     for k, a, _ in sorted(_sendings(proposal.steps()[checkpoint])):
         filled.send(k, a)
     for k, targets in enumerate(problem.collective.post):

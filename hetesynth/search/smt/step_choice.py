@@ -99,9 +99,9 @@ class SuffixLaws:
 class Peers:
     """Whom each rank sends to and receives from, where the problem limits that."""
 
-    def __init__(self, tables: CopyProblem, links: Iterable[int] = (), *, limited: bool = True) -> None:
+    def __init__(self, tables: CopyProblem, links: Iterable[int]) -> None:
         self._arcs = tables.problem.arcs
-        self._limit = tables.problem.max_peers if limited else None
+        self._limit = tables.problem.max_peers
         self._out: dict[int, set[int]] = defaultdict(set)
         self._in: dict[int, set[int]] = defaultdict(set)
         for a in links:

@@ -36,6 +36,19 @@ class Law:
     b: int = 0
 
 
+def every_law(tables: CopyProblem) -> list[Law]:
+    """All laws of a problem: capacity (eq. 4, 5), single receipt (eq. 6), exclusion (eq. 8) where asked."""
+    problem = tables.problem
+    pairs = [(k, r) for k in range(len(problem.collective.chunks)) for r in range(problem.ranks)]
+    laws = [Law("capacity", r) for r in range(len(problem.resources))]
+    laws += [Law("once", k, r) for k, r in pairs]
+    if problem.max_peers is not None:
+        laws += [Law("peers", r) for r in range(problem.ranks)]
+    if problem.exclusive_reduction:
+        laws += [Law("exclusive", k, r) for k, r in pairs]
+    return laws
+
+
 def size(tables: CopyProblem, steps: int) -> int:
     """How many Send variables the model has, before it is built."""
     problem = tables.problem
