@@ -51,14 +51,12 @@ def applying(rules: tuple[Rule, ...]) -> Callable[[Search], LowerBound | None]:
                 proved = rule.run(search)
             finally:
                 offered = search.fewest_offered
-                steps = "no schedule" if offered is None else f"steps: {offered}"
-                best = (
-                    ""
-                    if before is None or (offered is not None and offered < before)
-                    else f"; the best has {before}"
-                )
-                bound = f"; proved that no schedule has fewer than {proved.steps}" if proved is not None else ""
-                search.decisions.note(rule.name, "applied", steps + best + bound)
+                result = "no schedule" if offered is None else f"steps: {offered}"
+                if before is not None and (offered is None or offered >= before):
+                    result += f"; the best has {before}"
+                if proved is not None:
+                    result += f"; proved that no schedule has fewer than {proved.steps}"
+                search.decisions.note(rule.name, "applied", result)
             last = proved or last
         return last
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.search.machine_code import Bools, Floats, Ints
+from hetesynth.search.machine_code import Bools, Floats, Ints, rows
 
 Routes = Sequence[Sequence[int]]
 """For every chunk the arcs it takes."""
@@ -82,10 +82,9 @@ class CopyProblem:
         """Resources x ``arcs``, which may repeat: 1 where a transfer over the arc draws from the resource."""
         from scipy.sparse import csc_matrix
 
-        uses = [self.resources_of[a] for a in arcs]
-        rows = [r for used in uses for r in used]
-        columns = [c for c, used in enumerate(uses) for _ in used]
-        return csc_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(self.resources), len(uses)))
+        start, used = rows([self.resources_of[a] for a in arcs])
+        columns = np.repeat(np.arange(len(arcs)), np.diff(start))
+        return csc_matrix((np.ones(len(used)), (used, columns)), shape=(len(self.resources), len(arcs)))
 
     @cached_property
     def ends(self) -> tuple[Ints, Ints]:
@@ -95,51 +94,47 @@ class CopyProblem:
         return src, dst
 
     @cached_property
-    def _uses(self) -> tuple[Ints, Ints]:
-        many = [len(used) for used in self.resources_of]
-        flat = np.array([r for used in self.resources_of for r in used], dtype=np.int64)
-        return np.repeat(np.arange(len(many)), many), flat
+    def uses(self) -> tuple[Ints, Ints]:
+        """An arc and a resource that it draws from, arc after arc."""
+        start, flat = rows(self.resources_of)
+        return np.repeat(np.arange(len(start) - 1), np.diff(start)), flat
 
     def arc_prices(self, prices: Floats) -> Floats:
         """For each arc, the prices of its resources together."""
-        arc, resource = self._uses
+        arc, resource = self.uses
         return np.bincount(arc, prices[resource], len(self.problem.arcs)).astype(np.float64)
 
     @cached_property
     def into(self) -> list[list[int]]:
         """For each rank, the usable arcs that end there."""
-        table: list[list[int]] = [[] for _ in range(self.problem.ranks)]
-        for a in self.arcs:
-            table[self.problem.arcs[a].dst].append(a)
-        return table
+        return self._at([arc.dst for arc in self.problem.arcs])
 
     @cached_property
     def out_of(self) -> list[list[int]]:
         """For each rank, the usable arcs that start there."""
+        return self._at([arc.src for arc in self.problem.arcs])
+
+    def _at(self, ranks: Sequence[int]) -> list[list[int]]:
         table: list[list[int]] = [[] for _ in range(self.problem.ranks)]
         for a in self.arcs:
-            table[self.problem.arcs[a].src].append(a)
+            table[ranks[a]].append(a)
         return table
 
     @cached_property
     def hops(self) -> list[list[int]]:
-        """``hops[u][v]``: links on the shortest path from u to v; ``unreachable`` where there is none."""
-        table = [[self.unreachable] * self.problem.ranks for _ in range(self.problem.ranks)]
+        """``hops[u][v]``: links on the shortest path from u to v; as many as ranks where there is none."""
+        unreachable = self.problem.ranks
+        table = [[unreachable] * self.problem.ranks for _ in range(self.problem.ranks)]
         for start, hops in enumerate(table):
             hops[start] = 0
             queue = [start]
             for at in queue:
                 for a in self.out_of[at]:
                     to = self.problem.arcs[a].dst
-                    if hops[to] == self.unreachable:
+                    if hops[to] == unreachable:
                         hops[to] = hops[at] + 1
                         queue.append(to)
         return table
-
-    @property
-    def unreachable(self) -> int:
-        """A hop count no path has."""
-        return self.problem.ranks
 
 
 def start_arrays(problem: Problem) -> tuple[Bools, Bools]:

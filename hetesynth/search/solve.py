@@ -22,13 +22,13 @@ from hetesynth.search.collectives import DUAL, invert, reverse_schedule, split
 from hetesynth.search.interrupts import abandoned, finishing
 from hetesynth.search.interrupts import interrupted as pressed
 from hetesynth.search.search import (
-    ENDINGS,
     Candidate,
     Ending,
     Oracle,
     Progress,
     Search,
     Strategy,
+    combined,
     excess,
     no_progress,
 )
@@ -124,13 +124,13 @@ class Solver:
                 bound = lower_bound(problem, self.policy.packing)
             interrupted |= interrupt.is_set()
             return Solution(
-                schedule=schedule,
-                bound=bound,
-                cut_short=scatter.cut_short or gather.cut_short or interrupted,
-                bound_seconds=scatter.bound_seconds + gather.bound_seconds + now() - before,
-                first_seconds=scatter.first_seconds + gather.first_seconds,
-                within=scatter.bound.steps + gather.bound.steps,
-                ending="interrupt" if interrupted else max(scatter.ending, gather.ending, key=ENDINGS.index),
+                schedule,
+                bound,
+                scatter.cut_short or gather.cut_short or interrupted,
+                scatter.bound_seconds + gather.bound_seconds + now() - before,
+                scatter.first_seconds + gather.first_seconds,
+                scatter.bound.steps + gather.bound.steps,
+                combined((scatter.ending, gather.ending), interrupted=interrupted, cut_short=False),
             )
         if problem.collective.name in DUAL:
             dual, recover = invert(problem)

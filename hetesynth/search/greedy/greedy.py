@@ -158,8 +158,8 @@ class _Arrays:
         arcs, ranks = tables.problem.arcs, tables.problem.ranks
         self.capacity: Ints = np.array([r.capacity for r in tables.resources], dtype=np.int64)
         self.src, self.dst = tables.ends
-        self.uses_start, self.uses = rows(tables.resources_of)
-        self.arc_of_use = np.repeat(np.arange(len(arcs)), np.diff(self.uses_start))
+        self.uses_start, _ = rows(tables.resources_of)
+        self.arc_of_use, self.uses = tables.uses
         ingress_of, egress_of = self._most_shared(self.dst), self._most_shared(self.src)
         self.into: Ints = np.lexsort((np.arange(len(arcs)), ingress_of, self.dst)).astype(np.int64)
         dst, ingress = self.dst[self.into], ingress_of[self.into]

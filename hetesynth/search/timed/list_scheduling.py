@@ -22,6 +22,7 @@ from hetesynth.search.machine_code import Floats, Ints, rows, run_kernel
 from hetesynth.search.peers import stranded, within_peers
 from hetesynth.search.portable_math import exp
 from hetesynth.search.search import Search, Strategy
+from hetesynth.search.timed import kernels
 from hetesynth.search.timed.earliest_arrival import (
     LinkTimes,
     Rates,
@@ -32,19 +33,6 @@ from hetesynth.search.timed.earliest_arrival import (
     quickest,
     schedule_of,
 )
-from hetesynth.search.timed.kernels import (
-    Deliveries,
-    QueueProgress,
-    QueueRules,
-    Routing,
-    ScanProgress,
-    ScanRules,
-    Sweep,
-    run_queue,
-    run_scan,
-    run_sweep,
-)
-from hetesynth.search.timed.kernels import Paths as PathRows
 from hetesynth.search.trees import packed_trees
 
 
@@ -178,7 +166,7 @@ class Paths:
         self.goal: Ints = np.array([v for _, _, v in moved], dtype=np.int64)
         self.network = network_of(tables, link_times)
         resources, ranks = len(self.network.busy), problem.ranks
-        self.routing = Routing(
+        self.routing = kernels.Routing(
             length=np.zeros(len(moved), dtype=np.int64),
             paths=np.zeros(len(moved) * ranks, dtype=np.int64),
             load=np.zeros(resources),
@@ -188,13 +176,8 @@ class Paths:
             above=np.zeros(ranks, dtype=np.int64),
             done=np.zeros(ranks, dtype=np.bool_),
         )
+        self.load: Floats = self.routing.load  # seconds of work of each resource
         self.rng = np.random.default_rng(seed)
-
-    @property
-    def load(self) -> Floats:
-        """Seconds of work of each resource."""
-        load: Floats = self.routing.load
-        return load
 
     @property
     def paths(self) -> list[list[int]]:
@@ -207,9 +190,9 @@ class Paths:
         """Reroute every chunk once, in random order; False when one has no path."""
         order, fullest = self.rng.permutation(len(self.chunk)), float(self.load.max(initial=0.0))
         target, steep = (fullest, sharpness) if fullest else (1.0, 0.0)  # at first all take the shortest path
-        sweep = Sweep(self.origin, self.goal, order, target, steep)
+        sweep = kernels.Sweep(self.origin, self.goal, order, target, steep)
         seconds = 3e-6 * len(self.chunk) * len(self.network.arc_src)
-        return bool(run_kernel(run_sweep, self.network, sweep, self.routing, seconds=seconds))
+        return bool(run_kernel(kernels.run_sweep, self.network, sweep, self.routing, seconds=seconds))
 
     def list_schedule(self, pressure: float) -> TimedRoutes:
         """When each chunk takes each arc of its path."""
@@ -224,7 +207,7 @@ class Paths:
         for first, last in zip(at.tolist(), end.tolist(), strict=True):
             for i in range(last - 2, first - 1, -1):
                 tail[i] = tail[i + 1] + record.flow[i + 1]
-        progress = ScanProgress(
+        progress = kernels.ScanProgress(
             left=self.load.copy(),
             free=np.zeros(len(self.load)),
             begins=np.zeros(len(deliveries)),
@@ -232,9 +215,9 @@ class Paths:
             at=at,
             open_paths=np.arange(len(routes)),
         )
-        rules = ScanRules(pressure, 1e-3 * float(record.busy.min()) if len(record.busy) else 0.0)
+        rules = kernels.ScanRules(pressure, 1e-3 * float(record.busy.min()) if len(record.busy) else 0.0)
         estimate = 1e-6 * len(deliveries) * len(routes)
-        seconds = run_kernel(run_scan, record, PathRows(end, tail), rules, progress, seconds=estimate)
+        seconds = run_kernel(kernels.run_scan, record, kernels.Paths(end, tail), rules, progress, seconds=estimate)
         start = dict(zip(deliveries, progress.begins.tolist(), strict=True))
         return TimedRoutes(start, self.load.tolist(), float(seconds))
 
@@ -250,12 +233,12 @@ def by_start(
     record, number = records(tables, link_times, deliveries), len(deliveries)
     if load is None:
         shortest = min((b for b in link_times.busy if b > 0), default=1e-9)
-        rules = QueueRules(pressure, 1e-3 * shortest, 0.0, max(1, number // 60), np.inf)
+        rules = kernels.QueueRules(pressure, 1e-3 * shortest, 0.0, max(1, number // 60), np.inf)
         load = np.zeros(len(record.busy))
         np.add.at(load, record.uses, record.busy[record.uses])
     else:
-        rules = QueueRules(pressure, 0.0, 0.05, 2**62, max(load.tolist(), default=0.0) / 60)
-    progress = QueueProgress(
+        rules = kernels.QueueRules(pressure, 0.0, 0.05, 2**62, max(load.tolist(), default=0.0) / 60)
+    progress = kernels.QueueProgress(
         left=load.copy(),
         free=np.zeros(len(load)),
         begins=np.zeros(number),
@@ -265,12 +248,12 @@ def by_start(
         child=np.zeros(number, dtype=np.int64),
         sibling=np.zeros(number, dtype=np.int64),
     )
-    seconds = run_kernel(run_queue, record, rules, progress, seconds=1.5e-4 * number)
+    seconds = run_kernel(kernels.run_queue, record, rules, progress, seconds=1.5e-4 * number)
     start = dict(zip(deliveries, progress.begins.tolist(), strict=True))
     return TimedRoutes(start, load.tolist(), float(seconds))
 
 
-def records(tables: CopyProblem, link_times: LinkTimes, deliveries: Route) -> Deliveries:
+def records(tables: CopyProblem, link_times: LinkTimes, deliveries: Route) -> kernels.Deliveries:
     """Deliveries as a kernel reads them."""
     arcs = tables.problem.arcs
     brought: dict[tuple[int, int], int] = {}
@@ -281,4 +264,4 @@ def records(tables: CopyProblem, link_times: LinkTimes, deliveries: Route) -> De
     starts, uses = rows([tables.resources_of[a] for _, a in deliveries])
     seconds = link_times.transfer_seconds(tables)
     flow = np.array([seconds[a] for _, a in deliveries])
-    return Deliveries(parent, starts, uses, flow, np.array(link_times.busy))
+    return kernels.Deliveries(parent, starts, uses, flow, np.array(link_times.busy))
