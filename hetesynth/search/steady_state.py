@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -18,7 +18,7 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
-from hetesynth.policy import PackingPolicy, Policy
+from hetesynth.policy import Policy
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.list_scheduling import Task, Tasks
 from hetesynth.search.packing.column_generation import optimal_packing
@@ -59,44 +59,10 @@ PACKED: tuple[CollectiveName, ...] = ("allgather", "broadcast", "allreduce")
 """What is carried by trees, reductions being taken backwards."""
 
 
-@dataclass(frozen=True)
-class _Question:
-    """What a packing depends on; equal ones are answered once."""
-
-    name: CollectiveName
-    root: int | None
-    ranks: int
-    ends: tuple[tuple[int, int], ...]
-    resources: tuple[tuple[int, ...], ...]
-    rate: tuple[float, ...]
-    alpha: tuple[float, ...]
-    servers: tuple[str, ...]
-    policy: PackingPolicy
-
-
 Entry = tuple[Expansion, Deadline, dict[object, WholePacking]]
-EXPANSIONS: OrderedDict[_Question, Entry] = OrderedDict()
-"""The last few expansions, by what was asked, with what they were rounded to; what a deadline cut short is not
-used under another one."""
-
-
-def _whole(question: _Question, deadline: Deadline, trees: int, connections: int | None) -> WholePacking:
-    """``trees`` trees of each root, or in all, from the fractional packing of ``question``, or what there is of it
-    at ``deadline``; worked out once."""
-    entry, policy = EXPANSIONS.pop(question, None), question.policy
-    if entry is None or (entry[0].packing.cut_short and entry[1] is not deadline):
-        rates, name, root = tuple(map(Fraction, question.rate)), question.name, question.root
-        network = Network.of_links(question.ranks, question.ends, question.resources, rates, question.alpha)
-        alike, packing = optimal_packing(network, name, root, question.servers, policy, deadline)
-        every = demands(network, name, root, trivial(network), policy)
-        entry = Expansion(network, alike, every, packing, name == "allreduce"), deadline, {}
-    EXPANSIONS[question] = entry
-    while len(EXPANSIONS) > 4:
-        EXPANSIONS.popitem(last=False)
-    expansion, _, rounded = entry
-    if (trees, connections) not in rounded:
-        rounded[trees, connections] = few_trees(expansion, trees, connections, policy.exchange_rounds)
-    return rounded[trees, connections]
+EXPANSIONS: OrderedDict[tuple[object, ...], Entry] = OrderedDict()
+"""The last few expansions, by all that they depend on, with what they were rounded to; what a deadline cut short
+is not used under another one."""
 
 
 def whole_packing(
@@ -107,23 +73,30 @@ def whole_packing(
     trees: int | None = None,
     connections: int | None = None,
 ) -> WholePacking:
-    """Trees for the chunks of ``problem`` on links of ``rates``, in their order; links are its arcs."""
-    collective, tables = problem.collective, within_peers(problem)
+    """Trees for the chunks of ``problem`` on links of ``rates``, in their order; links are its arcs. They come of
+    the fractional packing, or what there is of it at ``deadline``; each is worked out once."""
+    collective, tables, n = problem.collective, within_peers(problem), problem.ranks
     usable = range(len(problem.arcs)) if tables is None else tables.arcs
-    question = _Question(
-        name=collective.name,
-        root=next(iter(collective.pre[0])) if collective.name == "broadcast" else None,
-        ranks=problem.ranks,
-        ends=tuple((problem.arcs[a].src, problem.arcs[a].dst) for a in usable),
-        resources=tuple(tuple(rates.resources[a]) for a in usable),
-        rate=tuple(rates.rate),
-        alpha=tuple(rates.alpha[a] for a in usable),
-        servers=tuple(rates.servers) or ("",) * problem.ranks,  # where none are told apart, one
-        policy=policy.packing,
-    )
-    chunks = len(collective.chunks) // (problem.ranks if collective.name == "allgather" else 1)
-    number = trees or chunks
-    packed = _whole(question, deadline, number, connections)
+    name, root = collective.name, min(collective.pre[0]) if collective.name == "broadcast" else None
+    ends = tuple((problem.arcs[a].src, problem.arcs[a].dst) for a in usable)
+    resources, alpha = tuple(tuple(rates.resources[a]) for a in usable), tuple(rates.alpha[a] for a in usable)
+    servers = tuple(rates.servers) or ("",) * n  # where none are told apart, one
+    question = name, root, n, ends, resources, tuple(rates.rate), alpha, servers, policy.packing
+    entry = EXPANSIONS.pop(question, None)
+    if entry is None or (entry[0].packing.cut_short and entry[1] is not deadline):
+        network = Network.of_links(n, ends, resources, tuple(map(Fraction, rates.rate)), alpha)
+        alike, packing = optimal_packing(network, name, root, servers, policy.packing, deadline)
+        every = demands(network, name, root, trivial(network), policy.packing)
+        entry = Expansion(network, alike, every, packing, name == "allreduce"), deadline, {}
+    EXPANSIONS[question] = entry
+    while len(EXPANSIONS) > 4:
+        EXPANSIONS.popitem(last=False)
+    expansion, _, rounded = entry
+    chunks = len(collective.chunks) // (n if name == "allgather" else 1)
+    number = trees or chunks  # of each root, or in all
+    if (number, connections) not in rounded:
+        rounded[number, connections] = few_trees(expansion, number, connections, policy.packing.exchange_rounds)
+    packed = rounded[number, connections]
     arcs, each = np.array(usable), chunks // number
     carriers = [Carrier(c.root, arcs[c.outward], arcs[c.inward]) for c in packed.carriers]
     repeated = tuple(carrier for carrier in carriers for _ in range(each))

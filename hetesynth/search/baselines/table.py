@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from hetesynth.model.collective import PERSONALIZED
 from hetesynth.model.problem import Problem
@@ -168,13 +167,9 @@ def wiring(tables: CopyProblem) -> Wiring:
     )
 
 
-@dataclass
-class ServerRing:
-    """``bridges[s]``: the arc from server s to the next; it joins ranks ``leaves[s]`` and ``enters[s + 1]``."""
-
-    enters: dict[int, Rank] = field(default_factory=dict)
-    leaves: dict[int, Rank] = field(default_factory=dict)
-    bridges: list[int] = field(default_factory=list)
+ServerRing = list[int]
+"""The arc from each server to the next: by its source the ring leaves the one, by its destination it enters the
+other."""
 
 
 def server_ring_routes(tables: CopyProblem) -> Routes:
@@ -195,7 +190,7 @@ def server_ring_routes(tables: CopyProblem) -> Routes:
     graph = ServerGraph(forward)
     if len(graph.servers) < 2:
         raise NoRoute("there is one server only")
-    rings: list[ServerRing] = []
+    rings, arcs = list[ServerRing](), graph.tables.problem.arcs
     passing: dict[Rank, int] = defaultdict(int)  # how many rings enter and leave by a rank
     best: tuple[float, Routes] | None = None
     for _ in range(8):
@@ -203,22 +198,22 @@ def server_ring_routes(tables: CopyProblem) -> Routes:
         for s, sources in enumerate(graph.servers):
             following = (s + 1) % len(graph.servers)
             targets = graph.servers[following]
-            arcs = [(a, u, v) for u in sources for v in targets for a in graph.between.get((u, v), ())]
-            if not arcs:
+            bridges = [(a, u, v) for u in sources for v in targets for a in graph.between.get((u, v), ())]
+            if not bridges:
                 raise NoRoute(f"no link from ranks {list(sources)} to ranks {list(targets)}")
-            into, out = ring.enters.get(s), ring.leaves.get(following)
+            into = arcs[ring[-1]].dst if ring else None
+            out = arcs[ring[0]].src if ring and not following else None
             # the least loaded arc; of equal ones that which stays with the ranks where the ring enters one server
             # and leaves the other, then with ranks that few rings use
-            moved = ((into not in (None, u)) + (out not in (None, v)) for _, u, v in arcs)
-            *_, bridge, leave, enter = min(
+            moved = ((into not in (None, u)) + (out not in (None, v)) for _, u, v in bridges)
+            *_, bridge, _, _ = min(
                 (graph.load.after(a), away, passing[u] + passing[v], a, u, v)
-                for away, (a, u, v) in zip(moved, arcs, strict=True)
+                for away, (a, u, v) in zip(moved, bridges, strict=True)
             )
-            ring.bridges.append(bridge)
-            ring.leaves[s], ring.enters[following] = leave, enter
-        for arc in ring.bridges:
+            ring.append(bridge)
+        for arc in ring:
             graph.load.take(arc)
-            for rank in (graph.tables.problem.arcs[arc].src, graph.tables.problem.arcs[arc].dst):
+            for rank in (arcs[arc].src, arcs[arc].dst):
                 passing[rank] += 1
         rings.append(ring)
         routing = _RingRouting(tables, graph, rings)
@@ -236,6 +231,9 @@ class _RingRouting:
         self.backwards = tables.problem.exclusive_reduction
         self.between = arcs_between(tables)
         self.load = Load(tables)
+        arcs = graph.tables.problem.arcs  # turned around where rings are walked backwards
+        self.leaves = [[arcs[a].src for a in ring] for ring in rings]
+        self.enters = [[arcs[a].dst for a in (ring[-1], *ring[:-1])] for ring in rings]
 
     def busiest(self) -> float:
         loads = zip(self.load.carried, self.tables.resources, strict=True)
@@ -248,20 +246,20 @@ class _RingRouting:
         for pre in self.tables.problem.collective.pre:
             origin = min(pre)
             home = self.graph.server_of[origin]
-            exits = [(ring.enters if self.backwards else ring.leaves)[home] for ring in self.rings]
+            exits = [ranks[home] for ranks in (self.enters if self.backwards else self.leaves)]
             _, _, number = min((chunks[home, i], rank != origin, i) for i, rank in enumerate(exits))
             chunks[home, number] += 1
-            routes.append(self._tree(origin, home, self.rings[number]))
+            routes.append(self._tree(origin, home, number))
         return routes
 
-    def _tree(self, origin: Rank, home: int, ring: ServerRing) -> list[int]:
-        servers = self.graph.servers
-        receivers = ring.leaves if self.backwards else ring.enters
+    def _tree(self, origin: Rank, home: int, number: int) -> list[int]:
+        servers, ring = self.graph.servers, self.rings[number]
+        receivers = (self.leaves if self.backwards else self.enters)[number]
         turn = -1 if self.backwards else 1
-        at, route = home, self._fan(origin, servers[home], ring.bridges[home])
+        at, route = home, self._fan(origin, servers[home], ring[home])
         for _ in range(len(servers) - 1):
             following = (at + turn) % len(servers)
-            bridge = ring.bridges[following if self.backwards else at]
+            bridge = ring[following if self.backwards else at]
             self.load.take(bridge)
             route += [bridge, *self._fan(receivers[following], servers[following], bridge)]
             at = following
@@ -437,5 +435,3 @@ ALL_PAIRS = baseline("all-pairs", all_pairs_routes)
 DOUBLING = baseline("doubling", doubling_routes)
 SERVER_RINGS = baseline("server-rings", server_ring_routes)
 HIERARCHICAL = baseline("hierarchical", hierarchical_routes)
-
-BASELINES = (RING, DOUBLE_TREE, SHORTEST_PATHS, ALL_PAIRS, DOUBLING, SERVER_RINGS, HIERARCHICAL)
