@@ -44,91 +44,47 @@ class StrategyRow:
 
 
 ROWS: tuple[StrategyRow, ...] = (
-    StrategyRow(
-        "auto", "direct, greedy, tree packing and cegis, as rules say",
-        "hetesynth", "hetesynth.search.auto:AUTO",
-    ),
-    StrategyRow(
-        "greedy", "rounds of list scheduling under prices on resources", "HeteCCL appendix H; PathFinder",
-        "hetesynth.search.greedy.greedy:STRATEGY",
-    ),
-    StrategyRow(
-        "tree-packing", "packed trees, a linear program for each step", "ForestColl, section 5; PathFinder",
-        "hetesynth.search.trees.packed_trees:STRATEGY", accepts=TO_EVERYBODY,
-    ),
-    StrategyRow(
-        "direct", "one link per chunk, a linear program per step", "hetesynth",
-        "hetesynth.search.greedy.direct:STRATEGY", accepts=PERSONALIZED,
-    ),
-    StrategyRow(
-        "cegis", "repair of a candidate from checkpoint to checkpoint, Z3 where laws are broken",
-        "HeteCCL 5.2, algorithm 1",
-        "hetesynth.search.auto:CEGIS",
-    ),
-    StrategyRow(
-        "repair", "a schedule of the cluster before a change, mended: hetesynth repair",
-        "Aspnes et al. 1997; Kolisch 1996",
-        "hetesynth.search.repair:STRATEGY",
-    ),
-    StrategyRow(
-        "monolithic", "the monolithic model: every law at once", "SCCL section 3",
-        "hetesynth.search.auto:MONOLITHIC",
-    ),
-    StrategyRow(
-        "composition", "pods: between them by rings or doubling, inside each type solved once",
-        "HeteCCL, section 7", "hetesynth.search.pods.strategy:STRATEGY", accepts=FROM_EVERYBODY,
-    ),
-    StrategyRow(
-        "ring", "rings, one a channel", "NCCL",
-        "hetesynth.search.baselines.table:RING", library=True,
-    ),
-    StrategyRow(
-        "double-tree", "double binary trees", "NCCL",
-        "hetesynth.search.baselines.table:DOUBLE_TREE", library=True,
-    ),
-    StrategyRow(
-        "sph", "shortest paths, whatever the load", "SCALE-CCL's evaluation",
-        "hetesynth.search.baselines.table:SHORTEST_PATHS", library=True,
-    ),
-    StrategyRow(
-        "all-pairs", "every chunk straight to its receiver", "SCALE-CCL's evaluation",
-        "hetesynth.search.baselines.table:ALL_PAIRS", library=True,
-    ),
-    StrategyRow(
-        "doubling", "recursive doubling and halving", "Thakur et al. 2005",
-        "hetesynth.search.baselines.table:DOUBLING", library=True,
-    ),
-    StrategyRow(
-        "server-rings", "rings of servers whose NICs keep their peers", "hetesynth",
-        "hetesynth.search.baselines.table:SERVER_RINGS", library=True,
-        accepts=TO_EVERYBODY,
-    ),
-    StrategyRow(
-        "hierarchical", "between servers, then inside them", "SCALE-CCL's evaluation",
-        "hetesynth.search.baselines.table:HIERARCHICAL", library=True,
-    ),
-    StrategyRow(
-        "timed", "earliest arrival first, with prices on load", "TACOS; PathFinder",
-        "hetesynth.search.timed.earliest_arrival:timed_strategy", "time", prices=(0.0, 0.5, 1.0),
-    ),
-    StrategyRow(
-        "steady-state", "the packing of trees that loads the fullest resource least, in whole chunks",
-        "Edmonds 1967; Beaumont et al. 2005; ForestColl",
-        "hetesynth.search.steady_state:steady_state_strategy", "time", accepts=TO_EVERYBODY,
-    ),
-    StrategyRow(
-        "exchange", "balanced paths in seconds, the longest first", "Aspnes et al. 1997; Jackson 1955",
-        "hetesynth.search.timed.list_scheduling:exchange_strategy", "time",
-        accepts=PERSONALIZED,
-    ),
-    StrategyRow(
-        "timed-trees", "balanced trees, list-scheduled in seconds", "Aspnes et al. 1997; Graham 1966",
-        "hetesynth.search.timed.list_scheduling:timed_trees_strategy", "time", accepts=TO_EVERYBODY,
-    ),
-    StrategyRow(
-        "negotiated", "earliest arrival with negotiated loads, then list scheduling", "PathFinder; Graham 1966",
-        "hetesynth.search.timed.list_scheduling:negotiated_strategy", "time",
-    ),
+    StrategyRow("auto", "direct, greedy, tree packing and cegis, as rules say", "hetesynth",
+                "hetesynth.search.auto:AUTO"),
+    StrategyRow("greedy", "rounds of list scheduling under prices on resources", "HeteCCL appendix H; PathFinder",
+                "hetesynth.search.greedy.greedy:STRATEGY"),
+    StrategyRow("tree-packing", "packed trees, a linear program for each step",
+                "ForestColl, section 5; PathFinder", "hetesynth.search.trees.packed_trees:STRATEGY",
+                accepts=TO_EVERYBODY),
+    StrategyRow("direct", "one link per chunk, a linear program per step", "hetesynth",
+                "hetesynth.search.greedy.direct:STRATEGY", accepts=PERSONALIZED),
+    StrategyRow("cegis", "repair of a candidate from checkpoint to checkpoint, Z3 where laws are broken",
+                "HeteCCL 5.2, algorithm 1", "hetesynth.search.auto:CEGIS"),
+    StrategyRow("repair", "a schedule of the cluster before a change, mended: hetesynth repair",
+                "Aspnes et al. 1997; Kolisch 1996", "hetesynth.search.repair:STRATEGY"),
+    StrategyRow("monolithic", "the monolithic model: every law at once", "SCCL section 3",
+                "hetesynth.search.auto:MONOLITHIC"),
+    StrategyRow("composition", "pods: between them by rings or doubling, inside each type solved once",
+                "HeteCCL, section 7", "hetesynth.search.pods.strategy:STRATEGY", accepts=FROM_EVERYBODY),
+    StrategyRow("ring", "rings, one a channel", "NCCL", "hetesynth.search.baselines.table:RING", library=True),
+    StrategyRow("double-tree", "double binary trees", "NCCL", "hetesynth.search.baselines.table:DOUBLE_TREE",
+                library=True),
+    StrategyRow("sph", "shortest paths, whatever the load", "SCALE-CCL's evaluation",
+                "hetesynth.search.baselines.table:SHORTEST_PATHS", library=True),
+    StrategyRow("all-pairs", "every chunk straight to its receiver", "SCALE-CCL's evaluation",
+                "hetesynth.search.baselines.table:ALL_PAIRS", library=True),
+    StrategyRow("doubling", "recursive doubling and halving", "Thakur et al. 2005",
+                "hetesynth.search.baselines.table:DOUBLING", library=True),
+    StrategyRow("server-rings", "rings of servers whose NICs keep their peers", "hetesynth",
+                "hetesynth.search.baselines.table:SERVER_RINGS", library=True, accepts=TO_EVERYBODY),
+    StrategyRow("hierarchical", "between servers, then inside them", "SCALE-CCL's evaluation",
+                "hetesynth.search.baselines.table:HIERARCHICAL", library=True),
+    StrategyRow("timed", "earliest arrival first, with prices on load", "TACOS; PathFinder",
+                "hetesynth.search.timed.earliest_arrival:timed_strategy", "time", prices=(0.0, 0.5, 1.0)),
+    StrategyRow("steady-state", "the packing of trees that loads the fullest resource least, in whole chunks",
+                "Edmonds 1967; Beaumont et al. 2005; ForestColl",
+                "hetesynth.search.steady_state:steady_state_strategy", "time", accepts=TO_EVERYBODY),
+    StrategyRow("exchange", "balanced paths in seconds, the longest first", "Aspnes et al. 1997; Jackson 1955",
+                "hetesynth.search.timed.list_scheduling:exchange_strategy", "time", accepts=PERSONALIZED),
+    StrategyRow("timed-trees", "balanced trees, list-scheduled in seconds", "Aspnes et al. 1997; Graham 1966",
+                "hetesynth.search.timed.list_scheduling:timed_trees_strategy", "time", accepts=TO_EVERYBODY),
+    StrategyRow("negotiated", "earliest arrival with negotiated loads, then list scheduling",
+                "PathFinder; Graham 1966", "hetesynth.search.timed.list_scheduling:negotiated_strategy", "time"),
 )  # fmt: skip
 
 
