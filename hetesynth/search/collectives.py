@@ -1,10 +1,8 @@
 """The eight collectives as chunks with a start and an end; reductions and allreduce as copies.
 
-In: a name, the number of ranks, chunks per rank, a root. Out: a ``Collective``. Knows no graph.
-
-``chunks_per_rank`` (c) is the number of pieces of one rank's block: allgather, reducescatter, gather, scatter
-and allreduce move n*c chunks, broadcast and reduce c chunks, alltoall n*n*c (c per pair of ranks, own blocks
-included: they are delivered from the start).
+``chunks_per_rank`` (c) is the number of pieces of one rank's block: allgather, reducescatter, gather, scatter and
+allreduce move n*c chunks, broadcast and reduce c chunks, alltoall n*n*c (own blocks included: they are delivered
+from the start).
 
 Reduce is broadcast reversed, reduce-scatter is allgather reversed: ``invert`` gives the copying problem on the
 reversed graph, in which each rank receives a chunk once; reversed, each rank sends its partial sum once, so every

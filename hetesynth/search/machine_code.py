@@ -31,11 +31,8 @@ _interpreted: dict[Kernel, float] = defaultdict(float)  # seconds that calls of 
 
 def leavable(call: Callable[[], T]) -> T:
     """What ``call`` returns or raises. Outside the main thread, where signals do not arrive, it is just called.
-
-    Python handles signals between its own instructions only, so the call runs in a thread of its own and the main
-    thread waits for it, which Ctrl-C ends. What is left goes on to its end, unheard: it must change nothing that
-    others use.
-    """
+    Python handles signals between its own instructions only, so it runs in a thread of its own, for which the main
+    thread waits until Ctrl-C. What is left goes on to its end, unheard: it must change nothing that others use."""
     if threading.current_thread() is not threading.main_thread():
         return call()
     results: list[T] = []

@@ -1,8 +1,7 @@
 """The registry of strategies: a row each, from which help, ``hetesynth strategies`` and tuning runs take them.
 
-A row is plain data, so that reading the table loads no solver; ``strategy`` and ``timed_strategies`` import the
-code that a row names. A strategy counts steps or seconds. One that counts seconds is made for the rates of a
-cluster and the size of a chunk, so it needs to know the size of the buffer.
+A row is plain data, so that reading the table loads no solver. A strategy counts steps or seconds. One that counts
+seconds is made for the rates of a cluster and the size of a chunk, so it needs to know the size of the buffer.
 """
 
 from __future__ import annotations
@@ -24,14 +23,11 @@ FROM_EVERYBODY = tuple(name for name in TO_EVERYBODY if name not in ROOTED)
 
 @dataclass(frozen=True, slots=True)
 class StrategyRow:
-    """One strategy.
-
-    ``summary``: what it does; ``source``: who described it; ``accepts``: the collectives that it may solve.
+    """``summary``: what it does; ``source``: who described it; ``accepts``: the collectives that it may solve.
     ``code``: ``module:attribute``. The attribute is a ``Strategy`` where steps are counted, else a function from
     ``Rates`` to a ``Strategy``; ``prices``: the second arguments with which that function is called, if there are
-    several. ``library``: whether it models what communication libraries do. What ``auto`` tries of them, and when,
-    stands in ``search/auto.py``.
-    """
+    several. ``library``: whether it models what communication libraries do. What ``auto`` tries stands in
+    ``search/auto.py``."""
 
     name: str
     summary: str

@@ -106,12 +106,9 @@ def _tree(tree: Tree, joined: dict[int, Transfer]) -> Tree:
 @dataclass
 class Forest:
     """Trees, while they are mended, what they put on every resource, and what links cost at that load. ``limit``:
-    steps to fit it in.
-
-    What the old schedule did stays where it can: ranks that nothing reaches any more are joined again by the
-    cheapest path at the present load (Takahashi and Matsuyama 1980, with the prices of Aspnes et al. 1997), and
-    deliveries leave resources that carry more than the lower bound leaves time for.
-    """
+    steps to fit it in. What the old schedule did stays where it can: ranks that nothing reaches any more are
+    joined again by the cheapest path at the present load (Takahashi and Matsuyama 1980, with the prices of Aspnes
+    et al. 1997), and deliveries leave resources that carry more than the lower bound leaves time for."""
 
     tables: CopyProblem
     limit: int
@@ -242,12 +239,10 @@ def _shortest(cost: Floats, arc: Ints, reached: Sequence[int], missing: set[int]
 
 
 def mended(problem: Problem, transfers: Sequence[Transfer], limit: int) -> Iterator[Schedule]:
-    """Schedules of ``problem`` along the trees of ``transfers``; none where some rank cannot be reached.
-
-    The first goes by the order of the old starts: no delivery that still holds comes later than it did for those
-    that were before it. Those that follow push everything late and early again, by turns (forward-backward
-    improvement; Li and Willis 1992).
-    """
+    """Schedules of ``problem`` along the trees of ``transfers``; none where some rank cannot be reached. The first
+    goes by the order of the old starts: no delivery that still holds comes later than it did for those that were
+    before it. Those that follow push everything late and early again, by turns (forward-backward improvement; Li
+    and Willis 1992)."""
     tables = CopyProblem(problem)
     forest = Forest(tables, max(1, limit), old_trees(problem, transfers))
     if not forest.mend():

@@ -69,11 +69,9 @@ def excess(problem: Problem, links: Iterable[int]) -> str | None:
 
 @dataclass
 class Search:
-    """One search over one problem. ``target``: a proved lower bound; reaching it ends the search.
-
-    ``trace``: what CEGIS did; ``first_candidate``: what it begins with (``smt/cegis.py``).
-    ``fewest_offered``: steps of the shortest schedule that was offered since somebody set it to None.
-    """
+    """One search over one problem. ``target``: a proved lower bound; reaching it ends the search. ``trace``: what
+    CEGIS did; ``first_candidate``: what it begins with (``smt/cegis.py``). ``fewest_offered``: steps of the
+    shortest schedule that was offered since somebody set it to None."""
 
     problem: Problem
     target: int
@@ -186,15 +184,15 @@ Accepts = Callable[[Problem, Policy], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """``improve`` works on a search; ``refuses`` says in words why a problem is not for it, or None. ``whole``: it
-    takes an allreduce as it is; for others it is a reduce-scatter followed by an allgather. ``opening``: tried
-    before bounds that take long are proved, and all there is where it meets one that does not.
+    """``improve`` works on a search: it offers schedules and may return a better lower bound, proved on the way.
+    ``refuses`` says in words why a problem is not for it, or None. ``whole``: it takes an allreduce as it is; for
+    others it is a reduce-scatter followed by an allgather. ``opening``: tried before bounds that take long are
+    proved, and all there is where it meets one that does not.
 
-    A strategy offers schedules to the search it is given and may return a better lower bound, proved on the way.
-    It declares which problems it accepts and knows nothing of the judge nor, unless one is handed to it, of other
-    strategies. Where the problem limits the peers of a rank, a strategy refuses it, or chooses among the arcs that
-    ``peers.within_peers`` leaves, or counts peers itself; should a schedule need more all the same, the search
-    does not take it (``Search.offer``).
+    A strategy knows nothing of the judge nor, unless one is handed to it, of other strategies. Where the problem
+    limits the peers of a rank, a strategy refuses it, or chooses among the arcs that ``peers.within_peers``
+    leaves, or counts peers itself; should a schedule need more all the same, the search does not take it
+    (``Search.offer``).
     """
 
     name: str

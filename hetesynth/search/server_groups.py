@@ -1,8 +1,5 @@
-"""Servers as strategies see them, and paths through them.
-
-Servers are those of the topology. Where it tells none apart, or every GPU is one of its own, they are groups of
-ranks that wide links join.
-"""
+"""Servers as strategies see them, and paths through them. They are those of the topology; where it tells none
+apart, or every GPU is one of its own, groups of ranks that wide links join."""
 
 from __future__ import annotations
 

@@ -36,12 +36,10 @@ from hetesynth.search.search import (
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A schedule that the oracle accepted and what is known of the optimum.
-
-    ``cut_short``: time or an interrupt ended the search, so another run may differ. ``within``: for allreduce, the
-    bound on schedules that put a reduce-scatter before an allgather, as this one does (HeteCCL appendix I).
-    ``ending``: which budget ended the search, or that it met the bound.
-    """
+    """A schedule that the oracle accepted and what is known of the optimum. ``cut_short``: time or an interrupt
+    ended the search, so another run may differ. ``within``: for allreduce, the bound on schedules that put a
+    reduce-scatter before an allgather, as this one does (HeteCCL appendix I). ``ending``: which budget ended the
+    search, or that it met the bound."""
 
     schedule: Schedule
     bound: LowerBound

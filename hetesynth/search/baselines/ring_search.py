@@ -1,10 +1,10 @@
 """Rings through all ranks as NCCL's graph search has them: server after server, one a NIC.
 
-In: links with what they draw from, and servers. Out: sets of 1, 2, 3, ... rings of links. A ring enters a server
-by one rank and leaves it by another where it has several, so on two modules with a NIC each in by one and out by
-the other. All rings carry equally much. Every ring is the cheapest at prices that rise steeply with the load of
-what a link draws from, and is searched again while the others stay, as nets are rerouted in PathFinder. NCCL's own
-search (src/graph/search.cc) tries fixed rates, the highest first, and takes the first paths that it can place.
+In: links with what they draw from, and servers. Out: sets of 1, 2, 3, ... rings of links that all carry equally
+much. A ring enters a server by one rank and leaves it by another where it has several. Every ring is the cheapest
+at prices that rise steeply with the load of what a link draws from, and is searched again while the others stay,
+as nets are rerouted in PathFinder. NCCL's own search (src/graph/search.cc) tries fixed rates, the highest first,
+and takes the first paths that it can place.
 """
 
 from __future__ import annotations
@@ -24,11 +24,8 @@ from hetesynth.search.portable_math import power
 
 
 def patched_cycle(prices: Floats) -> list[int] | None:
-    """The ranks in the order of a cheap cycle; None where 32 assignments give none.
-
-    The cheapest assignment of a successor to each rank is a set of cycles; two become one where their links can be
-    exchanged.
-    """
+    """The ranks in the order of a cheap cycle; None where 32 assignments of a successor to each rank give none. A
+    cheapest assignment is a set of cycles; two become one where their links can be exchanged."""
     from scipy.optimize import linear_sum_assignment
 
     rng = np.random.default_rng(len(prices))
@@ -90,11 +87,9 @@ def _cycle_of(successor: Ints, start: int) -> list[int]:
 
 
 class ServerPaths:
-    """Paths through one server. ``cost[e, x]``: of the path from rank e to rank x.
-
-    Exact for few ranks (Held and Karp 1962) and where links are so few that all paths can be listed, from the
-    first ``starts`` ranks on; else the nearest rank comes next.
-    """
+    """Paths through one server: ``cost[e, x]`` from rank e to rank x. Exact for few ranks (Held and Karp 1962) and
+    where links are so few that all paths from the first ``starts`` ranks can be listed; else the nearest rank
+    comes next."""
 
     def __init__(self, prices: Floats, starts: int) -> None:
         if len(prices) <= 8:  # the table doubles with each rank

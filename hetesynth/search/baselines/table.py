@@ -178,9 +178,8 @@ def server_ring_routes(tables: CopyProblem) -> Routes:
 
     A ring has in each server one rank that takes chunks from the server before and one that sends them on, the
     same one where that can be. So a NIC exchanges with one other all the time, and thread blocks that do not wait
-    for each other still fill it; of a schedule with many partners the program takes longer than predicted
-    . In an allreduce both phases turn the same way: the reversed problem of its
-    first phase (eq. 8 holds there) is given the rings of the graph as it stands, walked backwards.
+    for each other still fill it. In an allreduce both phases turn the same way: the reversed problem of its first
+    phase (eq. 8 holds there) is given the rings of the graph as it stands, walked backwards.
     """
     collective = tables.problem.collective
     pairs = zip(collective.pre, collective.post, strict=True)

@@ -34,10 +34,8 @@ class Reach:
 
 
 def reach(problem: Problem) -> Reach:
-    """How far chunks must travel. In a reduction every contribution must reach the chunk's targets.
-
-    Reachability runs for all origins at once: a rank's state is a bit set of the origins that reach it so far.
-    """
+    """How far chunks must travel; in a reduction every contribution to the chunk's targets. For all origins at
+    once: a rank's state is a bit set of the origins that reach it so far."""
     collective = problem.collective
     index: dict[frozenset[int], int] = {}  # the distinct places chunks start from, one bit each
     needs = [0] * problem.ranks

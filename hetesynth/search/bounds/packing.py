@@ -35,12 +35,11 @@ from hetesynth.search.packing.structures import BACKWARDS, ShortestPaths, contra
 def price_bound(problem: Problem, policy: PackingPolicy) -> LowerBound | None:
     """The bound by prices of chunks for one rank each (alltoall, gather, scatter), or for all; None: of others.
 
-    Give every resource a price; a chunk pays at least its cheapest path, or the cheapest tree that spans the
-    ranks, and a step earns at most the prices times the capacities. So steps >= what chunks pay / sum of price x
-    capacity, for any prices (linear programming duality of the multi-commodity flow of TE-CCL 4.1, without its
-    time axis). The prices come in floating point from the packing in steady state (``packing/``) with capacities
-    for rates; what they prove is worked out from the rounded ones exactly. A bus that several links share is paid
-    as often as a tree crosses it, which no cut sees.
+    A chunk pays at least its cheapest path, or the cheapest tree that spans the ranks, and a step earns at most
+    the prices times the capacities. So steps >= what chunks pay / sum of price x capacity, for any prices (linear
+    programming duality of the multi-commodity flow of TE-CCL 4.1, without its time axis). The prices come from the
+    packing in steady state (``packing/``) with capacities for rates, rounded. A bus that several links share is
+    paid as often as a tree crosses it, which no cut sees.
     """
     n, everyone = problem.ranks, frozenset(range(problem.ranks))
     if not 1 < n <= 256:

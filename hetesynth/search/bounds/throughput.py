@@ -1,14 +1,11 @@
-"""How fast bytes can move at best: cuts of the physical graph, exact (the optimum of ForestColl, section 4), and
+"""How fast bytes can move at best: exact cuts of the physical graph (the optimum of ForestColl, section 4), and
 prices.
 
-In: a topology and a collective's name. Out: lower bounds on completion time, affine in the size of the buffer,
-each with its witness. For allgather the largest cut bound is the throughput optimum itself where only wires limit:
-for every set of vertices, what must leave it against what can leave it, by maximum flows and Newton's method on
-the ratio, in integers. Where groups are stated, prices of resources (``packing.py``) say more. Reductions are
-copies on the reversed graph. Knows no chunks, steps or schedules.
-
-The size of the buffer is that of the largest buffer of a rank: the output of an allgather, the input of a
-reduce-scatter, the root's buffer of a gather or a scatter.
+In: a topology and a collective's name. Out: lower bounds on completion time, affine in the size of the largest
+buffer of a rank, each with its witness. For allgather the largest cut bound is the throughput optimum itself where
+only wires limit: for every set of vertices, what must leave it against what can leave it, by maximum flows and
+Newton's method on the ratio, in integers. Where groups are stated, prices of resources (``packing.py``) say more.
+Reductions are copies on the reversed graph.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""Greedy rounds with negotiated prices.
+"""Greedy rounds with negotiated prices: schedules of a copying problem, better and better.
 
-Step by step, the delivery that brings its chunk closest to all ranks still lacking it goes first (the
-refinement of GREEDYHEURISTIC in HeteCCL appendix H, which only saturates links). Closeness is measured with
-prices on resources, so a chunk is not sent twice into a region whose ingress is scarce. After each round the
-resources that were used most against their capacity become dearer and the round is repeated: the negotiated
-congestion of PathFinder (McMurchie and Ebeling 1995), applied to schedules. Later rounds break ties at random.
-
-In: a copying problem. Out: schedules that keep every capacity, better and better.
+Step by step, the delivery that brings its chunk closest to all ranks still lacking it goes first (the refinement
+of GREEDYHEURISTIC in HeteCCL appendix H, which only saturates links). Closeness is measured with prices on
+resources, so a chunk is not sent twice into a region whose ingress is scarce. After each round the resources that
+were used most against their capacity become dearer and the round is repeated: the negotiated congestion of
+PathFinder (McMurchie and Ebeling 1995), applied to schedules. Later rounds break ties at random.
 """
 
 from __future__ import annotations

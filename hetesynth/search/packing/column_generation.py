@@ -1,19 +1,16 @@
 """Column generation: price resources, ask for the cheapest structures, pack them, until prices prove the optimum.
 
-In: a network and what a collective demands of it. Out: a ``FractionalPacking``: structures with weights, the
-seconds that their loads take of the fullest resource, and prices by which no packing takes less than the bound.
-All amounts are shares of the buffer, so seconds are for each byte of it.
+In: a network and what a collective demands of it. Out: a ``FractionalPacking``. All amounts are shares of the
+buffer, so seconds are for each byte of it.
 
-After its first round there is a feasible packing and a bound, so the loop may end at any: at a deadline, which is
-noted, the packing is not the optimum and the bound is lower than need be. Prices are smoothed (Wentges
-1997): structures are asked for at prices between the best so far and those of the master program, which keeps
-them from swinging; and before the first solution come a few rounds of multiplicative weights (Garg and Koenemann
-2007), which give prices and columns to begin with.
+After its first round there is a feasible packing and a bound, so the loop may end at any, as it does at a
+deadline. Prices are smoothed (Wentges 1997): structures are asked for at prices between the best so far and those
+of the master program, which keeps them from swinging; and before the first solution come a few rounds of
+multiplicative weights (Garg and Koenemann 2007), which give prices and columns to begin with.
 
 Structures that are asked for at one price load the same cheap resources. Where many ranks stand for themselves
-they are asked a few at a time, and prices rise in between with what the trees so far load: those of the next few
-avoid it. A sweep asks every rank once; some sweeps come before the first solution, one more follows on each
-solution that is better than the last.
+they are asked a few at a time, and prices rise in between with what the trees so far load. A sweep asks every rank
+once; some sweeps come before the first solution, one more follows on each solution that is better than the last.
 """
 
 from __future__ import annotations
@@ -133,14 +130,10 @@ def optimal_packing(
 
 @dataclass(frozen=True, eq=False)
 class FractionalPacking:
-    """``weights[i]`` shares of the buffer travel along ``structures[i]`` and, alike, along their images; many
-    are 0.
-
-    ``seconds``: for each byte of the buffer, of the fullest resource. ``prices``: by resource, sum of price x
-    rate = 1; by them no packing takes less than ``bound`` seconds a byte, as a floating-point number.
-    ``rounds``: how often structures were asked for, a sweep counted once. ``cut_short``: a deadline ended it
-    before the optimum was proved.
-    """
+    """``weights[i]`` shares of the buffer travel along ``structures[i]`` and, alike, along their images; many are
+    0. ``seconds``: for each byte of the buffer, of the fullest resource. ``prices``: by resource, sum of price x
+    rate = 1; by them no packing takes less than ``bound`` seconds a byte. ``rounds``: how often structures were
+    asked for, a sweep counted once. ``cut_short``: a deadline ended it before the optimum was proved."""
 
     structures: tuple[Structure, ...]
     weights: Floats

@@ -1,12 +1,11 @@
 """Few whole trees: links of trees are exchanged for others until resources and connections are evenly loaded.
 
-In: an expansion, a number of trees, connections that a rank may have. Out: a ``WholePacking``. A fractional
-packing is many trees that are even together; a few of them, rounded, are not: each may cross one NIC many times.
-So the trees themselves are changed. A move takes away the link by which a rank gets its chunk and joins the part
-below it to the rest by another link, wherever that enters the part, whose links on the way are turned around; or
-it gives an allreduce another root. It is kept where a steep sum of loads falls. Where moves end, a tree is laid
-anew at the prices of what the others load, and kept where moves from there end lower. Every rank has a load of its
-own, connections that begin or end there, as each has a thread block.
+A fractional packing is many trees that are even together; a few of them, rounded, are not: each may cross one NIC
+many times. So the trees themselves are changed. A move takes away the link by which a rank gets its chunk and
+joins the part below it to the rest by another link, wherever that enters the part, whose links on the way are
+turned around; or it gives an allreduce another root. It is kept where a steep sum of loads falls. Where moves end,
+a tree is laid anew at the prices of what the others load, and kept where moves from there end lower. Every rank
+has a load of its own, connections that begin or end there, as each has a thread block.
 """
 
 from __future__ import annotations

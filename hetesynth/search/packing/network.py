@@ -1,8 +1,7 @@
 """The links of a cluster and the resources they draw from, as arrays for the pricing of trees and paths.
 
-In: a topology. Out: a ``Network``: for each link its ends and the resources it uses, for each resource its rate,
-exact and in floating point. A resource is a wire with a bandwidth or a stated group; one that another implies
-(its links all draw from a resource that is no faster) is left out. Knows no collective and no size.
+A resource is a wire with a bandwidth or a stated group; one that another implies (its links all draw from a
+resource that is no faster) is left out.
 """
 
 from __future__ import annotations
@@ -22,12 +21,9 @@ from hetesynth.search.machine_code import Floats, Ints
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """``src[i]``, ``dst[i]``: ends of link i. Link i draws from ``uses[uses_start[i]:uses_start[i + 1]]``.
-
-    ``rates[r]``: bytes per second of resource r, exact; ``limits[r]``: what it is in the topology, a wire
-    (("wire", index)) or a stated group (("group", index)), or ("resource", index) where links were given without
-    one. ``latency``: seconds, by link.
-    """
+    """``src[i]``, ``dst[i]``: ends of link i, which draws from ``uses[uses_start[i]:uses_start[i + 1]]``;
+    ``latency``: its seconds. ``rates[r]``: bytes per second of resource r, exact; ``limits[r]``: what it is in the
+    topology, ("wire", index) or ("group", index), or ("resource", index) where links were given without one."""
 
     ranks: int
     src: Ints

@@ -1,9 +1,8 @@
 """Whole chunks: how many each tree carries, so that the fullest resource has little more than its share.
 
-In: a fractional packing and a number of chunks. Out: a ``WholePacking``: a tree for each chunk. Candidates are
-the trees of the packing and those that cost hardly more at its prices, with their images under the
-automorphisms. Chunks begin where the packing's weights put them, rounded down; the rest goes, one by one, to
-where a steep sum of loads grows least, and chunks move as long as that sum falls.
+Candidates are the trees of a fractional packing and those that cost hardly more at its prices, with their images
+under the automorphisms. Chunks begin where the packing's weights put them, rounded down; the rest goes, one by
+one, to where a steep sum of loads grows least, and chunks move as long as that sum falls.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
 """What stands alike: a small group of automorphisms of a network, so that alike ranks are priced once; and classes
 of vertices by colour refinement, so that flows are sought between few nodes.
 
-In: a network and the server of each rank. Out: ``Symmetry``: permutations of the ranks that map every link to a
-link and every resource to a resource of the same rate, closed under composition, and the orbits of ranks and
-resources. Averaging a packing over the group leaves its time as it is, so there is an optimal one that treats
-orbits alike.
-
+Averaging a packing over the group leaves its time as it is, so there is an optimal one that treats orbits alike.
 Candidates are what clusters have: equal servers in turn, the GPUs of all servers or of one in turn, rows and
-columns of grids. Images of resources are matched by sums of random words; nothing rests on it, as loads and
-prices are worked out anew from what comes of it.
+columns of grids. Images of resources are matched by sums of random words; nothing rests on it, as loads and prices
+are worked out anew from what comes of it.
 """
 
 from __future__ import annotations
@@ -209,10 +205,8 @@ def classes(graph: StepGraph, colour: Ints) -> Ints:
 
     A flow that treats the members of a class alike is as large as any: average over the class, all along the
     refinement (Ramana, Scheinerman and Ullman 1994). So flows may be sought between classes, and a cut between
-    classes is a cut.
-
-    Colours are compared by 64-bit sums of mixed words. Nothing rests on it: what comes of it is rechecked vertex
-    by vertex.
+    classes is a cut. Colours are compared by 64-bit sums of mixed words; what comes of it is rechecked vertex by
+    vertex.
     """
     current = _numbered(colour)
     count = int(current.max()) + 1

@@ -108,11 +108,9 @@ def doubling(blocks: Blocks, order: Sequence[int]) -> list[Round]:
 
 @dataclass(frozen=True)
 class Entries:
-    """``order[k]``: the GPUs of kind k in the order of positions.
-
-    ``slots[k]``: the gate of kind k at which position x enters and leaves is ``slots[k][x mod len]``; ``own``:
-    the gate from which a pod sends its own position ``first + x``, by kind; empty: as the others, after they have
-    been spread."""
+    """``order[k]``: the GPUs of kind k in the order of positions. ``slots[k]``: the gate of kind k at which
+    position x enters and leaves is ``slots[k][x mod len]``; ``own``: the gate from which a pod sends its own
+    position ``first + x``, by kind; empty: as the others, after they have been spread."""
 
     gates: Gates
     chunks: int
@@ -132,11 +130,9 @@ class Entries:
 
 def entries(gates: Gates, chunks: int, *, spread_first: bool) -> Entries | None:
     """Patterns for all pods. ``spread_first``: chunks leave their pod by the pattern too, once they are spread;
-    else from their own GPU: None where one has no gate.
-
-    Position ``first + j n + i`` of a pod with n GPUs is part j of the chunks of its GPU ``order[i]``: n
-    consecutive positions are of n GPUs, and few of them leave by different edges.
-    """
+    else from their own GPU: None where one has no gate. Position ``first + j n + i`` of a pod with n GPUs is part
+    j of the chunks of its GPU ``order[i]``: n consecutive positions are of n GPUs, and few of them leave by
+    different edges."""
     own: list[tuple[int, ...]] = []
     order: list[tuple[int, ...]] = []  # all GPUs, in the order in which the pattern of gates first names them
     for kind in gates.kinds:

@@ -38,13 +38,10 @@ class Spread:
 
 @dataclass
 class Spreads:
-    """Spreads by pod type and origins. ``solvers``: the first decides, but for types in ``sharing``, whose wires
-    also lead out of the pod. ``exclusive``: no GPU sends a chunk to two others in a step, as where the whole is
-    read backwards as a reduction under eq. 8.
-
-    Where wires inside a pod also lead out of it, of several schedules the one counts that loads its fullest wire
-    least: there the load of all steps goes beside what enters.
-    """
+    """Spreads by pod type and origins. ``exclusive``: no GPU sends a chunk to two others in a step, as where the
+    whole is read backwards as a reduction under eq. 8. The first of ``solvers`` decides, but for types in
+    ``sharing``, whose wires also lead out of the pod: there of several schedules the one that loads its fullest
+    wire least."""
 
     types: tuple[Topology, ...]
     options: ChunkingOptions

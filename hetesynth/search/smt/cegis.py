@@ -69,14 +69,14 @@ Steps = list[list[Send]]
 @dataclass
 class Checkpoints:
     """One number of steps of one problem. ``units``: solver resource units that are left; ``first``: the first
-    candidate; ``reserve``: seconds of the budget that are left for others.
+    candidate, valid or not; ``reserve``: seconds of the budget that are left for others.
 
-    In: a copying problem, a number of steps, a first candidate, valid or not. VERIFY names the earliest step with
-    a counterexample; the steps before are frozen. At the checkpoint what breaks no law is kept and the step is
-    filled greedily. The prefix with this step must obey the laws of suffixes: where one is broken, which is a
-    counterexample as well, Z3 chooses anew what enters the regions that are short of time, and learns which. When
-    Z3 has no answer, the last steps are unfrozen, more and more of them, and given to Z3 as a whole. Proves
-    nothing: what Z3 is shown of a step are the sends worth making, not all of them.
+    VERIFY names the earliest step with a counterexample; the steps before are frozen. At the checkpoint what
+    breaks no law is kept and the step is filled greedily. The prefix with this step must obey the laws of
+    suffixes: where one is broken, which is a counterexample as well, Z3 chooses anew what enters the regions that
+    are short of time, and learns which. When Z3 has no answer, the last steps are unfrozen, more and more of them,
+    and given to Z3 as a whole. Proves nothing: what Z3 is shown of a step are the sends worth making, not all of
+    them.
     """
 
     search: Search

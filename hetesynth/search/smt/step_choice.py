@@ -1,11 +1,9 @@
-"""One step of a schedule as a model: what enters the regions that are short of time.
+"""One step of a schedule as a model: sends by which the regions that are short of time get enough, or that there
+are none, or neither.
 
-In: who holds what at the start of the step, the regions and how much they may lack at its end. Out: sends that
-keep every capacity and leave each region enough time, or that there are none, or neither. A chunk enters a region
-over one link at most. What else the step carries is filled in greedily afterwards, so it is no part of the model.
-
-The model is shown to a linear program first. Where that has no answer there is none; else Z3 is told the sends
-that it uses.
+A chunk enters a region over one link at most. What else the step carries is filled in greedily afterwards, so it
+is no part of the model. It is shown to a linear program first: where that has no answer there is none; else Z3 is
+told the sends that it uses.
 """
 
 from __future__ import annotations
@@ -54,13 +52,10 @@ class Region:
 
 class SuffixLaws:
     """What a prefix of a schedule must leave for the steps that are left: for single ranks, servers, and all ranks
-    but these, how many chunks that none of them holds may be left when so many steps remain.
-
-    That follows from the capacity of the links that enter the set and from how fast a chunk spreads in it, so
-    every schedule obeys it: a prefix that breaks one of these laws cannot be completed in time, which shows the
-    step of the mistake long before the end. ``levels``: partitions of the ranks, coarsest first; ``wants``: chunks
-    x ranks.
-    """
+    but these, how many chunks that none of them holds may be left when so many steps remain. That follows from the
+    capacity of the links that enter the set and from how fast a chunk spreads in it, so a prefix that breaks one
+    of these laws cannot be completed in time, which shows the step of the mistake long before the end. ``levels``:
+    partitions of the ranks, coarsest first; ``wants``: chunks x ranks."""
 
     def __init__(self, tables: CopyProblem) -> None:
         problem = tables.problem
@@ -164,12 +159,9 @@ class Step(StepRoom):
 
 class Refill:
     """Fills steps of one problem greedily (HeteCCL 5.2, REVISEFULL). ``rng``: breaks ties among chunks that are
-    equally rare.
-
-    The coarsest partition comes before finer ones: a chunk that no rank of a server holds enters it once, the
-    rarest chunks first (those that fewest regions hold), regions in turn. What a region holds spreads in it by the
-    finer partitions, last the single ranks. A chunk that nobody near wants is not relayed.
-    """
+    equally rare. The coarsest partition comes before finer ones: a chunk that no rank of a server holds enters it
+    once, the rarest chunks first (those that fewest regions hold), regions in turn. What a region holds spreads in
+    it by the finer partitions, last the single ranks. A chunk that nobody near wants is not relayed."""
 
     def __init__(self, tables: CopyProblem, laws: SuffixLaws, rng: np.random.Generator) -> None:
         self.tables = tables
@@ -245,9 +237,7 @@ def cheapest(
     variables: int, rows: Sequence[Row], costs: Sequence[float], *, most_nodes: int = 0
 ) -> tuple[list[int], list[int]] | None:
     """The variables above zero in a cheapest solution, and those at one; None: the rows contradict each other.
-
-    Counts that pair senders with receivers are hard for a solver that learns clauses and easy here.
-    """
+    Counts that pair senders with receivers are hard for a solver that learns clauses and easy here."""
     import highspy
 
     model: Any = highspy.HighsLp()

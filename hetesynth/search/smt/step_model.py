@@ -23,13 +23,9 @@ Sending = tuple[int, int, int]  # chunk, arc, step
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """One law at one place.
-
-    ``peers``: rank ``a`` sends to, and receives from, at most ``max_peers`` others.
-    ``capacity``: resource ``a`` (eq. 4, 5). ``once``: chunk ``a`` reaches rank ``b`` over one link (eq. 6).
-    ``exclusive``: rank ``b`` sends chunk ``a`` to one peer a step (eq. 8 in the dual). ``peers`` is of all steps,
-    the others are of each.
-    """
+    """``peers``: rank ``a`` sends to, and receives from, at most ``max_peers`` others in all steps. In each step:
+    ``capacity``: of resource ``a`` (eq. 4, 5). ``once``: chunk ``a`` reaches rank ``b`` over one link (eq. 6).
+    ``exclusive``: rank ``b`` sends chunk ``a`` to one peer (eq. 8 in the dual)."""
 
     kind: Literal["capacity", "once", "exclusive", "peers"]
     a: int
@@ -63,11 +59,8 @@ def size(tables: CopyProblem, steps: int) -> int:
 
 
 class StepModel:
-    """Z3's view of one problem with ``steps`` steps.
-
-    ``stop_check`` is called now and then while the model is built, and may raise to give it up; ``stop`` ends a
-    check.
-    """
+    """Z3's view of one problem with ``steps`` steps. ``stop_check`` is called now and then while the model is
+    built, and may raise to give it up; ``stop`` ends a check."""
 
     def __init__(
         self,

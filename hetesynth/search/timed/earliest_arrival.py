@@ -1,13 +1,10 @@
 """Earliest arrival first, in seconds: routes for a given chunk size, from the fewest hops to the least load.
 
-In: a copying problem, seconds of latency per arc, seconds a chunk keeps each resource busy. Out: routes with start
-times, and a schedule of the step model with these routes. A delivery is chosen by when it would arrive, the sooner
-the farther it leads, plus a price for the resources it uses; without prices chunks take the quickest path (small
-buffers), with prices they cross scarce resources once and spread (large buffers). Prices are negotiated over
-rounds: what was busiest becomes dearer.
-
-Sources: TACOS (MICRO 2024), matching over time; PathFinder's negotiated congestion. A transfer keeps a resource
-busy for the chunk's bytes at the resource's own rate, so that a wide port serves several slow flows at once.
+A delivery is chosen by when it would arrive, the sooner the farther it leads, plus a price for the resources it
+uses; without prices chunks take the quickest path (small buffers), with prices they cross scarce resources once
+and spread (large buffers). Prices are negotiated over rounds: what was busiest becomes dearer. Sources: TACOS
+(MICRO 2024), matching over time; PathFinder's negotiated congestion. A transfer keeps a resource busy for the
+chunk's bytes at the resource's own rate, so that a wide port serves several slow flows at once.
 """
 
 from __future__ import annotations

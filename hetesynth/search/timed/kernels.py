@@ -1,13 +1,10 @@
 """The inner loops of strategies that count seconds, interpreted or compiled.
 
 ``run_round``: one round of earliest arrival first; out come transfers in the order in which they were chosen.
-``run_sweep``: one sweep of rerouting of balanced paths; out come paths, and the load that they put on resources.
-``run_queue`` and ``run_scan``: list scheduling, when each delivery begins. They differ in how the next delivery is
-chosen: ``run_queue`` keeps all that are ready in one queue and computes urgencies anew now and then: for any
-routes, and quick for many deliveries. ``run_scan`` looks at every path before each choice, so that its urgencies
-are always those of the moment: for paths only, and quadratic in their number.
-
-What a transfer does to the resources is the same in all of them: ``earliest_start``, ``book``.
+``run_sweep``: one sweep of rerouting of balanced paths. ``run_queue`` and ``run_scan``: list scheduling, when each
+delivery begins. ``run_queue`` keeps all that are ready in one queue and computes urgencies anew now and then: for
+any routes, and quick for many deliveries. ``run_scan`` looks at every path before each choice, so that its
+urgencies are always those of the moment: for paths only, and quadratic in their number.
 """
 
 from __future__ import annotations
@@ -395,11 +392,9 @@ def run_queue(d: Deliveries, rules: QueueRules, p: QueueProgress) -> float:
 
 
 def next_path(d: Deliveries, paths: Paths, rules: ScanRules, p: ScanProgress, count: int) -> int:
-    """The place in ``open_paths`` of the path whose next delivery goes first.
-
-    Its loops are no functions, and its arrays have names of their own: called with records for every path it took
-    three times as long compiled, with arrays 1.4 times as long.
-    """
+    """The place in ``open_paths`` of the path whose next delivery goes first. Its loops are no functions, and its
+    arrays have names of their own: called with records it took three times as long compiled, with arrays 1.4
+    times."""
     uses_start, uses, free, left, ready, at = d.uses_start, d.uses, p.free, p.left, p.ready, p.at
     open_paths, end, tail = p.open_paths, paths.end, paths.tail
     same_start, pressure = rules.same_start, rules.pressure

@@ -1,12 +1,9 @@
 """Fixed routes to start times in seconds: list scheduling, what the most work waits for first.
 
-In: a copying problem, what its links cost, the arcs that each chunk takes. Out: when each begins. Sources: Graham
-(1966); Jackson (1955): on one machine, the longest tail first. Routes should come balanced; their schedule is then
-hardly longer than the work of the busiest resource.
-
-This is the one list scheduling in seconds: ``by_start`` for trees, negotiated loads and very many paths, ``Paths``
-looks at every path before each choice. In steps it is another thing (``search.list_scheduling``): there a resource
-has a number of transfers in a step, not a time when it is free.
+Sources: Graham (1966); Jackson (1955): on one machine, the longest tail first. Routes should come balanced; their
+schedule is then hardly longer than the work of the busiest resource. ``by_start`` is for trees, negotiated loads
+and very many paths; ``Paths`` looks at every path before each choice. In steps it is another thing
+(``search.list_scheduling``): there a resource has a number of transfers in a step, not a time when it is free.
 """
 
 from __future__ import annotations
@@ -70,9 +67,9 @@ def negotiated_strategy(rates: Rates) -> Strategy:
 
     Rounds of earliest arrival (``timed``) find routes under prices. A resource that has to work longer than the
     busiest one should becomes dearer, another cheaper (PathFinder's negotiation with a Lagrangian's step), so that
-    the load evens out at the cost of latency. The order of a round is dropped: list scheduling finds a better one
-    for the same routes, hardly longer than the work of the busiest resource. Where no two links share anything,
-    transfers that share a step would only slow each other, so each has a step of its own.
+    the load evens out at the cost of latency. List scheduling finds a better order for the same routes, hardly
+    longer than the work of the busiest resource. Where no two links share anything, transfers that share a step
+    would only slow each other, so each has a step of its own.
     """
 
     def improve(search: Search) -> None:

@@ -43,13 +43,10 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
 
 @dataclass
 class TreeRouting:
-    """Trees of all chunks and the load they put on every resource.
-
-    Every tree grows by the cheapest link to a rank not yet reached; a resource costs exponentially more the nearer
-    it is to carrying what it may (Aspnes et al. 1997), and chunks are rerouted in turn until the load is even.
-    ``target``: steps that the load is to fit into; ``sharpness``: how steeply a resource becomes dearer with the
-    share of these that it is busy.
-    """
+    """Trees of all chunks and the load they put on every resource. Every tree grows by the cheapest link to a rank
+    not yet reached; a resource costs exponentially more the nearer it is to carrying what it may (Aspnes et al.
+    1997), and chunks are rerouted in turn until the load is even. ``target``: steps that the load is to fit into;
+    ``sharpness``: how steeply a resource becomes dearer with the share of these that it is busy."""
 
     problem: Problem
     target: float
@@ -132,8 +129,7 @@ class StepLp:
     A step takes of the deliveries that are ready those with the longest path behind them, and no resource may be
     left with more than the steps after this one can carry; a resource without slack is filled to the last chunk in
     every step. Where that cannot be, the schedule gets a step more. Deliveries over one link with an equally long
-    path behind them are one variable. As in direct exchange, where resources nest the programs have integral
-    solutions. The deliveries of a step are chosen together; ``list_scheduling`` chooses one after the other.
+    path behind them are one variable. Where resources nest the programs have integral solutions.
     """
 
     def __init__(self, tables: CopyProblem, trees: Sequence[Tree], copy: Sequence[int]) -> None:
@@ -225,11 +221,9 @@ def packed(
     problem: Problem, bound: int, rng: np.random.Generator, ended: Callable[[], bool], policy: Policy
 ) -> tuple[list[Tree], list[int]] | None:
     """A tree for every chunk, whose load is as even as was found in a bounded number of sweeps, and the number of
-    each chunk among those of the same tree, from 0; None where peers run out.
-
-    A few chunks of every kind are routed and the rest take copies of their trees, as a few trees with integer
-    weights carry the optimum (ForestColl, section 5).
-    """
+    each chunk among those of the same tree, from 0; None where peers run out. A few chunks of every kind are
+    routed and the rest take copies of their trees, as a few trees with integer weights carry the optimum
+    (ForestColl, section 5)."""
     collective = problem.collective
     of_ends: dict[tuple[frozenset[int], frozenset[int]], list[int]] = defaultdict(list)
     for k, ends in enumerate(zip(collective.pre, collective.post, strict=True)):
@@ -255,12 +249,9 @@ def packed(
 def _negotiated(
     problem: Problem, bound: float, rng: np.random.Generator, ended: Callable[[], bool], policy: Policy
 ) -> list[Tree] | None:
-    """Trees of all chunks.
-
-    Balanced trees come within one chunk of the optimum; the last chunk is found by negotiation (PathFinder,
-    McMurchie and Ebeling 1995): what stays overfull becomes dearer for good, and only chunks that cross it are
-    routed anew.
-    """
+    """Trees of all chunks. Balanced trees come within one chunk of the optimum; the last chunk is found by
+    negotiation (PathFinder, McMurchie and Ebeling 1995): what stays overfull becomes dearer for good, and only
+    chunks that cross it are routed anew."""
     routing = TreeRouting(problem, 1, rng, policy, policy.trees.packing_sharpness)
     # steps in which all that a rank lacks can enter it, at least, by the resources most shared by its links
     lacks, entering = [0] * problem.ranks, [0] * problem.ranks
