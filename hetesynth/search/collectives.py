@@ -65,6 +65,15 @@ def reverse_schedule(schedule: Schedule) -> Schedule:
 
 
 MAX_CHUNKS = 4_000_000
+ENDS: dict[str, tuple[str, str]] = {
+    "allgather": ("owner", "all"),
+    "reducescatter": ("all", "owner"),
+    "broadcast": ("root", "all"),
+    "reduce": ("all", "root"),
+    "gather": ("owner", "root"),
+    "scatter": ("root", "owner"),
+}
+"""Where chunks start and where they end."""
 
 
 def collective(name: CollectiveName, ranks: int, chunks_per_rank: int = 1, root: Rank | None = None) -> Collective:
@@ -92,26 +101,18 @@ def collective(name: CollectiveName, ranks: int, chunks_per_rank: int = 1, root:
     parts, home = range(chunks_per_rank), root or 0
     everyone = frozenset(range(ranks))
     alone = [frozenset({rank}) for rank in range(ranks)]  # shared by all chunks of a rank: they may be millions
-    blocks = [((rank,), part) for rank in range(ranks) for part in parts]
+    # the block of each chunk, a part of it, where it starts and where it ends
     pieces: list[tuple[tuple[Rank, ...], int, frozenset[Rank], frozenset[Rank]]]
-    match name:  # the block of each chunk, a part of it, where it starts and where it ends
-        case "allgather":
-            pieces = [(b, part, alone[b[0]], everyone) for b, part in blocks]
-        case "reducescatter":
-            pieces = [(b, part, everyone, alone[b[0]]) for b, part in blocks]
-        case "allreduce":  # chunk k is reduced at rank k mod n (HeteCCL eq. 7)
-            pieces = [((k % ranks,), k // ranks, everyone, everyone) for k in range(total)]
-        case "broadcast":
-            pieces = [((home,), part, alone[home], everyone) for part in parts]
-        case "reduce":
-            pieces = [((home,), part, everyone, alone[home]) for part in parts]
-        case "gather":
-            pieces = [(b, part, alone[b[0]], alone[home]) for b, part in blocks]
-        case "scatter":
-            pieces = [(b, part, alone[home], alone[b[0]]) for b, part in blocks]
-        case "alltoall":
-            pairs = [(src, dst) for src in range(ranks) for dst in range(ranks)]
-            pieces = [(pair, part, alone[pair[0]], alone[pair[1]]) for pair in pairs for part in parts]
+    if name == "alltoall":
+        pairs = [(src, dst) for src in range(ranks) for dst in range(ranks)]
+        pieces = [(pair, part, alone[pair[0]], alone[pair[1]]) for pair in pairs for part in parts]
+    elif name == "allreduce":  # chunk k is reduced at rank k mod n (HeteCCL eq. 7)
+        pieces = [((k % ranks,), k // ranks, everyone, everyone) for k in range(total)]
+    else:
+        owners = [home] if name in ("broadcast", "reduce") else range(ranks)
+        places = {"owner": alone, "root": [alone[home]] * ranks, "all": [everyone] * ranks}
+        start, end = (places[place] for place in ENDS[name])
+        pieces = [((rank,), part, start[rank], end[rank]) for rank in owners for part in parts]
     return Collective(
         name=name,
         ranks=ranks,

@@ -11,17 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from math import isqrt
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetesynth.search.machine_code import Floats
 
-Price = TypeVar("Price", float, NDArray[np.float64])
 
-
-def dearer(price: Price, share: Price, growth: float, exponent: int) -> Price:
+def dearer(price: Any, share: Any, growth: float, exponent: int) -> Any:
     """``price`` raised by a power of ``share``, the load over that of the busiest resource."""
     return price * (1.0 + growth * share**exponent)
 

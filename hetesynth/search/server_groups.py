@@ -47,32 +47,18 @@ class ServerGraph:
 
     def path_through(self, ranks: Sequence[Rank], first: Rank) -> list[int]:
         """Arcs of a path over all of ``ranks`` from ``first``, the least loaded first."""
-        tries = 0
-        goals = set(ranks)
-        path: list[int] = []
-        seen = {first}
-
-        def extend(at: Rank) -> bool:
-            nonlocal tries
+        arcs, tries = self.tables.problem.arcs, 0
+        stack: list[tuple[tuple[Rank, ...], list[int]]] = [((first,), [])]
+        while stack:
+            seen, path = stack.pop()
+            if len(seen) == len(ranks):
+                return path
             tries += 1
-            if len(seen) == len(goals):
-                return True
-            if tries > 20_000:
-                return False
-            steps = [self.arc(at, to) for to in sorted(goals - seen)]
-            for arc in sorted((a for a in steps if a is not None), key=lambda a: (self.load.after(a), a)):
-                to = self.tables.problem.arcs[arc].dst
-                seen.add(to)
-                path.append(arc)
-                if extend(to):
-                    return True
-                path.pop()
-                seen.remove(to)
-            return False
-
-        if not extend(first):
-            raise NoRoute(f"no path through ranks {list(ranks)}")
-        return path
+            if tries <= 20_000:
+                steps = [self.arc(seen[-1], to) for to in sorted(set(ranks).difference(seen))]
+                onward = sorted((a for a in steps if a is not None), key=lambda a: (self.load.after(a), a))
+                stack += [((*seen, arcs[a].dst), [*path, a]) for a in reversed(onward)]
+        raise NoRoute(f"no path through ranks {list(ranks)}")
 
 
 def servers(problem: Problem) -> list[tuple[Rank, ...]]:

@@ -26,6 +26,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.time_bound import ResourcePrices, Scope, TimeBound
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import PackingPolicy, Policy
+from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.machine_code import Floats
 from hetesynth.search.packing.column_generation import optimal_packing
 from hetesynth.search.packing.network import Network
@@ -49,13 +50,9 @@ def price_bound(problem: Problem, policy: PackingPolicy) -> LowerBound | None:
     apart = all(len(pre) == 1 == len(targets) for pre, targets in moving)
     if not moving or not (apart or all(len(pre) == 1 and pre | targets == everyone for pre, targets in ends)):
         return None
-    used: list[list[int]] = [[] for _ in problem.arcs]
-    for number, resource in enumerate(problem.binding_resources):
-        for arc in resource.arcs:
-            used[arc].append(number)
     capacities = [Fraction(resource.capacity) for resource in problem.binding_resources]
     joined = [(arc.src, arc.dst) for arc in problem.arcs]
-    network = Network.of_links(n, joined, used, capacities, [0.0] * len(joined))
+    network = Network.of_links(n, joined, CopyProblem(problem).resources_of, capacities, [0.0] * len(joined))
     # prices for other shares of the ranks prove less, nothing false
     sources = Counter(min(pre) for pre, _ in moving)
     root = None if len(sources) > 1 else min(sources)

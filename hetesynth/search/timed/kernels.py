@@ -65,9 +65,7 @@ class Round(NamedTuple):
 
     holds: Row  # K x n: when a rank holds the chunk, infinite where it does not
     lacks: Row  # K x n
-    nearest: (
-        Row  # K x n: seconds from the nearest holder to a rank that lacks the chunk, negative: it lacks nothing
-    )
+    nearest: Row  # K x n: seconds from the nearest holder to a rank that lacks the chunk; of others negative
     lacking: Row  # K: ranks that lack the chunk
     free: Row  # R: when the resource is free
     left: Row  # R: seconds of work, less than zero
