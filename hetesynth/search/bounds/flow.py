@@ -104,15 +104,9 @@ def _dinic(
 
 def flow_bound(problem: Problem, at_least: int) -> LowerBound | None:
     """The bound, searched upwards from ``at_least`` (a bound already proved); None when it adds nothing."""
-    edges: list[Edge] = []
-    used: set[int] = set()
-    for arc in problem.arcs:
-        if not arc.segments:
-            edges.append((arc.src, arc.dst, arc.capacity))
-        used.update(arc.segments)
-    for s in sorted(used):
-        segment = problem.segments[s]
-        edges.append((segment.src, segment.dst, -1 if segment.capacity is None else segment.capacity))
+    edges = [(arc.src, arc.dst, arc.capacity) for arc in problem.arcs if not arc.segments]
+    crossed = (problem.segments[s] for s in sorted({s for arc in problem.arcs for s in arc.segments}))
+    edges += [(s.src, s.dst, -1 if s.capacity is None else s.capacity) for s in crossed]
     table = np.array(edges, dtype=np.int64).reshape(-1, 3)
     graph = table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy()
     best: LowerBound | None = None

@@ -298,12 +298,7 @@ def pack(
             break
         if not generation.round(solution, gap):
             break
-    return FractionalPacking(
-        structures=tuple(generation.structures),
-        weights=np.append(solution.weights, np.zeros(len(generation.structures) - len(solution.weights))),
-        seconds=solution.seconds,
-        bound=generation.bound,
-        prices=generation.prices[alike.resource_orbit],
-        rounds=generation.rounds,
-        cut_short=generation.cut_short,
-    )
+    structures, prices = tuple(generation.structures), generation.prices[alike.resource_orbit]
+    weights = np.append(solution.weights, np.zeros(len(structures) - len(solution.weights)))
+    proved = generation.bound, prices, generation.rounds, generation.cut_short
+    return FractionalPacking(structures, weights, solution.seconds, *proved)

@@ -12,7 +12,8 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -224,13 +225,12 @@ class Refill:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """Of ``variables``, numbered from 0, at most, or at least, so many hold."""
 
     variables: tuple[int, ...]
-    most: int | None = None
-    least: int | None = None
+    most: float = inf
+    least: float = -inf
 
 
 def cheapest(
@@ -244,10 +244,7 @@ def cheapest(
     model.num_col_, model.num_row_ = variables, len(rows)
     model.col_cost_ = np.asarray(costs, dtype=np.float64)
     model.col_lower_, model.col_upper_ = np.zeros(variables), np.ones(variables)
-    model.row_lower_ = np.array(
-        [-highspy.kHighsInf if row.least is None else row.least for row in rows], dtype=float
-    )
-    model.row_upper_ = np.array([highspy.kHighsInf if row.most is None else row.most for row in rows], dtype=float)
+    model.row_lower_, model.row_upper_ = (np.array([row[side] for row in rows], dtype=float) for side in (2, 1))
     used = np.array([v for row in rows for v in row.variables], dtype=np.int32)
     model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
     model.a_matrix_.start_ = np.cumsum([0, *(len(row.variables) for row in rows)]).astype(np.int32)
@@ -341,7 +338,7 @@ class StepChoice:
     def likely(self, most_nodes: int = 0) -> tuple[list[int], list[int]] | None:
         """The sends that a linear program uses, the rarest chunks first, and of these the whole ones; None: there
         is no answer. ``most_nodes``: of a branch and bound that leaves whole ones only, and may give up."""
-        if any(row.least is not None and row.least > len(row.variables) for row in self.rows):
+        if any(row.least > len(row.variables) for row in self.rows):
             return None
         costs = [self._rarity[k] - 2.0 for k, _ in self.sends]
         return cheapest(len(self.sends), self.rows, costs, most_nodes=most_nodes)
@@ -352,8 +349,8 @@ class StepChoice:
         variables = {n: clauses.variable("send_{}_{}".format(*self.sends[n])) for n in among}
         for row in self.rows:
             stated = [variables[n] for n in row.variables if n in variables]
-            if row.most is not None and len(stated) > row.most:
-                clauses.at_most(stated, row.most)
-            if row.least is not None:
-                clauses.at_least(stated, row.least)
+            if len(stated) > row.most:
+                clauses.at_most(stated, int(row.most))
+            if row.least > 0:
+                clauses.at_least(stated, int(row.least))
         return clauses, variables
