@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from hetesynth.model.collective import PERSONALIZED
 from hetesynth.model.problem import Problem
@@ -389,14 +390,11 @@ def few_peers_routes(tables: CopyProblem) -> Routes:
 
 def baseline(name: str, router: Router) -> Strategy:
     """A strategy that offers the one schedule of its routes."""
-    latest: dict[int, tuple[CopyProblem, Routes]] = {}  # of the last problem, which the tables keep
 
+    @lru_cache(maxsize=1)
     def routed(problem: Problem) -> tuple[CopyProblem, Routes]:
-        if id(problem) not in latest:
-            latest.clear()
-            tables = CopyProblem(problem)
-            latest[id(problem)] = tables, router(tables)
-        return latest[id(problem)]
+        tables = CopyProblem(problem)
+        return tables, router(tables)
 
     def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
         try:
@@ -407,7 +405,7 @@ def baseline(name: str, router: Router) -> Strategy:
 
     def improve(search: Search) -> None:
         tables, routes = routed(search.problem)
-        latest.clear()
+        routed.cache_clear()
         schedule = list_schedule(tables, routes, search.may_leave)
         if schedule is not None:
             search.offer(schedule, name)

@@ -16,18 +16,10 @@ import numpy as np
 from hetesynth.errors import HetesynthError
 from hetesynth.model.pods import PodCluster
 from hetesynth.search.chunking import ChunkingOptions
+from hetesynth.search.copy_problem import NoRoute
 from hetesynth.search.machine_code import Ints
-from hetesynth.search.pods.gates import (
-    Entries,
-    GateTable,
-    Move,
-    Round,
-    doubling,
-    entries,
-    gates_of,
-    ring,
-)
-from hetesynth.search.pods.loads import Crossings, Inside, NoPath, Spread, Spreads, StepLoads, picoseconds
+from hetesynth.search.pods.gates import Entries, GateTable, Move, Round, doubling, entries, gates_of, ring
+from hetesynth.search.pods.loads import Crossings, Inside, Spread, Spreads, StepLoads, picoseconds
 from hetesynth.search.search import Progress
 from hetesynth.search.solve import Solver
 
@@ -75,7 +67,7 @@ class Timer:
     entered: tuple[Spread, ...]
 
     def phase(self, rounds: Sequence[Round]) -> Phase:
-        """``rounds`` in time. NoPath: two gates between which chunks are to move are not joined."""
+        """``rounds`` in time. NoRoute: two gates between which chunks are to move are not joined."""
         table = GateTable(self.entries)
         kinds = range(len(self.home))
         whole = [(self.entries.chunks,) * len(spread.origins) for spread in self.home]
@@ -84,7 +76,8 @@ class Timer:
         spans = []
         for moves in rounds:
             src, dst, position = expanded(moves)
-            end = now + self.crossings.duration(table.at(src, position), table.at(dst, position))
+            load, wait = self.crossings.load(table.at(src, position), table.at(dst, position))
+            end = now + self.crossings.lasting(load, wait)
             spans.append((now, end))
             counts = self._entered(dst, position)
             for k in kinds:
@@ -94,7 +87,7 @@ class Timer:
         return self._in_time(rounds, tuple(spans), tuple(tuple(b) for b in batches))
 
     def lockstep(self, rounds: Sequence[Round]) -> Phase:
-        """``rounds`` and the steps of batches in common intervals. NoPath as above."""
+        """``rounds`` and the steps of batches in common intervals. NoRoute as above."""
         kinds, pipeline = range(len(self.home)), _Pipeline(self, rounds)
         first = 0 if self.entries.own else max(len(s.steps) for s in self.home)
         last = max(len(s.steps) for s in self.entered)
@@ -316,7 +309,7 @@ def _gathered(
             progress(f"pods: {name}", None)
             try:
                 phase = timer.lockstep(rounds) if timer.serial() else timer.phase(rounds)
-            except NoPath as missing:
+            except NoRoute as missing:
                 reason = str(missing)
                 break
             if best is None or phase.end < best[0].end:
@@ -342,9 +335,10 @@ def _ways(pattern: Entries) -> Iterator[tuple[str, list[Round]]]:
     yield "doubling", doubling(blocks, order)
     longest = max(map(len, pattern.slots))
     edges = max(len({(gate.leave, gate.enter) for gate in kind.gates}) for kind in pattern.gates.kinds)
-    whole = {max(*blocks.count, longest), min(blocks.count)}
+    counts = [count for _, count in blocks]
+    whole = {max(*counts, longest), min(counts)}
     for at_once in sorted({*whole, longest, edges}, reverse=True):
         # moves of one ring; one of 512 pods has 261,632 and is composed, timed and judged in some 20 s
         most = 2_000_000 if at_once in whole else 20_000
-        if len(order) * sum(blocks.count) <= most * at_once:
+        if len(order) * sum(counts) <= most * at_once:
             yield f"ring, {at_once} chunks a round,", ring(blocks, order, at_once)

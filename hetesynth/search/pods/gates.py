@@ -35,19 +35,15 @@ class Move(NamedTuple):
 Round = list[Move]
 
 
-@dataclass(frozen=True, slots=True)
-class Blocks:
-    """The positions of each pod: ``count[q]`` from ``first[q]`` on."""
-
-    first: tuple[int, ...]
-    count: tuple[int, ...]
+Blocks = Sequence[tuple[int, int]]
+"""Of each pod the first of its positions, and how many they are."""
 
 
 def ring(blocks: Blocks, order: Sequence[int], at_once: int) -> list[Round]:
     """Every pod passes on to the next what it has, first its own and then in the order of arrival, ``at_once``
     chunks a round; nothing returns to the pod that it comes from."""
     pods = len(order)
-    queues = [deque([(blocks.first[p], blocks.count[p], p)]) for p in order]
+    queues = [deque([(*blocks[p], p)]) for p in order]
     rounds: list[Round] = []
     while any(queues):
         sends: list[list[tuple[int, int, int]]] = []
@@ -97,9 +93,7 @@ def doubling(blocks: Blocks, order: Sequence[int]) -> list[Round]:
             [
                 Move(order[i], order[(i + distance) % pods], first, count)
                 for i in range(pods)
-                for first, count in _joined(
-                    (blocks.first[q], blocks.count[q]) for q in (order[i - b] for b in range(some))
-                )
+                for first, count in _joined(blocks[order[i - b]] for b in range(some))
             ]
         )
         distance *= 2
@@ -121,11 +115,8 @@ class Entries:
     @property
     def blocks(self) -> Blocks:
         """The positions of each pod."""
-        cluster = self.gates.cluster
-        return Blocks(
-            tuple(pod.first_rank * self.chunks for pod in cluster.pods),
-            tuple(cluster.size(p) * self.chunks for p in range(len(cluster.pods))),
-        )
+        cluster, each = self.gates.cluster, self.chunks
+        return [(pod.first_rank * each, cluster.size(p) * each) for p, pod in enumerate(cluster.pods)]
 
 
 def entries(gates: Gates, chunks: int, *, spread_first: bool) -> Entries | None:
@@ -189,7 +180,7 @@ class GateTable:
         self._base = np.cumsum([0, *sizes], dtype=np.int64)
         self._kind = np.array(gates.kind_of, np.int64)
         self._length = np.array([len(pattern) for pattern in entries.slots], np.int64)
-        self._first, self._count = np.array(blocks.first, np.int64), np.array(blocks.count, np.int64)
+        self._first, self._count = np.array(blocks, np.int64).T
         self._slots, self._own = (
             np.array([[*row, *[0] * (max(map(len, rows)) - len(row))] for row in rows], np.int64)
             for rows in (entries.slots, entries.own)

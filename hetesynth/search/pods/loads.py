@@ -21,6 +21,7 @@ from hetesynth.model.pods import rate_of
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.search.chunking import ChunkingOptions, chunk
 from hetesynth.search.collectives import collective
+from hetesynth.search.copy_problem import NoRoute
 from hetesynth.search.machine_code import Ints, rows
 from hetesynth.search.pods.gates import Gates, Network
 from hetesynth.search.solve import Solution, Solver
@@ -105,10 +106,6 @@ class Spreads:
 PICOSECONDS = 10**12
 
 
-class NoPath(Exception):
-    """Two gates between which chunks are to move have no path; says which in words."""
-
-
 def picoseconds(seconds: Fraction) -> int:
     """Rounded up."""
     return math.ceil(seconds * PICOSECONDS)
@@ -156,11 +153,6 @@ class Crossings:
         self._begin = np.cumsum([0, *map(len, ordered[:-1])], dtype=np.int64)[: len(ordered)]
         self.after = max((_addition(t, chunk_bytes) for t in cluster.types), default=0) if adding else 0
 
-    def duration(self, src: Ints, dst: Ints) -> int:
-        """Picoseconds of one round that moves a chunk from each gate of ``src`` to that of ``dst``. NoPath."""
-        load, wait = self.load(src, dst)
-        return self.lasting(load, wait)
-
     def lasting(self, load: Ints, wait: int) -> int:
         """Picoseconds in which all wires carry ``load`` chunks after ``wait``."""
         most = np.maximum.reduceat(load[self._by_rate], self._begin).tolist() if len(self._begin) else []
@@ -168,7 +160,8 @@ class Crossings:
         return wait + self.after + picoseconds(max(seconds, default=Fraction(0)))
 
     def load(self, src: Ints, dst: Ints) -> tuple[Ints, int]:
-        """What each wire carries in such a round, and its longest latency. NoPath."""
+        """What each wire carries in a round that moves a chunk from each gate of ``src`` to that of ``dst``, and
+        its longest latency. NoRoute: two of them are not joined."""
         gates, wires = len(self._heads), len(self._cluster.wires)
         load = self._out.load(np.bincount(src, minlength=gates), wires)
         load += self._in.load(np.bincount(dst, minlength=gates), wires)
@@ -180,7 +173,7 @@ class Crossings:
             path = self.paths.get((head, tail)) or self.network.path(head, tail)
             if path is None:
                 names = self._cluster.vertices[head].name, self._cluster.vertices[tail].name
-                raise NoPath(f"nothing leads from {names[0]} to {names[1]}")
+                raise NoRoute(f"nothing leads from {names[0]} to {names[1]}")
             self.paths[head, tail] = path
             between.append(sum(self._latency[w] for w in path))
             for wire in path:

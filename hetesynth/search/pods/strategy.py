@@ -19,7 +19,7 @@ from hetesynth.search.collectives import collective
 from hetesynth.search.copy_problem import CopyProblem, Load, arcs_between
 from hetesynth.search.greedy.greedy import STRATEGY as GREEDY
 from hetesynth.search.list_scheduling import list_schedule
-from hetesynth.search.pods.gates import Blocks, doubling, ring
+from hetesynth.search.pods.gates import doubling, ring
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.solve import Solution, Solver
 
@@ -61,8 +61,8 @@ def improve(search: Search) -> None:
     origins: list[list[int]] = [[] for _ in pods]  # the chunks that start in each pod, one of each rank in turn
     for chunk in sorted(problem.collective.chunks, key=lambda chunk: (chunk.part, chunk.index)):
         origins[pod_of[min(problem.collective.pre[chunk.index])]].append(chunk.index)
-    counts = tuple(map(len, origins))  # positions count the chunks of pod after pod
-    blocks, order = Blocks(tuple(sum(counts[:p]) for p in range(len(pods))), counts), range(len(pods))
+    counts, order = [len(chunks) for chunks in origins], range(len(pods))
+    blocks = [(sum(counts[:p]), counts[p]) for p in order]  # positions count the chunks of pod after pod
     chunk_at = [k for chunks in origins for k in chunks]
     for name, rounds in (("ring", ring(blocks, order, max(counts))), ("doubling", doubling(blocks, order))):
         load, between = Load(tables), arcs_between(tables)
