@@ -159,6 +159,15 @@ def cheapest_links(ranks: int, src: Ints, dst: Ints, costs: Floats) -> tuple[Flo
     return least, link
 
 
+def distances(ranks: int, src: Ints, dst: Ints, costs: Floats) -> Floats:
+    """Ranks x ranks: what the cheapest path costs (Floyd 1962)."""
+    least, _ = cheapest_links(ranks, src, dst, costs)
+    np.fill_diagonal(least, 0.0)
+    for via in range(ranks):
+        np.minimum(least, least[:, via, None] + least[None, via, :], out=least)
+    return least
+
+
 def of_chunks(problem: Problem, chunks: Sequence[int]) -> Problem:
     """The problem of ``chunks`` alone, which are numbered anew."""
     whole = problem.collective

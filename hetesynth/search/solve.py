@@ -67,15 +67,6 @@ def _of_the_dual(bound: LowerBound) -> LowerBound:
     return replace(bound, proof=f"{bound.proof} (in the reversed problem)", backwards=not bound.backwards)
 
 
-def _part(whole: Candidate, *, reduce: bool) -> Candidate:
-    """Of a schedule of an allreduce its additions or its copies, which begin with the first of them."""
-    if not isinstance(whole, Schedule):
-        return whole
-    part = [t for t in whole.transfers if t.reduce == reduce]
-    first = min((t.start for t in part), default=0)
-    return Schedule.of(replace(t, start=t.start - first, end=t.end - first) for t in part)
-
-
 @dataclass(frozen=True, slots=True)
 class Solver:
     """Everything a search needs besides the problem."""
@@ -94,16 +85,14 @@ class Solver:
         if problem.collective.name == "allreduce" and not self.strategy.whole:
             first, second, join = split(problem)
             started = now()
-            whole, half = self.first_candidate, self._phase("reduce-scatter", self.budget.part(0.5))
-            scatter = replace(half, first_candidate=_part(whole, reduce=True)).solve(first)
+            scatter = self._phase("reduce-scatter", self.budget.part(0.5)).solve(first)
             if not isinstance(scatter, Solution):
                 return scatter
             interrupted = scatter.ending == "interrupt" or pressed()
             gather: Solution | Infeasible | GaveUp | None = None
             if not interrupted:
                 try:
-                    later = self._phase("allgather", self.budget.left_after(now() - started))
-                    gather = replace(later, first_candidate=_part(whole, reduce=False)).solve(second)
+                    gather = self._phase("allgather", self.budget.left_after(now() - started)).solve(second)
                 except KeyboardInterrupt:
                     if abandoned():
                         raise
@@ -139,8 +128,12 @@ class Solver:
         return self._copying(problem)
 
     def _phase(self, name: str, budget: Budget) -> Solver:
-        decisions, trace = self.decisions.inside(name), self.trace.inside(name)
-        return replace(self, budget=budget, decisions=decisions, trace=trace)
+        decisions, trace, first = self.decisions.inside(name), self.trace.inside(name), self.first_candidate
+        if isinstance(first, Schedule):  # its additions or its copies, which begin with the first of them
+            part = [t for t in first.transfers if t.reduce == (name == "reduce-scatter")]
+            begin = min((t.start for t in part), default=0)
+            first = Schedule.of(replace(t, start=t.start - begin, end=t.end - begin) for t in part)
+        return replace(self, budget=budget, decisions=decisions, trace=trace, first_candidate=first)
 
     def _copying(self, problem: Problem, *, backwards: bool = False) -> Solution | Infeasible | GaveUp:
         """``backwards``: the problem is a reduction's, reversed, and texts say so."""

@@ -19,19 +19,19 @@ from hetesynth.search.search import Search, Strategy, excess
 from hetesynth.search.server_groups import ServerGraph, ring_servers
 
 
-def _origins(tables: CopyProblem) -> list[Rank]:
-    """Where each chunk starts. NoRoute: one does at several ranks."""
-    if any(len(pre) > 1 for pre in tables.problem.collective.pre):
+def _moves(tables: CopyProblem) -> list[tuple[Rank, frozenset[Rank]]]:
+    """Where each chunk starts, and who else wants it. NoRoute: one starts at several ranks."""
+    collective = tables.problem.collective
+    if any(len(pre) > 1 for pre in collective.pre):
         raise NoRoute("a chunk starts at several ranks")
-    return [min(pre) for pre in tables.problem.collective.pre]
+    return [(min(pre), post - pre) for pre, post in zip(collective.pre, collective.post, strict=True)]
 
 
 def all_pairs_routes(tables: CopyProblem) -> Routes:
     """Every chunk straight to each that wants it, as NCCL sends alltoall, gather and scatter. NoRoute: two ranks
     have no link."""
-    origins, graph = _origins(tables), ServerGraph(tables)
-    targets = zip(origins, tables.problem.collective.post, strict=True)
-    return [[graph.take(origin, r) for r in sorted(post - {origin})] for origin, post in targets]
+    moves, graph = _moves(tables), ServerGraph(tables)
+    return [[graph.take(origin, r) for r in sorted(targets)] for origin, targets in moves]
 
 
 def shortest_path_routes(tables: CopyProblem) -> Routes:
@@ -41,7 +41,7 @@ def shortest_path_routes(tables: CopyProblem) -> Routes:
     narrowest = [min(tables.resources[r].capacity for r in used) for used in tables.resources_of]
     trees: dict[Rank, dict[Rank, int]] = {}
     routes = []
-    for k, origin in enumerate(_origins(tables)):
+    for origin, targets in _moves(tables):
         if origin not in trees:
             into: dict[Rank, int] = {}  # the arc by which a shortest path enters each rank
             done: set[Rank] = set()
@@ -55,7 +55,7 @@ def shortest_path_routes(tables: CopyProblem) -> Routes:
                         heapq.heappush(queue, (distance + 1 / narrowest[a], arcs[a].dst, a))
             trees[origin] = into
         route: set[int] = set()
-        for rank in sorted(tables.problem.collective.post[k] - {origin}):
+        for rank in sorted(targets):
             at = rank
             while at != origin:
                 if at not in trees[origin]:
@@ -75,7 +75,7 @@ def doubling_routes(tables: CopyProblem) -> Routes:
         raise NoRoute(f"{n} ranks are no power of two")
     graph = ServerGraph(tables)
     routes = []
-    for origin, targets in zip(_origins(tables), tables.problem.collective.post, strict=True):
+    for origin, targets in _moves(tables):
         route, holders = [], [origin]
         for bit in (1 << i for i in range(n.bit_length() - 1)):
             low = 2 * bit - 1  # later rounds lead to the ranks that agree in these bits
@@ -92,8 +92,7 @@ def hierarchical_routes(tables: CopyProblem) -> Routes:
     chunk that one rank wants goes inside its own server first. NoRoute: links between servers are missing."""
     graph = ServerGraph(tables)
     routes = []
-    for origin, post in zip(_origins(tables), tables.problem.collective.post, strict=True):
-        targets = post - {origin}
+    for origin, targets in _moves(tables):
         home = graph.server_of[origin]
         number = graph.servers[home].index(origin)
         route: list[int] = []
@@ -123,7 +122,7 @@ def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]]) -> Routes
     ``orders``: a ring's ranks in order, one list per channel, as read from a dump of NCCL's own graph; by default
     rings are searched. NoRoute: there is no ring."""
     collective, arcs = tables.problem.collective, tables.problem.arcs
-    origins = _origins(tables)
+    moves = _moves(tables)
     rings: Sequence[Ring]
     if orders:
         graph, stated = ServerGraph(tables), list[Ring]()
@@ -149,11 +148,11 @@ def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]]) -> Routes
         sets = [s for s in ring_sets(on) if len(s.rings) <= parts]
         rings = min(sets, key=lambda s: (cost(s), -len(s.rings))).rings
     routes = []
-    for chunk, origin, post in zip(collective.chunks, origins, collective.post, strict=True):
+    for chunk, (origin, targets) in zip(collective.chunks, moves, strict=True):
         ring = rings[chunk.part % len(rings)]
         at = next(i for i, a in enumerate(ring) if arcs[a].src == origin)
         turned = [*ring[at:], *ring[:at]][: len(ring) - 1]
-        last = max((i for i, a in enumerate(turned) if arcs[a].dst in post), default=-1)
+        last = max((i for i, a in enumerate(turned) if arcs[a].dst in targets), default=-1)
         routes.append(turned[: last + 1])
     return routes
 

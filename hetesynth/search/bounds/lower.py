@@ -12,14 +12,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-from hetesynth.model.bound import (
-    CutWitness,
-    DistanceWitness,
-    GrowthWitness,
-    LastStepWitness,
-    LowerBound,
-    VolumeWitness,
-)
+from hetesynth.model import bound as proofs
+from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT, PackingPolicy
 from hetesynth.search.bounds.regions import Coverer, Region, partitions
@@ -29,7 +23,7 @@ from hetesynth.search.bounds.regions import Coverer, Region, partitions
 class Reach:
     """``farthest``: the (chunk, rank, hops) that takes longest. ``stranded``: a (chunk, rank) with no path."""
 
-    farthest: DistanceWitness
+    farthest: proofs.DistanceWitness
     stranded: tuple[int, int] | None
 
 
@@ -49,7 +43,7 @@ def reach(problem: Problem) -> Reach:
     neighbours: list[set[int]] = [set() for _ in range(problem.ranks)]
     for arc in problem.arcs:
         neighbours[arc.dst].add(arc.src)
-    farthest = DistanceWitness(0, 0, 0)
+    farthest = proofs.DistanceWitness(0, 0, 0)
     hops = 0
     while True:
         missing = [need & ~has for need, has in zip(needs, state, strict=True)]
@@ -62,7 +56,7 @@ def reach(problem: Problem) -> Reach:
         )
         late = next(k for k in starts if rank in collective.post[k]), rank
         hops += 1
-        farthest = DistanceWitness(*late, hops)
+        farthest = proofs.DistanceWitness(*late, hops)
         after = list(state)
         for v, senders in enumerate(neighbours):
             if state[v] != everything:
@@ -126,7 +120,7 @@ def cut_bounds(problem: Problem) -> tuple[LowerBound | None, LowerBound | None]:
                 where = f"rank {region[0]}" if len(region) == 1 else f"ranks {named}"
                 verb = "enter" if direction == "in" else "leave"
                 proof = f"{len(crossed)} chunks must {verb} {where}, at most {cover.capacity} can in a step"
-                witness = CutWitness(region, direction, cover.resources, len(crossed), cover.capacity)
+                witness = proofs.CutWitness(region, direction, cover.resources, len(crossed), cover.capacity)
                 bound = LowerBound(-(-len(crossed) // cover.capacity), "cut", proof, witness)
                 cut = bound if cut is None or bound.steps > cut.steps else cut
                 arrived = None if problem.collective.reduces else _last_step_bound(problem, bound, witness)
@@ -146,7 +140,7 @@ def _crossing(problem: Problem, parts: list[Region]) -> dict[Direction, dict[int
     return crossing
 
 
-def _last_step_bound(problem: Problem, cut: LowerBound, w: CutWitness) -> LowerBound | None:
+def _last_step_bound(problem: Problem, cut: LowerBound, w: proofs.CutWitness) -> LowerBound | None:
     """What ``cut`` proves when the last step is looked at; None when that is no more.
 
     A copied chunk that crosses when r steps are left, that one included, reaches (1 + d)^(r - 1) ranks of the far
@@ -168,7 +162,7 @@ def _last_step_bound(problem: Problem, cut: LowerBound, w: CutWitness) -> LowerB
         steps += 1
     if steps <= cut.steps:
         return None
-    witness = LastStepWitness(w.region, w.direction, w.resources, w.needed, w.capacity, listeners, copies)
+    witness = proofs.LastStepWitness(w.region, w.direction, w.resources, w.needed, w.capacity, listeners, copies)
     if listeners <= 1 + copies:
         late = f"in the last step does so {listeners} times"
     else:
@@ -222,7 +216,7 @@ def volume_bound(problem: Problem) -> LowerBound | None:
             f"at most {cover.capacity} crossings fit in a step"
         )
         if best is None or steps > best.steps:
-            witness = VolumeWitness(tuple(parts), chunks, crossings, cover.resources, cover.capacity)
+            witness = proofs.VolumeWitness(tuple(parts), chunks, crossings, cover.resources, cover.capacity)
             best = LowerBound(steps, "volume", proof, witness)
     return best
 
@@ -267,7 +261,7 @@ def growth_bound(problem: Problem) -> LowerBound | None:
             steps += 1
         if best is None or steps > best.steps:
             names = [tuple(c.resources for c in side) for side in (out_of, into, rank_out)]
-            witness = GrowthWitness(chunk, tuple(parts), names[0], names[1], names[2])
+            witness = proofs.GrowthWitness(chunk, tuple(parts), names[0], names[1], names[2])
             what = "ranks" if len(parts) == problem.ranks else "groups of ranks"
             proof = f"spreading over {len(parts)} {what}, of which at most {most[0]} chunks leave one in a step"
             best = LowerBound(steps, "growth", proof, witness)

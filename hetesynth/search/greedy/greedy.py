@@ -18,7 +18,7 @@ import numpy as np
 from hetesynth.errors import InternalError
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import GreedyPolicy
-from hetesynth.search.copy_problem import CopyProblem, start_arrays, without_useless
+from hetesynth.search.copy_problem import CopyProblem, distances, start_arrays, without_useless
 from hetesynth.search.effort import scaled
 from hetesynth.search.greedy.kernel import STUCK, Network, Progress, Rules, run_round
 from hetesynth.search.machine_code import Floats, Ints, Kernel, machine_code, pays, rows
@@ -97,15 +97,9 @@ def _round(
 ) -> tuple[Schedule | None, Floats]:
     """Pass ``number`` over the steps with fixed prices: its schedule (None: far behind the best) and the uses."""
     problem, ranks, (src, dst), (arc, resource) = tables.problem, tables.problem.ranks, tables.ends, tables.uses
-    # all-pairs distances, a link costing the prices of its resources (Floyd-Warshall)
     cost = np.full(len(src), HOP_PRICE)
     np.add.at(cost, arc, price[resource])
-    closest: Floats = np.full((ranks, ranks), np.inf)
-    np.fill_diagonal(closest, 0.0)
-    np.minimum.at(closest, (src, dst), cost)
-    for m in range(ranks):
-        np.minimum(closest, closest[:, m : m + 1] + closest[m : m + 1, :], out=closest)
-    closest = power(closest, policy.urgency[number % len(policy.urgency)])
+    closest = power(distances(ranks, src, dst, cost), policy.urgency[number % len(policy.urgency)])
     holds, lacks = start_arrays(problem)
     noise = 1.0 + (0.05, 0.0, 0.2)[number % 3] * rng.random(holds.shape)
     by_link = rng.random(len(src)) * HOP_PRICE

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.search.copy_problem import CopyProblem, start_arrays, without_useless
+from hetesynth.search.copy_problem import CopyProblem, distances, start_arrays, without_useless
 from hetesynth.search.machine_code import rows, run_kernel
 from hetesynth.search.peers import stranded, within_peers
 from hetesynth.search.portable_math import added, dearer
@@ -97,12 +97,8 @@ def earliest_arrival(tables: CopyProblem, link_times: LinkTimes, price: Sequence
     arcs, n = tables.problem.arcs, tables.problem.ranks
     network = network_of(tables, link_times)
     # seconds from every rank to every other along the quickest arcs, on idle links
-    distance = np.full((n, n), np.inf)
-    np.fill_diagonal(distance, 0.0)
     usable = np.array(tables.arcs, dtype=np.int64)
-    np.minimum.at(distance, (network.arc_src[usable], network.arc_dst[usable]), network.flow[usable])
-    for via in range(n):
-        np.minimum(distance, distance[:, via, None] + distance[None, via, :], out=distance)
+    distance = distances(n, network.arc_src[usable], network.arc_dst[usable], network.flow[usable])
     cost = np.array([added(price[r] for r in used) for used in tables.resources_of], dtype=np.float64)
     starts, lacks = start_arrays(tables.problem)
     chunks, resources = len(starts), len(tables.resources)
