@@ -154,16 +154,21 @@ class Rates:
         return LinkTimes(self.alpha, busy)
 
 
-def quickest(name: str, rates: Rates, rounds: Rounds, refuses: Accepts = stranded) -> Strategy:
-    """A strategy that offers the quickest of ``rounds``, as they predict it themselves."""
+def quickest(
+    name: str, rates: Rates, rounds: Rounds, refuses: Accepts = stranded, *, full_speed: bool = False
+) -> Strategy:
+    """A strategy that offers the quickest of ``rounds``, as they predict it themselves. ``full_speed``: where no
+    two links share anything, transfers that would slow each other are in different steps."""
 
     def improve(search: Search) -> None:
         tables = within_peers(search.problem)
         if tables is not None:
-            routes = rounds(search, tables, rates.link_times(tables))
-            best = min(routes, key=lambda timed: timed.seconds, default=None)
+            link_times = rates.link_times(tables)
+            best = min(rounds(search, tables, link_times), key=lambda timed: timed.seconds, default=None)
+            apart = full_speed and all(len(resource.arcs) == 1 for resource in tables.resources)
             if best is not None:
-                search.offer(schedule_of(tables, best), name)
+                most = full_speed_transfers(tables, link_times) if apart else None
+                search.offer(schedule_of(tables, best, most), name)
 
     return Strategy(name, improve, refuses)
 

@@ -16,7 +16,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.machine_code import Floats, Ints, rows, run_kernel
-from hetesynth.search.peers import stranded, within_peers
+from hetesynth.search.peers import stranded
 from hetesynth.search.portable_math import exp
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.timed import kernels
@@ -25,10 +25,8 @@ from hetesynth.search.timed.earliest_arrival import (
     Rates,
     TimedRoutes,
     earliest_arrival,
-    full_speed_transfers,
     network_of,
     quickest,
-    schedule_of,
 )
 from hetesynth.search.trees import packed_trees
 
@@ -72,40 +70,33 @@ def negotiated_strategy(rates: Rates) -> Strategy:
     would only slow each other, so each has a step of its own.
     """
 
-    def improve(search: Search) -> None:
-        tables = within_peers(search.problem)
-        if tables is None:
-            return
-        link_times = rates.link_times(tables)
-        busy = np.array(link_times.busy)
+    def rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> Iterator[TimedRoutes]:
+        busy, tried = np.array(link_times.busy), list[TimedRoutes]()
         scarcity = np.ones(len(busy))
-        rounds: list[TimedRoutes] = []
         least, began = np.inf, search.elapsed()
         for number in range(10):
             if number and search.out_of_time(2 * (search.elapsed() - began) / number):
                 break
-            routes = earliest_arrival(tables, link_times, (16.0 * scarcity * busy).tolist())
-            rounds.append(routes)
-            if routes.busiest <= 0.0:
+            tried.append(earliest_arrival(tables, link_times, (16.0 * scarcity * busy).tolist()))
+            if tried[-1].busiest <= 0.0:
                 break
-            least = min(least, routes.busiest)
-            scarcity *= exp(2.0 * (np.array(routes.load) / (0.96 * least) - 1.0))
+            least = min(least, tried[-1].busiest)
+            scarcity *= exp(2.0 * (np.array(tried[-1].load) / (0.96 * least) - 1.0))
             scarcity = np.maximum(scarcity, 1.0)
-        # the quickest of rounds and of list schedules of those with the least work of a busiest resource
-        rounds.sort(key=lambda routes: routes.busiest)
-        best = min(rounds, key=lambda timed: timed.seconds)
-        for number, routes in enumerate(rounds):
+        # rounds, and list schedules of those with the least work of a busiest resource
+        tried.sort(key=lambda routes: routes.busiest)
+        yield from tried
+        best = min(routes.seconds for routes in tried)
+        for number, routes in enumerate(tried):
             enough = number >= 2 and len(routes.start) > 20_000
-            if enough or best.seconds <= routes.busiest or (number and search.out_of_time()):
-                break
+            if enough or best <= routes.busiest or (number and search.out_of_time()):
+                return
             order = sorted((begins, k, a) for (k, a), begins in routes.start.items())
             again = by_start(tables, link_times, [(k, a) for _, k, a in order], 1.0)
-            best = min((best, again), key=lambda timed: timed.seconds)
-        apart = all(len(resource.arcs) == 1 for resource in tables.resources)
-        most = full_speed_transfers(tables, link_times) if apart else None
-        search.offer(schedule_of(tables, best, most), "negotiated")
+            best = min(best, again.seconds)
+            yield again
 
-    return Strategy("negotiated", improve, stranded)
+    return quickest("negotiated", rates, rounds, full_speed=True)
 
 
 def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
