@@ -75,7 +75,7 @@ def seconds_of(packing: FractionalPacking, network: Network) -> float:
     crossings = np.zeros(len(network.src))
     for structure, weight in zip(packing.structures, packing.weights, strict=True):
         crossings[structure.links] += weight * structure.crossings
-    return float((network.loads(crossings) / network.rate).max())
+    return float((network.loads_of(np.arange(len(crossings)), crossings) / network.rate).max())
 
 
 @pytest.mark.parametrize("name", ["allgather", "allreduce", "broadcast", "scatter"])

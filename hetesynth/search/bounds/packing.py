@@ -141,13 +141,12 @@ class _Priced:
     ) -> TimeBound:
         """That the collective costs at least ``cost`` for each byte of the buffer."""
         of = {"wire": [0] * len(self.topology.wires), "group": [0] * len(self.topology.groups)}
-        for (what, place), price in zip(self.network.limits, self.prices, strict=True):
-            of[what][place] = int(price)
-        witness = ResourcePrices(tuple(of["wire"]), tuple(of["group"]), parts)
         shares: dict[str, Fraction] = defaultdict(Fraction)  # of the supply, by kind of resource
         for (what, place), price, rate in zip(self.network.limits, self.prices, self.network.rates, strict=True):
+            of[what][place] = int(price)
             kind = self.topology.wires[place].kind if what == "wire" else self.topology.groups[place].kind
             shares[kind] += int(price) * rate / self.supply
+        witness = ResourcePrices(tuple(of["wire"]), tuple(of["group"]), parts)
         ordered = sorted(((-share, kind) for kind, share in shares.items() if share))
         weights = ", ".join(f"{kind} ({float(-share):.0%} of the price)" for share, kind in ordered)
         lightest = "no set of paths" if name in PERSONALIZED else "no set of trees"
@@ -159,15 +158,14 @@ class _Priced:
 
     def any_algorithm(self) -> TimeBound:
         """What every allreduce costs, by the parts that links without a price join."""
+        from scipy.sparse.csgraph import connected_components
+
         costs, _ = self.network.cheapest(self.network.link_prices(self.prices))
-        # ranks in parts: those that reach each other without a price
-        n = len(costs)
-        reach = ((costs == 0) | np.eye(n, dtype=np.bool_)).astype(np.float32)
-        for _ in range(n.bit_length()):
-            reach = np.minimum(reach @ reach, 1.0)
-        first = ((reach > 0) & (reach.T > 0)).argmax(axis=1)
+        _, part_of = connected_components(
+            costs == 0, connection="strong"
+        )  # of ranks that reach each other for nothing
         members: dict[int, list[Rank]] = defaultdict(list)
-        for rank, part in enumerate(first):
+        for rank, part in enumerate(part_of):
             members[int(part)].append(rank)
         parts = tuple(tuple(ranks) for ranks in members.values())
         forwards, backwards = _gossip(costs, parts), _gossip(costs.T, parts)

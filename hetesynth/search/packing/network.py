@@ -132,12 +132,8 @@ class Network:
         """The price of a byte over each link: the sum of those of its resources."""
         return np.add.reduceat(prices[self.uses], self.uses_start[:-1])
 
-    def loads(self, crossings: Floats) -> Floats:
-        """Bytes on each resource when ``crossings[i]`` bytes cross link i."""
-        return np.bincount(self.uses, crossings[self.link_of_use], len(self.rates)).astype(np.float64)
-
     def loads_of(self, links: Ints, crossings: Floats) -> Floats:
-        """The same when ``crossings[i]`` bytes cross link ``links[i]`` and none the others."""
+        """Bytes on each resource when ``crossings[i]`` bytes cross link ``links[i]`` and none the others."""
         first, many = self.uses_start[links], self.uses_start[links + 1] - self.uses_start[links]
         end = np.cumsum(many)
         places = np.arange(end[-1] if len(end) else 0) + np.repeat(first - end + many, many)

@@ -123,8 +123,7 @@ class Expansion:
 
     def loads(self, links: Ints) -> Floats:
         """Of a chunk along ``links``, by resource."""
-        crossings = np.bincount(links, minlength=len(self.network.src)).astype(np.float64)
-        return self.network.loads(crossings)
+        return self.network.loads_of(links, np.ones(len(links)))
 
 
 def whole(expansion: Expansion, chunks: int) -> WholePacking:

@@ -69,11 +69,11 @@ class Automorphisms:
         self.network = network
         n, links = network.ranks, len(network.src)
         self.words = np.random.default_rng(0).integers(0, 2**63, size=links, dtype=np.uint64)
-        rates = np.unique(np.array([float(r) for r in network.rates]), return_inverse=True)[1]
-        self.rate_class = rates.astype(np.uint64)
+        self.rate_class = np.unique(network.rate, return_inverse=True)[1].astype(np.uint64)
         # parallel links told apart by latency and rate
-        rate = np.minimum.reduceat(network.rate[network.uses], network.uses_start[:-1])
-        looks = np.stack([network.latency, rate, np.diff(network.uses_start).astype(np.float64)], axis=1)
+        looks = np.stack(
+            [network.latency, network.link_rate, np.diff(network.uses_start).astype(np.float64)], axis=1
+        )
         self.kind: Ints = np.unique(looks, axis=0, return_inverse=True)[1].reshape(-1)
         key = self._keys(np.arange(links), np.arange(n))
         self.order = np.argsort(key, kind="stable")
@@ -156,12 +156,8 @@ def _candidates(servers: Sequence[str], n: int, fixed: Rank | None) -> Iterator[
         yield np.roll(np.arange(n), -1)
         for rows in (rows for rows in range(2, n // 2 + 1) if n % rows == 0):
             grid = np.arange(n).reshape(rows, n // rows)
-            yield np.roll(grid, 1, axis=0).ravel()
-            yield np.roll(grid, 1, axis=1).ravel()
-            yield grid[::-1].ravel()
-            yield grid[:, ::-1].ravel()
-            if rows * rows == n:
-                yield grid.T.ravel()
+            images = [np.roll(grid, 1, axis=0), np.roll(grid, 1, axis=1), grid[::-1], grid[:, ::-1], grid.T]
+            yield from (image.ravel() for image in images[: 5 if rows * rows == n else 4])
     sizes = sorted({len(block) for block in blocks}, reverse=True)
     if len(blocks) > 1:
         for some in (sizes, *([size] for size in sizes)):  # each server to the next of its size
