@@ -71,9 +71,7 @@ class Automorphisms:
         self.words = np.random.default_rng(0).integers(0, 2**63, size=links, dtype=np.uint64)
         self.rate_class = np.unique(network.rate, return_inverse=True)[1].astype(np.uint64)
         # parallel links told apart by latency and rate
-        looks = np.stack(
-            [network.latency, network.link_rate, np.diff(network.uses_start).astype(np.float64)], axis=1
-        )
+        looks = np.stack([network.latency, network.link_rate, 1.0 * np.diff(network.uses_start)], axis=1)
         self.kind: Ints = np.unique(looks, axis=0, return_inverse=True)[1].reshape(-1)
         key = self._keys(np.arange(links), np.arange(n))
         self.order = np.argsort(key, kind="stable")
