@@ -69,7 +69,7 @@ class Timer:
     def phase(self, rounds: Sequence[Round]) -> Phase:
         """``rounds`` in time. NoRoute: two gates between which chunks are to move are not joined."""
         table = GateTable(self.entries)
-        kinds = range(len(self.home))
+        kinds, kind_of = range(len(self.home)), np.array(self.entries.gates.kind_of, np.int64)
         whole = [(self.entries.chunks,) * len(spread.origins) for spread in self.home]
         batches: list[list[Times]] = [[self._batch(k, self.home[k], [whole[k]], 0)] for k in kinds]
         now = 0 if self.entries.own else max((b[0][-1] for b in batches), default=0)
@@ -79,10 +79,11 @@ class Timer:
             load, wait = self.crossings.load(table.at(src, position), table.at(dst, position))
             end = now + self.crossings.lasting(load, wait)
             spans.append((now, end))
-            counts = self._entered(dst, position)
-            for k in kinds:
+            by_pod = self.slot_counts(dst, position)
+            for k in kinds:  # the different numbers of chunks by slot that entered its pods
+                counts = np.unique(by_pod[kind_of == k][:, : len(self.entries.slots[k])], axis=0).tolist()
                 begin = max(end, batches[k][-1][-1])
-                batches[k].append(self._batch(k, self.entered[k], counts[k], begin))
+                batches[k].append(self._batch(k, self.entered[k], list(map(tuple, counts)), begin))
             now = end
         return self._in_time(rounds, tuple(spans), tuple(tuple(b) for b in batches))
 
@@ -125,16 +126,6 @@ class Timer:
         length = np.array([len(pattern) for pattern in slots], np.int64)[kind[dst]]
         cells = np.bincount(dst * width + position % length, minlength=len(kind) * width)
         return cells.reshape(len(kind), width)
-
-    def _entered(self, dst: Ints, position: Ints) -> list[list[tuple[int, ...]]]:
-        """By kind, the different numbers of chunks by slot that entered its pods."""
-        kind = np.array(self.entries.gates.kind_of, np.int64)
-        by_pod = self.slot_counts(dst, position)
-        result = []
-        for k, pattern in enumerate(self.entries.slots):
-            rows = np.unique(by_pod[kind == k][:, : len(pattern)], axis=0)
-            result.append([tuple(row) for row in rows.tolist()])
-        return result
 
     def serial(self) -> bool:
         """Whether wires of gates are used inside pods too."""

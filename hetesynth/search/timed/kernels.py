@@ -224,6 +224,14 @@ def reach_goal(n: Network, p: Routing, origin: int, goal: int) -> bool:
     return True
 
 
+def put(n: Network, s: Sweep, p: Routing, a: int, sign: float) -> None:
+    """A chunk more on arc ``a``, or one less."""
+    for j in range(n.uses_start[a], n.uses_start[a + 1]):
+        r = n.uses[j]
+        p.load[r] += sign * n.busy[r]
+        p.price[r] = price_of(s, n.busy[r], p.load[r])
+
+
 def add_path(n: Network, s: Sweep, p: Routing, k: int, origin: int, goal: int) -> None:
     """Chunk ``k`` takes the path that was found last."""
     hops = 0
@@ -239,10 +247,7 @@ def add_path(n: Network, s: Sweep, p: Routing, k: int, origin: int, goal: int) -
         a = p.by[at]
         p.paths[place] = a
         at = p.above[at]
-        for j in range(n.uses_start[a], n.uses_start[a + 1]):
-            r = n.uses[j]
-            p.load[r] += n.busy[r]
-            p.price[r] = price_of(s, n.busy[r], p.load[r])
+        put(n, s, p, a, 1.0)
 
 
 def run_sweep(n: Network, s: Sweep, p: Routing) -> bool:
@@ -252,11 +257,7 @@ def run_sweep(n: Network, s: Sweep, p: Routing) -> bool:
     for k in s.order:
         first = k * (len(n.out_start) - 1)
         for i in range(first, first + p.length[k]):
-            a = p.paths[i]
-            for j in range(n.uses_start[a], n.uses_start[a + 1]):
-                r = n.uses[j]
-                p.load[r] -= n.busy[r]
-                p.price[r] = price_of(s, n.busy[r], p.load[r])
+            put(n, s, p, p.paths[i], -1.0)
         if not reach_goal(n, p, s.origin[k], s.goal[k]):
             return False
         add_path(n, s, p, k, s.origin[k], s.goal[k])
