@@ -25,8 +25,8 @@ from hetesynth.search.search import Search, Strategy, unsat_bound
 
 @dataclass(frozen=True)
 class Rule:
-    """One technique of ``auto``. ``unless``: conditions, in this order; the first reason counts. ``run``: applies
-    it, and may prove a bound."""
+    """One technique of ``auto``. ``unless``: conditions, of which the first reason counts. ``run`` may prove a
+    bound."""
 
     name: str
     unless: tuple[Callable[[Search], str | None], ...]
@@ -34,8 +34,7 @@ class Rule:
 
 
 def applying(rules: tuple[Rule, ...]) -> Callable[[Search], LowerBound | None]:
-    """What applies ``rules`` in order, notes how many steps each offered, and returns the last bound that one of
-    them proved."""
+    """What applies ``rules`` in order, notes what each did, and returns the last bound that one proved."""
 
     def improve(search: Search) -> LowerBound | None:
         last: LowerBound | None = None

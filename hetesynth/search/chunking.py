@@ -41,9 +41,8 @@ class ChunkingOptions:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """C of a link, wire or group, named after the kind of links that share it; ``tau``: seconds per chunk and
-    lane. ``error``: capacity promised / capacity there is, minus 1. Positive: the step model hopes for more than
-    the hardware gives."""
+    """C of a link, wire or group; ``tau``: seconds per chunk and lane. ``error``: capacity promised / capacity
+    there is, minus 1. Positive: the step model hopes for more than the hardware gives."""
 
     name: str
     kind: str

@@ -77,8 +77,7 @@ ENDS: dict[str, tuple[str, str]] = {
 
 
 def collective(name: CollectiveName, ranks: int, chunks_per_rank: int = 1, root: Rank | None = None) -> Collective:
-    """The collective ``name`` on ``ranks`` GPUs; ``root`` defaults to 0 where there is one. Raises HetesynthError
-    for a root that does not fit or a size past ``MAX_CHUNKS``."""
+    """``root`` defaults to 0 where there is one. HetesynthError: it does not fit, or there are too many chunks."""
     if name not in COLLECTIVE_NAMES:
         raise HetesynthError(
             f"there is no collective {name!r}", code="HS301", help=did_you_mean(name, COLLECTIVE_NAMES)

@@ -149,8 +149,8 @@ def start_arrays(problem: Problem) -> tuple[Bools, Bools]:
 
 
 def cheapest_links(ranks: int, src: Ints, dst: Ints, costs: Floats) -> tuple[Floats, Ints]:
-    """Ranks x ranks: the cost of the cheapest link from row to column (infinite where there is none), and the
-    place of that link in ``costs`` (-1: none)."""
+    """Ranks x ranks: the cost of the cheapest link (infinite: there is none), and its place in ``costs`` (-1:
+    none)."""
     dear_first = np.argsort(-costs, kind="stable")  # the last to be written stays
     least = np.full((ranks, ranks), np.inf)
     link = np.full((ranks, ranks), -1, dtype=np.int64)

@@ -71,8 +71,8 @@ def deferred() -> Iterator[threading.Event]:
 def _handled(
     event: threading.Event | None, announced: _Announced | None, *, twice: bool = False
 ) -> Iterator[None]:
-    """Ctrl-C is announced and sets ``event``. Without one, or a second time where it ends ``twice``, it goes on to
-    the handler before, which comes back at the end."""
+    """Ctrl-C is announced and sets ``event``. Without one, or again where it ends ``twice``, the handler before
+    gets it."""
     if _unreachable():
         yield
         return

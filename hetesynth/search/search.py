@@ -153,8 +153,8 @@ class Search:
         return None if self.budget.seconds is None else self.budget.seconds - self.elapsed()
 
     def stop_check(self, interrupted: threading.Event, reserve: float = 0.0) -> Callable[[], None]:
-        """What long work calls now and then: raises KeyboardInterrupt or OutOfTime when it is to end, which is
-        ``reserve`` seconds before the deadline."""
+        """What long work calls now and then: raises where it is to end, ``reserve`` seconds before the
+        deadline."""
 
         def check() -> None:
             if interrupted.is_set():
@@ -165,8 +165,7 @@ class Search:
         return check
 
     def may_leave(self) -> bool:
-        """True where the deadline has passed and something may be left unfinished: there is a schedule, or the
-        deadline is strict."""
+        """Whether the deadline has passed and there is a schedule, or the deadline is strict."""
         return (self.best is not None or self.budget.strict_deadline) and self.out_of_time()
 
     def out_of_time(self, seconds: float = 0.0) -> bool:

@@ -33,8 +33,8 @@ from hetesynth.search.timed.earliest_arrival import Rates
 
 
 def schedule_of(problem: Problem, carriers: Sequence[Carrier]) -> Schedule:
-    """The schedule of ``carriers``, one for each chunk of ``problem``: every delivery in the earliest step with
-    room, what has the longest path behind it first."""
+    """Along ``carriers``, one for each chunk: what has the longest path behind it first, in the first step with
+    room."""
     arcs, ordered = problem.arcs, list[Task]()
     for chunk, carrier in enumerate(carriers):  # additions towards the root, and copies from it
         additions = _from_root(carrier.root, {a: (arcs[a].dst, arcs[a].src) for a in carrier.inward.tolist()})

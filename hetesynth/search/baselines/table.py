@@ -28,15 +28,13 @@ def _moves(tables: CopyProblem) -> list[tuple[Rank, frozenset[Rank]]]:
 
 
 def all_pairs_routes(tables: CopyProblem) -> Routes:
-    """Every chunk straight to each that wants it, as NCCL sends alltoall, gather and scatter. NoRoute: two ranks
-    have no link."""
+    """Every chunk straight to each that wants it, as NCCL sends alltoall. NoRoute: two ranks have no link."""
     moves, graph = _moves(tables), ServerGraph(tables)
     return [[graph.take(origin, r) for r in sorted(targets)] for origin, targets in moves]
 
 
 def shortest_path_routes(tables: CopyProblem) -> Routes:
-    """The tree of shortest paths, an arc being as long as a chunk is on it, whatever else is under way: the
-    heuristic SPH of SCALE-CCL's evaluation."""
+    """The tree of shortest paths, whatever else is under way: the heuristic SPH of SCALE-CCL's evaluation."""
     arcs = tables.problem.arcs
     narrowest = [min(tables.resources[r].capacity for r in used) for used in tables.resources_of]
     trees: dict[Rank, dict[Rank, int]] = {}
@@ -68,8 +66,7 @@ def shortest_path_routes(tables: CopyProblem) -> Routes:
 
 def doubling_routes(tables: CopyProblem) -> Routes:
     """In round i every rank passes all it holds to the one whose number differs in bit i (Thakur, Rabenseifner and
-    Gropp 2005); halving is the same backwards. NoRoute: the number of ranks is no power of two, or such a pair has
-    no link."""
+    Gropp 2005). NoRoute: the number of ranks is no power of two, or such a pair has no link."""
     n = tables.problem.ranks
     if n & (n - 1):
         raise NoRoute(f"{n} ranks are no power of two")
@@ -118,9 +115,9 @@ def hierarchical_routes(tables: CopyProblem) -> Routes:
 
 
 def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]]) -> Routes:
-    """Rings as NCCL has them, one a channel: every chunk around the ring of its part, as far as somebody wants it.
-    ``orders``: a ring's ranks in order, one list per channel, as read from a dump of NCCL's own graph; by default
-    rings are searched. NoRoute: there is no ring."""
+    """Rings, one a channel: every chunk around the ring of its part, as far as somebody wants it. ``orders``:
+    ranks of each ring, as a dump of NCCL's own graph has them; by default rings are searched. NoRoute: there is
+    none."""
     collective, arcs = tables.problem.collective, tables.problem.arcs
     moves = _moves(tables)
     rings: Sequence[Ring]
@@ -311,8 +308,7 @@ def trees_of(tables: CopyProblem, number: int) -> list[Tree]:
 
 def double_tree_routes(tables: CopyProblem) -> Routes:
     """Double binary trees as in NCCL: two trees over the servers, a rank inner in one is a leaf of the other, and
-    a chain inside each server. Even parts take the first, odd parts the second; every part has its own chains and
-    NICs. NoRoute: a link the tree needs is missing in one direction."""
+    a chain inside each server. Even parts take the first, odd parts the second. NoRoute: a link is missing."""
     graph = ServerGraph(tables)
     collective = tables.problem.collective
     number = min(32, max(2, collective.chunks_per_rank))

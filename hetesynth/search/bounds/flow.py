@@ -25,9 +25,8 @@ Edge = tuple[int, int, int]
 
 
 def maximum_flow(nodes: int, edges: Sequence[Edge], source: int, sink: int) -> tuple[int, list[int]]:
-    """The flow from ``source`` to ``sink``; the nodes on the source side of a minimum cut, in order. Plain loops
-    need no import (0.2 s on 16 GPUs) and know no largest integer; large networks whose sums fit 31 bits go to
-    scipy."""
+    """The flow; the nodes on the source side of a minimum cut, in order. Plain loops need no import (0.2 s on 16
+    GPUs) and know no largest integer; large networks whose sums fit 31 bits go to scipy."""
     supply = sum(capacity for start, _, capacity in edges if start == source)
     wide = 2 * max(supply, *(capacity for _, _, capacity in edges), 0) > INT32
     if wide or len(edges) <= 12_000:

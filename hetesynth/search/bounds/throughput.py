@@ -270,9 +270,8 @@ def _servers(topology: Topology) -> tuple[tuple[Rank, ...], ...]:
 
 
 def _by_volume(topology: Topology, name: CollectiveName, graph: WireGraph) -> list[TimeBound]:
-    """What all parts together must take in against what they can: each byte enters p - 1 parts (allreduce: another
-    p - 1 to be summed). Parts are GPUs, servers, and GPUs joined by links of at least some rate, for the four
-    highest rates: NVLink's modules in a server."""
+    """What all parts together must take in against what they can: each byte enters p - 1 parts (allreduce: twice).
+    Parts are GPUs, servers, and GPUs joined by links of one of the four highest rates."""
     n = topology.ranks
     joined = [((link.src, link.dst), link.bandwidth * link.lanes) for link in topology.links]
     partitions = [tuple((r,) for r in range(n)), _servers(topology)]

@@ -65,8 +65,7 @@ def improve(search: Search, rounds: int | None = None, enough: int = 0) -> None:
 
 @contextmanager
 def _deadline(search: Search) -> Iterator[Ints]:
-    """What stops a round when time is out; the first schedule of all gets 20 seconds at least, where the budget
-    has no strict deadline."""
+    """What stops a round when time is out; the first gets 20 seconds at least, but for a strict deadline."""
     stop: Ints = np.zeros(1, dtype=np.int64)
     left = search.remaining()
     if left is None:

@@ -108,8 +108,8 @@ class Scratch(NamedTuple):
 
 
 def run_round(network: Network, rules: Rules, progress: Progress, stop: Ints) -> tuple[int, int]:
-    """Fill ``transfers`` step by step; how many, and the number of steps, or why there is none. Once somebody
-    makes ``stop`` other than zero, the round ends."""
+    """Fill ``transfers``; how many, and the number of steps, or why there is none. ``stop`` other than zero ends
+    it."""
     chunks, ranks = progress.holds.shape
     ingresses = len(network.ingress)
     rank_of = np.zeros(ingresses, dtype=np.int64)
@@ -188,9 +188,8 @@ def add_first_gains(gain: Floats, lacks: Bools, distance: Floats, towards: Float
 def fill_step(
     network: Network, rules: Rules, progress: Progress, scratch: Scratch, lists: Lists, step: int, stop: Ints
 ) -> bool:
-    """Make deliveries, best first, while there is capacity; False when stopped. What happens for each entry of the
-    queue stays in this function: references to the 20 arrays that it reads would be counted at every call of
-    another one."""
+    """Make deliveries, best first, while there is capacity; False when stopped. All is in one function: references
+    to the 20 arrays that it reads would be counted at every call of another one."""
     arc_src, into, ingress, ingress_start, ingresses_of, sender_set = network[:6]
     egress_class, ingress_class, leavers, leavers_start, _, uses, uses_start, capacity = network[8:16]
     price, closest, towards, noise, arc_noise = network[16:]

@@ -99,8 +99,8 @@ class Master:
         self._column(0.0, rows, np.append(loads[used], 1.0))
 
     def solve(self, seconds: float) -> MasterSolution | None:
-        """The optimum over the columns so far; None where ``seconds`` are over before. Raises ValueError where
-        some row has none."""
+        """The optimum over the structures so far; where ``seconds`` or the deadline come first None, or the best
+        before."""
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(0.0, seconds))
         self._highs.run()
         if self._highs.getModelStatus() == self._too_late:
@@ -122,8 +122,8 @@ def optimal_packing(
     deadline: Deadline,
     gap: float = GAP,
 ) -> tuple[Symmetry, FractionalPacking]:
-    """The packing within ``gap`` of the optimum, or the best so far at ``deadline``. Raises ValueError where some
-    rank cannot be reached."""
+    """The packing within ``gap`` of the optimum, or the best at ``deadline``. ValueError: a rank cannot be
+    reached."""
     alike = symmetry(network, servers, 4 * network.ranks, root)
     return alike, pack(network, demands(network, name, root, alike, policy), alike, policy, deadline, gap)
 
@@ -209,8 +209,8 @@ class _Generation:
                 break
 
     def _offered(self, total: Floats, sharpness: float, places: Ints) -> Floats:
-        """Ask for the structures of ``places`` at prices that rise steeply with ``total``; the seconds of each
-        resource that they take."""
+        """Ask for structures at prices that rise steeply with ``total``; the seconds of each resource that they
+        take."""
         length = exp(sharpness * total / max(total.max(), 1e-300)) / self.rate
         offer = self.ask(length / dot(length, self.rate), places)
         self.add(offer)
@@ -226,7 +226,8 @@ class _Generation:
         return self.cut_short
 
     def solve(self) -> MasterSolution:
-        """The optimum over the structures so far; where the deadline comes first, the best packing before."""
+        """The optimum over the structures so far; where ``seconds`` or the deadline come first None, or the best
+        before."""
         left = math.inf
         if self.in_turns:  # trees that only share evenly take two to four times as long as the first packing
             left = max(self.deadline.left(), 2.0 if self.last is None else 0.0)
@@ -271,8 +272,7 @@ class _Generation:
         return len(self.structures) > before
 
     def smoothed(self, solution: MasterSolution) -> bool:
-        """Ask once at smoothed prices and, where that gives nothing new, at those of the master; whether new
-        came."""
+        """Ask at smoothed prices and, where that gives nothing new, at the master's; whether new came."""
         share = 0.6
         if self.add(self.ask(share * self.prices + (1.0 - share) * solution.prices, None)):
             return True
@@ -287,8 +287,7 @@ def pack(
     deadline: Deadline,
     gap: float = GAP,
 ) -> FractionalPacking:
-    """The optimal packing within ``gap``; the best so far at ``deadline`` or where rounds run out. Raises
-    ValueError where some rank cannot be reached."""
+    """The packing within ``gap``; the best so far where time or rounds run out. ValueError: as above."""
     generation = _Generation(network, demands, alike, policy, deadline)
     generation.warm_up()
     while True:

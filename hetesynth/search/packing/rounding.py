@@ -24,8 +24,7 @@ from hetesynth.search.portable_math import added, dot, exp
 
 @dataclass(frozen=True, eq=False)
 class Carrier:
-    """What carries a chunk: ``outward``: links of a tree from ``root``; ``inward``: of one to it, in an
-    allreduce."""
+    """``outward``: links of a tree from ``root``; ``inward``: of one to it, in an allreduce."""
 
     root: int
     outward: Ints
@@ -71,8 +70,7 @@ class Expansion:
 
     @cached_property
     def candidates(self) -> list[tuple[Carrier, Floats, float]]:
-        """The trees that may carry chunks, images included, with the chunks that one puts on each resource, and
-        their shares of the chunks of their group in the fractional packing."""
+        """The trees that may carry chunks, with their loads and their shares of the chunks of their group."""
         sides: dict[tuple[int, bool], dict[bytes, tuple[Ints, float]]] = defaultdict(dict)
         rows = len(self.alike.representatives)
         automorphisms = Automorphisms(self.network)

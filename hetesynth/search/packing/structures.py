@@ -171,8 +171,7 @@ BACKWARDS: frozenset[CollectiveName] = frozenset({"reducescatter", "reduce", "ga
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """``links`` with how often a unit of row ``row`` crosses each. ``root``: of a tree, or the source of
-    paths."""
+    """``links`` with how often a unit of row ``row`` crosses each, from ``root``."""
 
     row: int
     root: int
@@ -283,8 +282,7 @@ class Spanning:
 
 
 class Exchanging:
-    """Alltoall: all paths of a source together; scatter and gather: each path of the root a structure of its
-    own."""
+    """Alltoall: all paths of a source together; scatter and gather: each path of the root by itself."""
 
     def __init__(self, paths: ShortestPaths, amounts: Floats, targets: Ints | None) -> None:
         self.paths, self.amounts, self.targets = paths, amounts, targets
@@ -309,8 +307,7 @@ Demands = Spanning | Exchanging
 def demands(
     network: Network, name: CollectiveName, root: int | None, alike: Symmetry, policy: PackingPolicy
 ) -> Demands:
-    """What ``name`` asks for on ``network``: rows for one of the ranks that stand alike, amounts for all of
-    them."""
+    """What ``name`` asks for: rows for one of the ranks that stand alike, amounts for all of them."""
     seconds = network.latency + 2**21 / network.link_rate  # of a slice of 2 MB
     n = network.ranks
     roots = alike.representatives

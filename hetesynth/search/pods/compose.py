@@ -254,8 +254,8 @@ class Composition:
 
 
 def compose(task: Task, solvers: tuple[Solver, ...], progress: Progress) -> Composition:
-    """The composition for ``task``; ``solvers`` search inside pods, the first for all of them. HetesynthError: no
-    pods, no gates, or no path between them."""
+    """The composition for ``task``; the first of ``solvers`` searches inside all pods. HetesynthError: there is
+    none."""
     if len(task.cluster.pods) < 2:
         raise HetesynthError(
             "the cluster has one instance: there is nothing to compose",

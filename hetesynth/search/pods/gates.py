@@ -147,8 +147,7 @@ def entries(gates: Gates, chunks: int, *, spread_first: bool) -> Entries | None:
 
 
 def _pattern(kind: Kind) -> tuple[int, ...]:
-    """Gates in proportion to their rates, so that any stretch of the pattern loads the edge evenly: edges by
-    smooth weighted round robin, the gates of an edge in turn."""
+    """Gates in proportion to their rates: edges by smooth weighted round robin, the gates of an edge in turn."""
     scale = math.lcm(*(s.denominator for s in kind.share))
     whole = [int(s * scale) for s in kind.share]
     weights = [w // math.gcd(*whole) for w in whole]

@@ -29,8 +29,8 @@ from hetesynth.search.solve import Solution, Solver
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """``steps[s]``: (slot, link of the pod's type) of every transfer; slot i starts at GPU ``origins[i]``.
-    ``optimal``: whether the number of steps is proved to be the least."""
+    """``steps[s]``: (slot, link) of every transfer; slot i starts at GPU ``origins[i]``. ``optimal``: none is
+    shorter."""
 
     origins: tuple[Rank, ...]
     steps: tuple[tuple[tuple[int, int], ...], ...]
@@ -160,8 +160,8 @@ class Crossings:
         return wait + self.after + picoseconds(max(seconds, default=Fraction(0)))
 
     def load(self, src: Ints, dst: Ints) -> tuple[Ints, int]:
-        """What each wire carries in a round that moves a chunk from each gate of ``src`` to that of ``dst``, and
-        its longest latency. NoRoute: two of them are not joined."""
+        """What each wire carries when a chunk goes from each gate of ``src`` to that of ``dst``; the longest
+        latency. NoRoute."""
         gates, wires = len(self._heads), len(self._cluster.wires)
         load = self._out.load(np.bincount(src, minlength=gates), wires)
         load += self._in.load(np.bincount(dst, minlength=gates), wires)

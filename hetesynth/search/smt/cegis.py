@@ -332,8 +332,7 @@ def monolithic(search: Search, steps: int) -> tuple[Outcome, StepModel | None]:
 
 
 def from_checkpoints(search: Search, steps: int, rlimit: int, attempts: int, share: float) -> Schedule | None:
-    """A schedule of ``steps`` steps from one checkpoint to the next, the best so far as the first candidate; None:
-    nothing is known."""
+    """A schedule of ``steps`` steps, from checkpoint to checkpoint of the best so far; None: nothing is known."""
     reserve = (1.0 - share) * (search.remaining() or 0.0)
     with deferred() as interrupted:
         try:

@@ -29,9 +29,9 @@ Send = tuple[int, int]  # chunk, arc
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A set of ranks. ``entering``: arcs from outside; ``capacity``: chunks they carry in a step; ``wanting``: how
-    many of the ranks want a chunk that starts outside, at least; ``copies``: to how many others of the set a rank
-    sends one chunk in a step, at most."""
+    """``entering``: arcs from outside; ``capacity``: chunks they carry in a step; ``wanting``: how many of
+    ``ranks`` want a chunk that starts outside, at least; ``copies``: to how many others of them one sends a chunk
+    in a step, at most."""
 
     ranks: tuple[int, ...]
     entering: tuple[int, ...]
@@ -179,8 +179,8 @@ class Refill:
             self._entering.append(entering)
 
     def step(self, holds: Bools, keep: Iterable[Send], links: Iterable[int], rest: int) -> Step:
-        """One step: of ``keep`` what breaks no law, in order, then what else fits. ``links``: used before;
-        ``rest``: how many steps follow."""
+        """Of ``keep`` what breaks no law, in order, then what else fits. ``links``: used before; ``rest``: steps
+        that follow."""
         step = Step(self.tables, holds, Peers(self.tables, links))
         for k, a in keep:
             step.send(k, a)
@@ -271,8 +271,8 @@ def cheapest(
 
 class StepChoice:
     """The model of a step after which ``rest`` steps remain. ``regions``: those whose chunks may enter. ``few``:
-    of each region only the rarest chunks are looked at, four times what can enter it, and for each chunk and
-    receiver four of the senders."""
+    the rarest chunks of each region only, four times what can enter it, and four senders for each chunk and
+    receiver."""
 
     def __init__(
         self,

@@ -41,8 +41,7 @@ class LinkTimes:
 
 @dataclass(frozen=True, slots=True)
 class TimedRoutes:
-    """When chunk k begins to cross arc a, ``start[k, a]``, seconds of work per resource, and when all is there,
-    as the strategy predicts it."""
+    """When chunk k begins to cross arc a, ``start[k, a]``, seconds of work per resource, and when all is there."""
 
     start: dict[tuple[int, int], float]
     load: list[float]
@@ -68,8 +67,7 @@ def full_speed_transfers(tables: CopyProblem, link_times: LinkTimes) -> list[int
 
 
 def schedule_of(tables: CopyProblem, timed: TimedRoutes, most: Sequence[int] | None = None) -> Schedule:
-    """The routes in the step model: every resource serves its transfers in the order of their start times, at most
-    ``most`` in a step."""
+    """In steps: resources serve transfers in the order of their starts, at most ``most`` in a step."""
     problem = tables.problem
     current = [0] * len(tables.resources)  # the step that a resource is filling
     full = [r.capacity for r in tables.resources]
@@ -174,8 +172,8 @@ def quickest(
 
 
 def timed_strategy(rates: Rates, weight: float) -> Strategy:
-    """The quickest of four rounds, with prices of ``weight`` times the seconds a resource is kept busy; without
-    prices there is one round."""
+    """The quickest of four rounds with prices of ``weight`` times the seconds of work, or of one without
+    prices."""
 
     def rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> Iterator[TimedRoutes]:
         scarcity = [1.0] * len(tables.resources)

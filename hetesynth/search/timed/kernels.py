@@ -148,8 +148,8 @@ def run_round(n: Network, m: Arrival, p: Round) -> tuple[int, float]:
 
 
 class Sweep(NamedTuple):
-    """K chunks, and what a resource costs: eight times busy where its load is ``target`` seconds, below that
-    exponentially less."""
+    """K chunks; a resource costs eight times busy where its load is ``target`` seconds, below exponentially
+    less."""
 
     origin: Row  # K
     goal: Row  # K
@@ -326,8 +326,7 @@ class ScanProgress(NamedTuple):
 
 
 def set_urgencies(d: Deliveries, p: QueueProgress, pressure: float) -> None:
-    """Seconds that each delivery stands before: of work of the busiest resource of it, or of a delivery that waits
-    for it, and the flow of those between."""
+    """Seconds of work and of flow that each delivery stands before."""
     for i in range(len(d.parent)):
         p.urgency[i] = 0.0
     for i in range(len(d.parent) - 1, -1, -1):
@@ -391,9 +390,8 @@ def run_queue(d: Deliveries, rules: QueueRules, p: QueueProgress) -> float:
 
 
 def next_path(d: Deliveries, paths: Paths, rules: ScanRules, p: ScanProgress, count: int) -> int:
-    """The place in ``open_paths`` of the path whose next delivery goes first. Its loops are no functions, and its
-    arrays have names of their own: called with records it took three times as long compiled, with arrays 1.4
-    times."""
+    """The place in ``open_paths`` of the path whose next delivery goes first. All in one function on arrays:
+    called with records it took three times as long compiled, with arrays 1.4 times."""
     uses_start, uses, free, left, ready, at = d.uses_start, d.uses, p.free, p.left, p.ready, p.at
     open_paths, end, tail = p.open_paths, paths.end, paths.tail
     same_start, pressure = rules.same_start, rules.pressure

@@ -249,9 +249,8 @@ def packed(
 def _negotiated(
     problem: Problem, bound: float, rng: np.random.Generator, ended: Callable[[], bool], policy: Policy
 ) -> list[Tree] | None:
-    """Trees of all chunks. Balanced trees come within one chunk of the optimum; the last chunk is found by
-    negotiation (PathFinder, McMurchie and Ebeling 1995): what stays overfull becomes dearer for good, and only
-    chunks that cross it are routed anew."""
+    """Trees of all chunks. Balanced trees come within one chunk of the optimum; the last one by negotiation
+    (PathFinder): what stays overfull becomes dearer for good, and only chunks that cross it are routed anew."""
     routing = TreeRouting(problem, 1, rng, policy, policy.trees.packing_sharpness)
     # steps in which all that a rank lacks can enter it, at least, by the resources most shared by its links
     lacks, entering = [0] * problem.ranks, [0] * problem.ranks
@@ -286,8 +285,8 @@ def _negotiated(
 
 
 def improve(search: Search) -> None:
-    """Offer the schedule of packed trees, if they can be had in time; a first schedule may take 10 seconds more
-    than a deadline that is not strict."""
+    """Offer the schedule of packed trees; a first one may take 10 seconds more than a deadline that is not
+    strict."""
 
     def ended() -> bool:
         return search.out_of_time(0.0 if search.budget.strict_deadline else -10.0)
