@@ -99,8 +99,7 @@ class Master:
         self._column(0.0, rows, np.append(loads[used], 1.0))
 
     def solve(self, seconds: float) -> MasterSolution | None:
-        """The optimum over the structures so far; where ``seconds`` or the deadline come first None, or the best
-        before."""
+        """The optimum over the columns so far; None: ``seconds`` are over. ValueError: some row has no column."""
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(0.0, seconds))
         self._highs.run()
         if self._highs.getModelStatus() == self._too_late:
@@ -226,8 +225,7 @@ class _Generation:
         return self.cut_short
 
     def solve(self) -> MasterSolution:
-        """The optimum over the structures so far; where ``seconds`` or the deadline come first None, or the best
-        before."""
+        """The optimum over the structures so far; where the deadline comes first, the best packing before."""
         left = math.inf
         if self.in_turns:  # trees that only share evenly take two to four times as long as the first packing
             left = max(self.deadline.left(), 2.0 if self.last is None else 0.0)
