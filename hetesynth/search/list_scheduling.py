@@ -19,7 +19,6 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
-from hetesynth.errors import InternalError
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.search.copy_problem import CopyProblem, Routes
 
@@ -157,13 +156,10 @@ def list_schedule(
         leaving: dict[int, list[int]] = defaultdict(list)
         for a in route:
             leaving[arcs[a].src].append(a)
-        whole = len(tasks) + len(route)
-        stack = [a for rank in sorted(origins) for a in leaving.get(rank, ())]
-        while stack and len(tasks) <= whole:
+        stack = [a for rank in sorted(origins) for a in leaving.pop(rank, ())]
+        while stack:
             tasks.append(Task(k, stack.pop()))
-            stack += leaving.get(arcs[tasks[-1].arc].dst, ())
-        if len(tasks) != whole:
-            raise InternalError("routes that are no tree")
+            stack += leaving.pop(arcs[tasks[-1].arc].dst, ())
     deliveries = Tasks(tables, tasks)
     ready: dict[int, list[tuple[int, int]]] = defaultdict(list)  # arc -> (-height, delivery), sorted
     transfers: list[Transfer] = []
@@ -188,8 +184,6 @@ def list_schedule(
                             again.append(a)
                         break
             waiting = again
-        if not sent:
-            raise InternalError("routes that do not hang together")
         transfers += [Transfer(step, step + 1, tasks[i].chunk, tasks[i].arc) for i in sent]
         released = [j for i in sent for j in deliveries.behind[i]]
         step += 1

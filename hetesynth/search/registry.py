@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
-from hetesynth.errors import HetesynthError, InternalError, did_you_mean
+from hetesynth.errors import HetesynthError, did_you_mean
 from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED, ROOTED, CollectiveName
 from hetesynth.search.search import Strategy
 
@@ -114,10 +114,7 @@ def demand_strategy(name: str, *, sized: bool) -> None:
 def strategy(name: str) -> Strategy:
     """The strategy called ``name``. Raises HetesynthError when there is none that counts steps."""
     demand_strategy(name, sized=False)
-    row = row_of(name)
-    registered = _code(row)
-    if not isinstance(registered, Strategy):
-        raise InternalError(f"{row.code} is no Strategy: end its module with STRATEGY = Strategy({name!r}, ...)")
+    registered: Strategy = _code(row_of(name))
     return registered
 
 

@@ -15,12 +15,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from hetesynth.errors import InternalError
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import GreedyPolicy
 from hetesynth.search.copy_problem import CopyProblem, distances, start_arrays, without_useless
 from hetesynth.search.effort import scaled
-from hetesynth.search.greedy.kernel import STUCK, Network, Progress, Rules, run_round
+from hetesynth.search.greedy.kernel import Network, Progress, Rules, run_round
 from hetesynth.search.machine_code import Floats, Ints, Kernel, machine_code, pays, rows
 from hetesynth.search.portable_math import dearer, power
 from hetesynth.search.search import Search, Strategy
@@ -117,8 +116,6 @@ def _round(
         np.zeros((holds.size, 3), dtype=np.int64),
     )
     count, steps = kernel(network, rules, progress, stop)
-    if steps == STUCK and problem.max_peers is None:
-        raise InternalError("greedy cannot move although every rank can be reached")
     if steps < 0:
         return None, progress.used
     moved = [Transfer(t, t + 1, k, a) for t, k, a in progress.transfers[:count].tolist()]

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from hetesynth.errors import InternalError
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import DEFAULT, Policy
@@ -56,8 +55,7 @@ class TreeRouting:
 
     def __post_init__(self) -> None:
         tables = within_peers(self.problem)
-        if tables is None:
-            raise InternalError("trees for a problem that they refuse")
+        assert tables is not None  # else trees refuse the problem
         self.tables = tables
         self.capacity: Floats = np.array([r.capacity for r in tables.resources], dtype=np.float64)
         self.uses = tables.resources_of
