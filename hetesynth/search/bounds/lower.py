@@ -93,9 +93,7 @@ def cut_bounds(problem: Problem) -> tuple[LowerBound | None, LowerBound | None]:
     directions: what must enter a region, over what can enter it in a step (SCCL 3.1, the bandwidth bound)."""
     coverer = Coverer(problem)
     alike: set[tuple[int, ...]] | None = set() if len(problem.arcs) > 20_000 else None
-    cut: LowerBound | None = None
-    last_step: LowerBound | None = None
-    seen: set[Region] = set()
+    cuts, last_steps, seen = list[LowerBound](), list[LowerBound](), set[Region]()
     for parts in partitions(problem):
         crossing = _crossing(problem, parts)
         for p, region in enumerate(parts):
@@ -122,10 +120,10 @@ def cut_bounds(problem: Problem) -> tuple[LowerBound | None, LowerBound | None]:
                 proof = f"{len(crossed)} chunks must {verb} {where}, at most {cover.capacity} can in a step"
                 witness = proofs.CutWitness(region, direction, cover.resources, len(crossed), cover.capacity)
                 bound = LowerBound(-(-len(crossed) // cover.capacity), "cut", proof, witness)
-                cut = bound if cut is None or bound.steps > cut.steps else cut
-                arrived = None if problem.collective.reduces else _last_step_bound(problem, bound, witness)
-                if arrived is not None and (last_step is None or arrived.steps > last_step.steps):
-                    last_step = arrived
+                cuts.append(bound)
+                if not problem.collective.reduces and (late := _last_step_bound(problem, bound, witness)):
+                    last_steps.append(late)
+    cut, last_step = (max(some, key=lambda b: b.steps, default=None) for some in (cuts, last_steps))
     return cut, last_step
 
 
@@ -203,7 +201,7 @@ def volume_bound(problem: Problem) -> LowerBound | None:
     if problem.collective.name != "allreduce":
         return None
     coverer = Coverer(problem)
-    best: LowerBound | None = None
+    bounds: list[LowerBound] = []
     for parts in partitions(problem):
         crossing = [a for arcs in _crossing(problem, parts)["in"].values() for a in arcs]
         if not crossing:
@@ -215,10 +213,9 @@ def volume_bound(problem: Problem) -> LowerBound | None:
             f"each of {chunks} chunks crosses between {len(parts)} parts at least {crossings} times, "
             f"at most {cover.capacity} crossings fit in a step"
         )
-        if best is None or steps > best.steps:
-            witness = proofs.VolumeWitness(tuple(parts), chunks, crossings, cover.resources, cover.capacity)
-            best = LowerBound(steps, "volume", proof, witness)
-    return best
+        witness = proofs.VolumeWitness(tuple(parts), chunks, crossings, cover.resources, cover.capacity)
+        bounds.append(LowerBound(steps, "volume", proof, witness))
+    return max(bounds, key=lambda b: b.steps, default=None)
 
 
 def growth_bound(problem: Problem) -> LowerBound | None:
@@ -242,7 +239,7 @@ def growth_bound(problem: Problem) -> LowerBound | None:
         return None
     coverer = Coverer(problem)
     holders = problem.collective.pre[chunk]
-    best: LowerBound | None = None
+    bounds: list[LowerBound] = []
     for parts in partitions(problem):
         crossing, sent = _crossing(problem, parts), defaultdict[int, list[int]](list)
         for a in sorted(a for arcs in crossing["out"].values() for a in arcs):
@@ -259,13 +256,12 @@ def growth_bound(problem: Problem) -> LowerBound | None:
         while sends and (sum(sizes[: len(parts) - reached]) > sends or reached - first < slow):
             reached, sends = min(len(parts), reached + sends), most[0] * reached + min(most) * sends
             steps += 1
-        if best is None or steps > best.steps:
-            names = [tuple(c.resources for c in side) for side in (out_of, into, rank_out)]
-            witness = proofs.GrowthWitness(chunk, tuple(parts), names[0], names[1], names[2])
-            what = "ranks" if len(parts) == problem.ranks else "groups of ranks"
-            proof = f"spreading over {len(parts)} {what}, of which at most {most[0]} chunks leave one in a step"
-            best = LowerBound(steps, "growth", proof, witness)
-    return best
+        names = (tuple(c.resources for c in side) for side in (out_of, into, rank_out))
+        witness = proofs.GrowthWitness(chunk, tuple(parts), *names)
+        what = "ranks" if len(parts) == problem.ranks else "groups of ranks"
+        proof = f"spreading over {len(parts)} {what}, of which at most {most[0]} chunks leave one in a step"
+        bounds.append(LowerBound(steps, "growth", proof, witness))
+    return max(bounds, key=lambda b: b.steps, default=None)
 
 
 def all_bounds(problem: Problem, packing: PackingPolicy = DEFAULT.packing) -> list[LowerBound]:
