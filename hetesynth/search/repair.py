@@ -257,10 +257,7 @@ def mended(problem: Problem, transfers: Sequence[Transfer], limit: int) -> Itera
             ready[k, arc.dst] = max(ready.get((k, arc.dst), 0), start + 1)
             ordered.append(Task(k, tree.arc[rank], tree.inward, start))
     tasks = Tasks(tables, ordered)
-    begins = [
-        tasks.early([task.start for task in ordered]),
-        tasks.early([-height for height in tasks.heights]),
-    ]
+    begins = [tasks.early([task.start for task in ordered]), tasks.early([-height for height in tasks.heights])]
     begin = min(begins, key=max) if ordered else []
     yield tasks.schedule(begin)
     for _ in range(6):

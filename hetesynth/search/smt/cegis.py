@@ -127,10 +127,8 @@ class Checkpoints:
                 violations = [*violations, *(self._as_violation(i, holds, t) for i in broken)]
                 checkpoint = t
                 break
-        if violations:
-            self._note("seed", checkpoint, sends[: checkpoint + 1], violations)
-        else:
-            self._note("seed", None, sends, [])
+        shown = checkpoint + 1 if violations else len(sends)
+        self._note("seed", checkpoint if violations else None, sends[:shown], violations)
         return sends[:checkpoint], dict(enumerate(sends))
 
     def _attempt(
@@ -219,11 +217,8 @@ class Checkpoints:
             answer = self._answer(model.clauses, len(model.send))
             self._note("whole", len(kept), kept, [], len(model.send), answer, model.clauses.spent)
             if answer == "sat":
-                later = len(kept)
-                tail = [
-                    Transfer(t.start + later, t.end + later, chunks[t.chunk], t.link) for t in model.transfers()
-                ]
-                return self._accepted(kept, tail)
+                ends = [(t, t.start + len(kept)) for t in model.transfers()]
+                return self._accepted(kept, [Transfer(b, b + 1, chunks[t.chunk], t.link) for t, b in ends])
         return None
 
     def _accepted(self, steps: Steps, tail: Sequence[Transfer]) -> Schedule | None:
