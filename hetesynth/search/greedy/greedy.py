@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
+from numpy.random import Generator
 
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.policy import GreedyPolicy
 from hetesynth.search.copy_problem import CopyProblem, distances, start_arrays, without_useless
 from hetesynth.search.effort import scaled
 from hetesynth.search.greedy.kernel import Network, Progress, Rules, run_round
@@ -30,9 +30,8 @@ HOP_PRICE = 1e-3
 
 def improve(search: Search, rounds: int | None = None, enough: int = 0) -> None:
     """Offer better and better schedules until the bound is met, the rounds are used up or time is out."""
-    tables = CopyProblem(search.problem)
-    arrays = _arrays(tables)
-    capacity = arrays[0].capacity
+    arrays = _arrays(CopyProblem(search.problem))
+    capacity = arrays[1].capacity
     rng = np.random.default_rng(search.budget.seed)
     collective, policy = search.problem.collective, search.policy.greedy
     price = power(1.0 / capacity, 1.2 if any(len(post) > 1 for post in collective.post) else 1.0)
@@ -48,10 +47,9 @@ def improve(search: Search, rounds: int | None = None, enough: int = 0) -> None:
         if search.reached(enough) or rounds_in_vain >= patience or (number and search.out_of_time(last)):
             return
         began = search.elapsed()
-        limit = 0 if search.best is None else int(1.5 * search.best.makespan)  # longer rounds are abandoned
         kernel = machine_code(run_round) if pays(run_round, seconds) else run_round
         with _deadline(search) as stop:
-            schedule, used = _round(tables, arrays, price, rng, policy, number, limit, kernel, stop)
+            schedule, used = _round(search, arrays, price, rng, number, kernel, stop)
         better = schedule is not None and search.offer(schedule, "greedy")
         rounds_in_vain = 0 if better else rounds_in_vain + 1
         last = search.elapsed() - began
@@ -82,30 +80,27 @@ def _deadline(search: Search) -> Iterator[Ints]:
             search.clock_decisions.note("greedy round")
 
 
+Arrays = tuple[CopyProblem, Network, Floats]
+"""A problem, the same as the kernel reads it, without prices, and sender sets x ranks, 1 for members."""
+
+
 def _round(
-    tables: CopyProblem,
-    arrays: tuple[Network, Floats],
-    price: Floats,
-    rng: np.random.Generator,
-    policy: GreedyPolicy,
-    number: int,
-    most_steps: int,
-    kernel: Kernel,
-    stop: Ints,
+    search: Search, arrays: Arrays, price: Floats, rng: Generator, number: int, kernel: Kernel, stop: Ints
 ) -> tuple[Schedule | None, Floats]:
     """Pass ``number`` over the steps with fixed prices: its schedule (None: far behind the best) and the uses."""
-    problem, ranks, (src, dst), (arc, resource) = tables.problem, tables.problem.ranks, tables.ends, tables.uses
+    (tables, network, members), policy, problem = arrays, search.policy.greedy, search.problem
+    ranks, (src, dst), (arc, resource) = problem.ranks, tables.ends, tables.uses
     cost = np.full(len(src), HOP_PRICE)
     np.add.at(cost, arc, price[resource])
     closest = power(distances(ranks, src, dst, cost), policy.urgency[number % len(policy.urgency)])
     holds, lacks = start_arrays(problem)
     noise = 1.0 + (0.05, 0.0, 0.2)[number % 3] * rng.random(holds.shape)
     by_link = rng.random(len(src)) * HOP_PRICE
-    network, members = arrays
     towards = np.ascontiguousarray(closest.T)
     network = network._replace(price=price, closest=closest, towards=towards, noise=noise, arc_noise=by_link)
     peers = ranks if problem.max_peers is None else problem.max_peers
-    rules = Rules(problem.exclusive_reduction, peers, most_steps, policy.stale_share)
+    limit = 0 if search.best is None else int(1.5 * search.best.makespan)  # longer rounds are abandoned
+    rules = Rules(problem.exclusive_reduction, peers, limit, policy.stale_share)
     progress = Progress(
         (members @ holds.T.astype(np.float64)).astype(np.int64),
         (holds.astype(np.float64) @ network.egresses).astype(np.int64),
@@ -122,8 +117,7 @@ def _round(
     return without_useless(problem, moved, steps), progress.used
 
 
-def _arrays(tables: CopyProblem) -> tuple[Network, Floats]:
-    """A copying problem as the kernel reads it, without prices; and sender sets x ranks, 1 for members."""
+def _arrays(tables: CopyProblem) -> Arrays:
     ranks, (src, dst_of), (_, uses) = tables.problem.ranks, tables.ends, tables.uses
     capacity: Ints = np.array([r.capacity for r in tables.resources], dtype=np.int64)
     ingress_of, egress_of = _most_shared(tables, dst_of), _most_shared(tables, src)
@@ -176,7 +170,7 @@ def _arrays(tables: CopyProblem) -> tuple[Network, Floats]:
         noise=table,
         arc_noise=unknown,
     )
-    return network, members
+    return tables, network, members
 
 
 def _most_shared(tables: CopyProblem, end: Ints) -> Ints:
