@@ -169,27 +169,24 @@ def cut_bounds(topology: Topology, name: CollectiveName, root: Rank | None) -> l
                 bounds.append(_cut_bound(topology, side, everyone, outside, False))
         bounds = [max(bounds, key=lambda b: b.seconds_per_byte)] if bounds else []
     elif name == "allreduce":  # whatever is on one side, a sum of it must reach the other
-        bounds = [b for way in (copying, summing) for b in _cuts(*way, {0: 1}, Fraction(1), range(1, n))]
+        bounds = [b for way in (copying, summing) for b in _cuts(way, {0: 1}, Fraction(1), range(1, n))]
     else:
         one = name in ("broadcast", "reduce")
         supply = {root or 0: 1} if one else everyone
         sinks = [r for r in range(n) if (r == root) == (name in ("gather", "scatter"))]
         way = copying if name in ("allgather", "gather", "broadcast") else summing
-        bounds = _cuts(*way, supply, Fraction(1) if one else Fraction(1, n), sinks)
+        bounds = _cuts(way, supply, Fraction(1) if one else Fraction(1, n), sinks)
     if name not in ROOTED:
         bounds += _by_volume(topology, name, graph)
     return bounds
 
 
-def _cuts(
-    topology: Topology,
-    graph: WireGraph,
-    backwards: bool,
-    supply: Mapping[Rank, int],
-    unit: Fraction,
-    sinks: Sequence[Rank],
-) -> list[TimeBound]:
+Way = tuple[Topology, WireGraph, bool]  # the last: whether it is turned around
+
+
+def _cuts(way: Way, supply: Mapping[Rank, int], unit: Fraction, sinks: Sequence[Rank]) -> list[TimeBound]:
     """The smallest cut ratio over all sinks, and the same with stated groups counted where they bind."""
+    topology, graph, backwards = way
     hardest = sinks
     if len(sinks) > 128:  # of very many those that least bandwidth leads to, which leaves the bound valid
         entering = dict.fromkeys(sinks, Fraction(0))

@@ -98,7 +98,7 @@ class Checkpoints:
         for number in range(attempts):
             if self.units <= 0:
                 return None
-            refill = Refill(self.tables, self.laws, np.random.default_rng([self.search.budget.seed, number]))
+            refill = Refill(self.laws, np.random.default_rng([self.search.budget.seed, number]))
             frozen = prefix if number < 2 else []
             schedule = self._attempt(frozen, hints if number == 0 else {}, refill, unfreeze=number >= 3)
             if schedule is not None:
@@ -173,7 +173,7 @@ class Checkpoints:
         parts = {i for i, region in enumerate(self.laws.regions) if 2 * len(region.ranks) <= ranks}
         regions = (self.learned & parts) | set(broken) if few else parts
         rest = self.steps - len(steps) - 1
-        model = StepChoice(self.tables, self.laws, holds, rest, regions, Peers(self.tables, links), few=few)
+        model = StepChoice(self.laws, holds, rest, regions, Peers(self.tables, links), few=few)
         likely = model.likely()
         if likely is None:
             self._note("solve", len(steps), steps, [], len(model.sends), "infeasible")

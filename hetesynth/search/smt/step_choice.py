@@ -59,7 +59,7 @@ class SuffixLaws:
     partitions of the ranks, coarsest first; ``wants``: chunks x ranks."""
 
     def __init__(self, tables: CopyProblem) -> None:
-        problem = tables.problem
+        self.tables, problem = tables, tables.problem
         everybody = frozenset(range(problem.ranks))
         self.wants: Bools = np.zeros((len(problem.collective.post), problem.ranks), dtype=np.bool_)
         for k, post in enumerate(problem.collective.post):
@@ -164,10 +164,9 @@ class Refill:
     once, the rarest chunks first (those that fewest regions hold), regions in turn. What a region holds spreads in
     it by the finer partitions, last the single ranks. A chunk that nobody near wants is not relayed."""
 
-    def __init__(self, tables: CopyProblem, laws: SuffixLaws, rng: np.random.Generator) -> None:
-        self.tables = tables
-        self.laws = laws
-        self._rng = rng
+    def __init__(self, laws: SuffixLaws, rng: np.random.Generator) -> None:
+        self.tables = tables = laws.tables
+        self.laws, self._rng = laws, rng
         arcs = tables.problem.arcs
         self._entering: list[dict[int, list[int]]] = []  # by level, the arcs into each region
         for level in laws.levels:
@@ -275,16 +274,9 @@ class StepChoice:
     receiver."""
 
     def __init__(
-        self,
-        tables: CopyProblem,
-        laws: SuffixLaws,
-        holds: Bools,
-        rest: int,
-        regions: Set[int],
-        peers: Peers,
-        *,
-        few: bool,
+        self, laws: SuffixLaws, holds: Bools, rest: int, regions: Set[int], peers: Peers, *, few: bool
     ) -> None:
+        tables = laws.tables
         self.sends: list[Send] = []
         self.rows: list[Row] = []
         numbers: dict[Send, int] = {}
