@@ -124,7 +124,8 @@ def optimal_packing(
     """The packing within ``gap`` of the optimum, or the best at ``deadline``. ValueError: a rank cannot be
     reached."""
     alike = symmetry(network, servers, 4 * network.ranks, root)
-    return alike, pack(network, demands(network, name, root, alike, policy), alike, policy, deadline, gap)
+    asked = demands(network, name, root, alike, policy)
+    return alike, _Generation(network, asked, alike, policy, deadline).packing(gap)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,26 +277,15 @@ class _Generation:
             return True
         return bool(self.add(self.ask(solution.prices, self.demands.every_place)))
 
-
-def pack(
-    network: Network,
-    demands: Demands,
-    alike: Symmetry,
-    policy: PackingPolicy,
-    deadline: Deadline,
-    gap: float = GAP,
-) -> FractionalPacking:
-    """The packing within ``gap``; the best so far where time or rounds run out. ValueError: as above."""
-    generation = _Generation(network, demands, alike, policy, deadline)
-    generation.warm_up()
-    while True:
-        solution = generation.solve()
-        optimal = solution.seconds * (1.0 - gap) <= generation.bound
-        if optimal or generation.rounds >= 400 or generation.late():
-            break
-        if not generation.round(solution, gap):
-            break
-    structures, prices = tuple(generation.structures), generation.prices[alike.resource_orbit]
-    weights = np.append(solution.weights, np.zeros(len(structures) - len(solution.weights)))
-    proved = generation.bound, prices, generation.rounds, generation.cut_short
-    return FractionalPacking(structures, weights, solution.seconds, *proved)
+    def packing(self, gap: float) -> FractionalPacking:
+        """Within ``gap`` of the optimum; the best so far where time or rounds run out."""
+        self.warm_up()
+        while True:
+            solution = self.solve()
+            optimal = solution.seconds * (1.0 - gap) <= self.bound
+            if optimal or self.rounds >= 400 or self.late() or not self.round(solution, gap):
+                break
+        structures, prices = tuple(self.structures), self.prices[self.alike.resource_orbit]
+        weights = np.append(solution.weights, np.zeros(len(structures) - len(solution.weights)))
+        proved = self.bound, prices, self.rounds, self.cut_short
+        return FractionalPacking(structures, weights, solution.seconds, *proved)
