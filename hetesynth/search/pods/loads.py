@@ -61,14 +61,11 @@ class Spreads:
             return self.solved.setdefault(key, Spread(key[1], (), True))
         often, everyone = Counter(origins), frozenset(range(pod.ranks))
         parts = len(origins) // pod.ranks
-        goal, slot_of = collective("allgather", pod.ranks, max(1, parts)), {}
+        goal = collective("allgather", pod.ranks, max(1, parts))
+        slot_of: Sequence[int] = range(len(origins))
         if all(often[rank] == parts for rank in range(pod.ranks)):  # every GPU is the origin of equally many
-            before: Counter[Rank] = Counter()
-            for slot, rank in enumerate(origins):
-                slot_of[rank * parts + before[rank]] = slot
-                before[rank] += 1
+            slot_of = sorted(slot_of, key=origins.__getitem__)
         else:
-            slot_of = {slot: slot for slot in range(len(origins))}
             goal = replace(
                 goal,
                 chunks_per_rank=1,
