@@ -25,8 +25,7 @@ from hetesynth.search.search import Search, Strategy, unsat_bound
 
 @dataclass(frozen=True)
 class Rule:
-    """One technique of ``auto``. ``unless``: conditions, of which the first reason counts. ``run`` may prove a
-    bound."""
+    """One technique of ``auto``. ``unless``: the first reason counts. ``run`` may prove a bound."""
 
     name: str
     unless: tuple[Callable[[Search], str | None], ...]

@@ -149,8 +149,7 @@ def start_arrays(problem: Problem) -> tuple[Bools, Bools]:
 
 
 def cheapest_links(ranks: int, src: Ints, dst: Ints, costs: Floats) -> tuple[Floats, Ints]:
-    """Ranks x ranks: the cost of the cheapest link (infinite: there is none), and its place in ``costs`` (-1:
-    none)."""
+    """Ranks x ranks: what the cheapest link costs (infinite: there is none), its place in ``costs`` (or -1)."""
     dear_first = np.argsort(-costs, kind="stable")  # the last to be written stays
     least = np.full((ranks, ranks), np.inf)
     link = np.full((ranks, ranks), -1, dtype=np.int64)

@@ -71,8 +71,7 @@ def deferred() -> Iterator[threading.Event]:
 def _handled(
     event: threading.Event | None, announced: _Announced | None, *, twice: bool = False
 ) -> Iterator[None]:
-    """Ctrl-C is announced and sets ``event``. Without one, or again where it ends ``twice``, the handler before
-    gets it."""
+    """Ctrl-C is announced and sets ``event``; without one, or again where it ends ``twice``, it goes on."""
     if _unreachable():
         yield
         return

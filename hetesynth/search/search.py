@@ -153,8 +153,7 @@ class Search:
         return None if self.budget.seconds is None else self.budget.seconds - self.elapsed()
 
     def stop_check(self, interrupted: threading.Event, reserve: float = 0.0) -> Callable[[], None]:
-        """What long work calls now and then: raises where it is to end, ``reserve`` seconds before the
-        deadline."""
+        """What long work calls now and then: raises where it is to end, ``reserve`` seconds early."""
 
         def check() -> None:
             if interrupted.is_set():

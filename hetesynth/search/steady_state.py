@@ -33,8 +33,7 @@ from hetesynth.search.timed.earliest_arrival import Rates
 
 
 def schedule_of(problem: Problem, carriers: Sequence[Carrier]) -> Schedule:
-    """Along ``carriers``, one for each chunk: what has the longest path behind it first, in the first step with
-    room."""
+    """Along ``carriers``, one a chunk: the longest path behind it first, in the first step with room."""
     arcs, ordered = problem.arcs, list[Task]()
     for chunk, carrier in enumerate(carriers):  # additions towards the root, and copies from it
         additions = _from_root(carrier.root, {a: (arcs[a].dst, arcs[a].src) for a in carrier.inward.tolist()})

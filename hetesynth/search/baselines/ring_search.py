@@ -88,8 +88,7 @@ def _cycle_of(successor: Ints, start: int) -> list[int]:
 
 class ServerPaths:
     """Paths through one server: ``cost[e, x]`` from rank e to rank x. Exact for few ranks (Held and Karp 1962) and
-    where links are so few that all paths from the first ``starts`` ranks can be listed; else the nearest rank
-    comes next."""
+    where all paths from the first ``starts`` ranks can be listed; else the nearest rank comes next."""
 
     def __init__(self, prices: Floats, starts: int) -> None:
         if len(prices) <= 8:  # the table doubles with each rank

@@ -116,8 +116,7 @@ def hierarchical_routes(tables: CopyProblem) -> Routes:
 
 def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]]) -> Routes:
     """Rings, one a channel: every chunk around the ring of its part, as far as somebody wants it. ``orders``:
-    ranks of each ring, as a dump of NCCL's own graph has them; by default rings are searched. NoRoute: there is
-    none."""
+    ranks of each ring in a dump of NCCL's own graph; by default rings are searched. NoRoute: there is none."""
     collective, arcs = tables.problem.collective, tables.problem.arcs
     moves = _moves(tables)
     rings: Sequence[Ring]

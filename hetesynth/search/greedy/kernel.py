@@ -108,8 +108,7 @@ class Scratch(NamedTuple):
 
 
 def run_round(network: Network, rules: Rules, progress: Progress, stop: Ints) -> tuple[int, int]:
-    """Fill ``transfers``; how many, and the number of steps, or why there is none. ``stop`` other than zero ends
-    it."""
+    """Fill ``transfers``; how many, and the number of steps, or why there is none. ``stop`` is 0 until it ends."""
     chunks, ranks = progress.holds.shape
     ingresses = len(network.ingress)
     rank_of = np.zeros(ingresses, dtype=np.int64)

@@ -121,8 +121,7 @@ def optimal_packing(
     deadline: Deadline,
     gap: float = GAP,
 ) -> tuple[Symmetry, FractionalPacking]:
-    """The packing within ``gap`` of the optimum, or the best at ``deadline``. ValueError: a rank cannot be
-    reached."""
+    """Within ``gap`` of the optimum, or the best at ``deadline``. ValueError: a rank cannot be reached."""
     alike = symmetry(network, servers, 4 * network.ranks, root)
     asked = demands(network, name, root, alike, policy)
     return alike, _Generation(network, asked, alike, policy, deadline).packing(gap)
@@ -209,8 +208,7 @@ class _Generation:
                 break
 
     def _offered(self, total: Floats, sharpness: float, places: Ints) -> Floats:
-        """Ask for structures at prices that rise steeply with ``total``; the seconds of each resource that they
-        take."""
+        """Ask for structures at prices that rise with ``total``; the seconds of each resource that they take."""
         length = exp(sharpness * total / max(total.max(), 1e-300)) / self.rate
         offer = self.ask(length / dot(length, self.rate), places)
         self.add(offer)

@@ -111,8 +111,8 @@ class _Tree:
 
     def rehung(self, top: int, entry: int, link: int, cheapest: Ints, parents: Sequence[int]) -> Ints | None:
         """``link_to`` where the chunk enters the ranks below ``top`` at ``entry`` over ``link`` (-1: it is the
-        root), and links from there up to ``top`` turn around. None: one has no counterpart among ``cheapest``, the
-        link of each pair."""
+        root), and links up to ``top`` turn around. None: one has no counterpart in ``cheapest``, the link of each
+        pair."""
         link_to, rank = self.link_to.copy(), entry
         link_to[entry] = link
         while rank != top:
@@ -248,8 +248,8 @@ class _Exchange:
         return self._kept(before, entry, rehung, trees)
 
     def _turned(self, tree: _Tree, part: Sequence[int], parents: Sequence[int]) -> tuple[Floats, Ints, Floats]:
-        """What the cheapest link of each pair costs, which it is, and what turning around links up to the first
-        rank costs."""
+        """By pair what the cheapest link costs, and which it is; what turning links around up to the first rank
+        costs."""
         by_link: Floats = self.loads.growth()[self.loads.columns].sum(axis=1)
         costs, links = tree.network.cheapest(by_link)
         relief = self.loads.relief()

@@ -100,8 +100,8 @@ class Automorphisms:
         return image
 
     def resources(self, ranks: Ints) -> Ints | None:
-        """Where the automorphism that moves ``ranks`` takes resources; None: none does that keeps parallel links
-        in order."""
+        """Where the automorphism that moves ``ranks`` takes resources; None: none keeps parallel links in
+        order."""
         moved = self._keys(np.arange(len(self.kind)), ranks)
         order = np.argsort(moved, kind="stable")
         if not np.array_equal(moved[order], self.sorted_key):

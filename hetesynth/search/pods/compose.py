@@ -254,8 +254,7 @@ class Composition:
 
 
 def compose(task: Task, solvers: tuple[Solver, ...], progress: Progress) -> Composition:
-    """The composition for ``task``; the first of ``solvers`` searches inside all pods. HetesynthError: there is
-    none."""
+    """The composition for ``task``; the first of ``solvers`` searches inside all pods. HetesynthError: none."""
     if len(task.cluster.pods) < 2:
         raise HetesynthError(
             "the cluster has one instance: there is nothing to compose",

@@ -29,7 +29,7 @@ from hetesynth.search.solve import Solution, Solver
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """``steps[s]``: (slot, link) of every transfer; slot i starts at GPU ``origins[i]``. ``optimal``: none is
+    """``steps[s]``: (slot, link) of each transfer; slot i starts at GPU ``origins[i]``. ``optimal``: none is
     shorter."""
 
     origins: tuple[Rank, ...]
@@ -39,10 +39,9 @@ class Spread:
 
 @dataclass
 class Spreads:
-    """Spreads by pod type and origins. ``exclusive``: no GPU sends a chunk to two others in a step, as where the
-    whole is read backwards as a reduction under eq. 8. The first of ``solvers`` decides, but for types in
-    ``sharing``, whose wires also lead out of the pod: there of several schedules the one that loads its fullest
-    wire least."""
+    """Spreads by pod type and origins. ``exclusive``: no GPU sends a chunk to two others in a step (eq. 8, read
+    backwards). The first of ``solvers`` decides, but for types in ``sharing``, whose wires also lead out of the
+    pod: there the schedule that loads its fullest wire least."""
 
     types: tuple[Topology, ...]
     options: ChunkingOptions
@@ -157,8 +156,8 @@ class Crossings:
         return wait + self.after + picoseconds(max(seconds, default=Fraction(0)))
 
     def load(self, src: Ints, dst: Ints) -> tuple[Ints, int]:
-        """What each wire carries when a chunk goes from each gate of ``src`` to that of ``dst``; the longest
-        latency. NoRoute."""
+        """What each wire carries when chunks go from gates ``src`` to gates ``dst``; the longest latency.
+        NoRoute."""
         gates, wires = len(self._heads), len(self._cluster.wires)
         load = self._out.load(np.bincount(src, minlength=gates), wires)
         load += self._in.load(np.bincount(dst, minlength=gates), wires)

@@ -30,8 +30,8 @@ Send = tuple[int, int]  # chunk, arc
 @dataclass(frozen=True, slots=True)
 class Region:
     """``entering``: arcs from outside; ``capacity``: chunks they carry in a step; ``wanting``: how many of
-    ``ranks`` want a chunk that starts outside, at least; ``copies``: to how many others of them one sends a chunk
-    in a step, at most."""
+    ``ranks`` want a chunk from outside, at least; ``copies``: to how many others of them one sends it in a step,
+    at most."""
 
     ranks: tuple[int, ...]
     entering: tuple[int, ...]
@@ -178,8 +178,8 @@ class Refill:
             self._entering.append(entering)
 
     def step(self, holds: Bools, keep: Iterable[Send], links: Iterable[int], rest: int) -> Step:
-        """Of ``keep`` what breaks no law, in order, then what else fits. ``links``: used before; ``rest``: steps
-        that follow."""
+        """Of ``keep`` what breaks no law, in order, then what fits. ``links``: used before; ``rest``: steps that
+        follow."""
         step = Step(self.tables, holds, Peers(self.tables, links))
         for k, a in keep:
             step.send(k, a)
@@ -269,9 +269,8 @@ def cheapest(
 
 
 class StepChoice:
-    """The model of a step after which ``rest`` steps remain. ``regions``: those whose chunks may enter. ``few``:
-    the rarest chunks of each region only, four times what can enter it, and four senders for each chunk and
-    receiver."""
+    """The model of a step before ``rest`` others. ``regions``: those whose chunks may enter. ``few``: the rarest
+    chunks of each region only, four times what can enter it, and four senders for each chunk and receiver."""
 
     def __init__(
         self, laws: SuffixLaws, holds: Bools, rest: int, regions: Set[int], peers: Peers, *, few: bool

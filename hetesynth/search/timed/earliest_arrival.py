@@ -172,8 +172,7 @@ def quickest(
 
 
 def timed_strategy(rates: Rates, weight: float) -> Strategy:
-    """The quickest of four rounds with prices of ``weight`` times the seconds of work, or of one without
-    prices."""
+    """The quickest of four rounds with prices of ``weight`` times the seconds of work, or of one without."""
 
     def rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> Iterator[TimedRoutes]:
         scarcity = [1.0] * len(tables.resources)

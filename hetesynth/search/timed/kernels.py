@@ -148,8 +148,7 @@ def run_round(n: Network, m: Arrival, p: Round) -> tuple[int, float]:
 
 
 class Sweep(NamedTuple):
-    """K chunks; a resource costs eight times busy where its load is ``target`` seconds, below exponentially
-    less."""
+    """K chunks; a resource costs eight times busy where its load is ``target``, below exponentially less."""
 
     origin: Row  # K
     goal: Row  # K

@@ -220,8 +220,7 @@ def packed(
 ) -> tuple[list[Tree], list[int]] | None:
     """A tree for every chunk, whose load is as even as was found in a bounded number of sweeps, and the number of
     each chunk among those of the same tree, from 0; None where peers run out. A few chunks of every kind are
-    routed and the rest take copies of their trees, as a few trees with integer weights carry the optimum
-    (ForestColl, section 5)."""
+    routed and the rest take copies, as a few trees carry the optimum (ForestColl, section 5)."""
     collective = problem.collective
     of_ends: dict[tuple[frozenset[int], frozenset[int]], list[int]] = defaultdict(list)
     for k, ends in enumerate(zip(collective.pre, collective.post, strict=True)):
@@ -283,8 +282,7 @@ def _negotiated(
 
 
 def improve(search: Search) -> None:
-    """Offer the schedule of packed trees; a first one may take 10 seconds more than a deadline that is not
-    strict."""
+    """Offer packed trees; a first schedule may take 10 seconds more than a deadline that is not strict."""
 
     def ended() -> bool:
         return search.out_of_time(0.0 if search.budget.strict_deadline else -10.0)
