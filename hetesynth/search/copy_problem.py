@@ -6,11 +6,10 @@ incidence of arcs and resources, and hop distances.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.search.machine_code import Bools, Floats, Ints, rows
 
+Key = TypeVar("Key")
 Routes = Sequence[Sequence[int]]
 """For every chunk the arcs it takes."""
 
@@ -44,12 +44,17 @@ class Load:
             self.carried[r] += 1
 
 
+def grouped(keys: Iterable[Key]) -> dict[Key, list[int]]:
+    """The places of each key, by first appearance."""
+    places: dict[Key, list[int]] = {}
+    for place, key in enumerate(keys):
+        places.setdefault(key, []).append(place)
+    return places
+
+
 def arcs_between(tables: CopyProblem) -> Mapping[tuple[int, int], list[int]]:
     """The arcs that join each pair of ranks."""
-    table: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for a, arc in enumerate(tables.problem.arcs):
-        table[arc.src, arc.dst].append(a)
-    return table
+    return grouped((arc.src, arc.dst) for arc in tables.problem.arcs)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
 from hetesynth.search.bounds.regions import partitions
-from hetesynth.search.copy_problem import CopyProblem, Load, NoRoute, arcs_between
+from hetesynth.search.copy_problem import CopyProblem, Load, NoRoute, arcs_between, grouped
 
 
 class ServerGraph:
@@ -75,9 +75,7 @@ def ring_servers(problem: Problem) -> list[tuple[Rank, ...]]:
 
 def told_apart(names: Sequence[str]) -> list[tuple[Rank, ...]]:
     """The ranks of each server in order of appearance; none where there is one, or each has one GPU."""
-    members: dict[str, list[Rank]] = {}
-    for rank, name in enumerate(names):
-        members.setdefault(name, []).append(rank)
+    members = grouped(names)
     return [tuple(ranks) for ranks in members.values()] if 1 < len(members) < len(names) else []
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from hetesynth.model.bound import FlowWitness, LowerBound
 from hetesynth.model.problem import Problem
+from hetesynth.search.copy_problem import grouped
 from hetesynth.search.machine_code import Ints
 from hetesynth.search.packing.symmetry import StepGraph, classes
 
@@ -170,9 +171,7 @@ class _Lumped:
             if u != v:  # what stays within a class gains nothing over keeping it
                 capacity[u, v] = min(self.total, capacity.get((u, v), 0) + (self.total if wide < 0 else wide))
         self.edges = [(u, v, wide) for (u, v), wide in sorted(capacity.items())]
-        self.vertices: list[list[int]] = [[] for _ in range(int(look.max()) + 1)]
-        for vertex, c in enumerate(look.tolist()):
-            self.vertices[c].append(vertex)
+        self.vertices = list(grouped(look.tolist()).values())
         self.storing = [vertices[0] < problem.ranks for vertices in self.vertices]
         self.supplies = [int(sum(supply[v] for v in part if v < problem.ranks)) for part in self.vertices]
 

@@ -26,7 +26,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.time_bound import ResourcePrices, Scope, TimeBound
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import PackingPolicy, Policy
-from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.copy_problem import CopyProblem, grouped
 from hetesynth.search.machine_code import Floats
 from hetesynth.search.packing.column_generation import optimal_packing
 from hetesynth.search.packing.network import Network
@@ -161,13 +161,9 @@ class _Priced:
         from scipy.sparse.csgraph import connected_components
 
         costs, _ = self.network.cheapest(self.network.link_prices(self.prices))
-        _, part_of = connected_components(
-            costs == 0, connection="strong"
-        )  # of ranks that reach each other for nothing
-        members: dict[int, list[Rank]] = defaultdict(list)
-        for rank, part in enumerate(part_of):
-            members[int(part)].append(rank)
-        parts = tuple(tuple(ranks) for ranks in members.values())
+        # ranks in parts: those that reach each other without a price
+        part_of = connected_components(costs == 0, connection="strong")[1].tolist()
+        parts = tuple(map(tuple, grouped(part_of).values()))
         forwards, backwards = _gossip(costs, parts), _gossip(costs.T, parts)
         most = Fraction(max(forwards, backwards))
         return self.bound(most, "allreduce", "all", parts, backwards=backwards > forwards)

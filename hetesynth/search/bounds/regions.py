@@ -10,7 +10,7 @@ from itertools import chain
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
-from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.copy_problem import CopyProblem, grouped
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,4 @@ def components(ranks: int, pairs: Iterable[tuple[Rank, Rank]]) -> list[Region]:
     for u, v in pairs:
         a, b = find(u), find(v)
         leader[max(a, b)] = min(a, b)
-    members: dict[int, list[Rank]] = {}
-    for r in range(ranks):
-        members.setdefault(find(r), []).append(r)
-    return [tuple(part) for part in members.values()]
+    return [tuple(part) for part in grouped(map(find, range(ranks))).values()]

@@ -26,6 +26,7 @@ from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.bounds.flow import maximum_flow
 from hetesynth.search.bounds.packing import price_bounds
 from hetesynth.search.bounds.regions import components
+from hetesynth.search.copy_problem import grouped
 
 Ratio = tuple[Fraction, frozenset[int]]  # bytes per second for each unit of supply, and the side of the cut
 
@@ -260,10 +261,7 @@ def bandwidth_out_of(topology: Topology, side: frozenset[int]) -> tuple[Fraction
 
 
 def _servers(topology: Topology) -> tuple[tuple[Rank, ...], ...]:
-    members: dict[str, list[Rank]] = defaultdict(list)
-    for rank in range(topology.ranks):
-        members[topology.vertices[rank].server].append(rank)
-    return tuple(tuple(ranks) for ranks in members.values())
+    return tuple(map(tuple, grouped(topology.servers).values()))
 
 
 def _by_volume(topology: Topology, name: CollectiveName, graph: WireGraph) -> list[TimeBound]:

@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from hetesynth.search.copy_problem import grouped
 from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.packing.column_generation import GAP, FractionalPacking
 from hetesynth.search.packing.network import Network
@@ -78,9 +79,7 @@ class Expansion:
         packing = self.packing
         by_link = self.network.link_prices(packing.prices)
         costs = [dot(by_link[s.links], s.crossings) for s in packing.structures]
-        by_row: dict[int, list[int]] = defaultdict(list)
-        for i, structure in enumerate(packing.structures):
-            by_row[structure.row].append(i)
+        by_row = grouped(structure.row for structure in packing.structures)
         kept: list[int] = []
         least, few = 1e-9, 6  # a share of the buffer that counts; trees of each root to choose among
         for _, members in sorted(by_row.items()):

@@ -9,7 +9,6 @@ are worked out anew from what comes of it.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetesynth.model.topology import Rank
+from hetesynth.search.copy_problem import grouped
 from hetesynth.search.machine_code import Ints
 from hetesynth.search.packing.network import Network
 
@@ -146,9 +146,7 @@ def _orbits(permutations: Sequence[Ints], size: int) -> Ints:
 
 def _candidates(servers: Sequence[str], n: int, fixed: Rank | None) -> Iterator[Ints]:
     """Permutations that may be automorphisms, those that move most ranks first; all leave ``fixed`` alone."""
-    members: dict[str, list[int]] = defaultdict(list)
-    for rank, server in enumerate(servers):
-        members[server].append(rank)
+    members = grouped(servers)
     blocks = [np.array(ranks) for ranks in members.values() if fixed not in ranks]
     if len(members) == 1 and fixed is None:  # a ring, and rows and columns of grids in turn or mirrored
         yield np.roll(np.arange(n), -1)

@@ -20,6 +20,7 @@ import numpy as np
 from hetesynth.errors import HetesynthError
 from hetesynth.model.pods import PodCluster, rate_of
 from hetesynth.model.topology import Rank
+from hetesynth.search.copy_problem import grouped
 from hetesynth.search.machine_code import Ints
 
 
@@ -130,9 +131,7 @@ def entries(gates: Gates, chunks: int, *, spread_first: bool) -> Entries | None:
         first = (kind.gates[g].gpu for g in _pattern(kind))
         order.append(tuple(dict.fromkeys([*first, *range(gates.cluster.types[kind.type].ranks)])))
     for number, kind in enumerate(gates.kinds if not spread_first else ()):
-        of_gpu = defaultdict(list)
-        for g, gate in enumerate(kind.gates):
-            of_gpu[gate.gpu].append(g)
+        of_gpu = grouped(gate.gpu for gate in kind.gates)
         ranks = gates.cluster.types[kind.type].ranks
         if len(of_gpu) < ranks and len(gates.cluster.pods) > 1:
             return None
@@ -154,10 +153,7 @@ def _pattern(kind: Kind) -> tuple[int, ...]:
     most = max(64, len(weights))  # a longer pattern is rounded
     if sum(weights) > most:
         weights = [max(1, round(w * most / sum(weights))) for w in weights]
-    at_edge: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for number, gate in enumerate(kind.gates):
-        at_edge[gate.leave, gate.enter].append(number)
-    edges = list(at_edge.values())
+    edges = list(grouped((gate.leave, gate.enter) for gate in kind.gates).values())
     total = [sum(weights[g] for g in edge) for edge in edges]
     left = [[g for r in range(max(weights[g] for g in edge)) for g in edge if weights[g] > r] for edge in edges]
     credit = [0] * len(edges)

@@ -7,7 +7,7 @@ path, then the bytes of the fullest wire or group over its rate, then the additi
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ from hetesynth.model.pods import rate_of
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.search.chunking import ChunkingOptions, chunk
 from hetesynth.search.collectives import collective
-from hetesynth.search.copy_problem import NoRoute
+from hetesynth.search.copy_problem import NoRoute, grouped
 from hetesynth.search.machine_code import Ints, rows
 from hetesynth.search.pods.gates import Gates, Network
 from hetesynth.search.solve import Solution, Solver
@@ -139,12 +139,8 @@ class Crossings:
         self.network = Network(cluster)
         self.paths: dict[tuple[int, int], tuple[int, ...]] = {}
         # the different rates, the wires that have one ordered by it, and where each rate begins
-        wires: dict[Fraction, list[int]] = defaultdict(list)
-        for number, wire in enumerate(cluster.wires):
-            rate = rate_of(wire)
-            if rate is not None:
-                wires[rate].append(number)
-        self._rates, ordered = list(wires), list(wires.values())
+        by_rate = [(rate, numbers) for rate, numbers in grouped(map(rate_of, cluster.wires)).items() if rate]
+        self._rates, ordered = [rate for rate, _ in by_rate], [numbers for _, numbers in by_rate]
         self._by_rate = np.array([w for numbers in ordered for w in numbers], np.int64)
         self._begin = np.cumsum([0, *map(len, ordered[:-1])], dtype=np.int64)[: len(ordered)]
         self.after = max((_addition(t, chunk_bytes) for t in cluster.types), default=0) if adding else 0

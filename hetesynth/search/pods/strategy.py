@@ -8,7 +8,6 @@ solved once. For clusters that are small enough for their links to be listed; ``
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -16,7 +15,7 @@ from hetesynth.model.problem import Arc, Problem, Resource, Segment
 from hetesynth.model.topology import Rank
 from hetesynth.policy import Policy
 from hetesynth.search.collectives import collective
-from hetesynth.search.copy_problem import CopyProblem, Load, arcs_between
+from hetesynth.search.copy_problem import CopyProblem, Load, arcs_between, grouped
 from hetesynth.search.greedy.greedy import STRATEGY as GREEDY
 from hetesynth.search.list_scheduling import list_schedule
 from hetesynth.search.pods.gates import doubling, ring
@@ -28,10 +27,7 @@ Trees = dict[Rank, tuple[int, ...]]  # for each rank of a pod, the arcs by which
 
 def pod_ranks(problem: Problem) -> list[list[Rank]]:
     """The ranks of each pod: of one instance of the cluster, whose name is the first part of a server's."""
-    pods: dict[str, list[Rank]] = defaultdict(list)
-    for rank, server in enumerate(problem.servers):
-        pods[server.partition(".")[0]].append(rank)
-    return list(pods.values())
+    return list(grouped(server.partition(".")[0] for server in problem.servers).values())
 
 
 def refuses(problem: Problem, policy: Policy) -> str | None:

@@ -18,7 +18,7 @@ import numpy as np
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import DEFAULT, Policy
-from hetesynth.search.copy_problem import CopyProblem, cheapest_links, of_chunks
+from hetesynth.search.copy_problem import CopyProblem, cheapest_links, grouped, of_chunks
 from hetesynth.search.list_scheduling import Task, Tasks
 from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.peers import stranded, within_peers
@@ -222,10 +222,9 @@ def packed(
     each chunk among those of the same tree, from 0; None where peers run out. A few chunks of every kind are
     routed and the rest take copies, as a few trees carry the optimum (ForestColl, section 5)."""
     collective = problem.collective
-    of_ends: dict[tuple[frozenset[int], frozenset[int]], list[int]] = defaultdict(list)
-    for k, ends in enumerate(zip(collective.pre, collective.post, strict=True)):
-        of_ends[ends].append(k)
-    kinds = list(of_ends.values())  # chunks that start and end at the same ranks
+    kinds = list(
+        grouped(zip(collective.pre, collective.post, strict=True)).values()
+    )  # chunks that start and end at the same ranks
     common = gcd(*map(len, kinds))
     few = max(1, min(13, 320 * common // len(collective.chunks)))  # of a kind that are routed
     copies = next(c for c in range(1, common + 1) if common % c == 0 and (common // c <= few or c == common))
