@@ -52,6 +52,15 @@ def grouped(keys: Iterable[Key]) -> dict[Key, list[int]]:
     return places
 
 
+def transposed(rows: Iterable[Iterable[int]], columns: int) -> list[list[int]]:
+    """For each column the rows that have it."""
+    table: list[list[int]] = [[] for _ in range(columns)]
+    for row, used in enumerate(rows):
+        for column in used:
+            table[column].append(row)
+    return table
+
+
 def arcs_between(tables: CopyProblem) -> Mapping[tuple[int, int], list[int]]:
     """The arcs that join each pair of ranks."""
     return grouped((arc.src, arc.dst) for arc in tables.problem.arcs)
@@ -77,11 +86,7 @@ class CopyProblem:
     @cached_property
     def resources_of(self) -> list[list[int]]:
         """For each arc, the indices of the resources it draws from."""
-        table: list[list[int]] = [[] for _ in self.problem.arcs]
-        for r, resource in enumerate(self.resources):
-            for a in resource.arcs:
-                table[a].append(r)
-        return table
+        return transposed((resource.arcs for resource in self.resources), len(self.problem.arcs))
 
     def use_matrix(self, arcs: Sequence[int]) -> Any:
         """Resources x ``arcs``, which may repeat: 1 where a transfer over the arc draws from the resource."""

@@ -16,6 +16,7 @@ import numpy as np
 from hetesynth.model.cost import Costs
 from hetesynth.model.topology import Rank
 from hetesynth.search.bounds.flow import maximum_flow
+from hetesynth.search.copy_problem import transposed
 
 _WHOLE = 1_000_000
 """Of a ring, in the integers of a maximum flow."""
@@ -38,10 +39,7 @@ def ring_seconds(prices: Costs, servers: tuple[tuple[Rank, ...], ...]) -> float:
         places = np.array([*links, len(ends)], dtype=np.int32)
         solver.addRow(least, most, len(places), places, np.array([*(1.0 for _ in links), seconds]))
 
-    users: list[list[int]] = [[] for _ in prices.resource_rate]
-    for link, used in enumerate(prices.link_resources):
-        for resource in used:
-            users[resource].append(link)
+    users = transposed(prices.link_resources, len(prices.resource_rate))
     slowest = min(prices.resource_rate)
     for links, rate in zip(users, prices.resource_rate, strict=True):
         add_row(-infinite, 0.0, links, -rate / slowest)

@@ -6,7 +6,6 @@ resource that is no faster) is left out.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,8 +13,9 @@ from functools import cached_property
 
 import numpy as np
 
+from hetesynth.model.pods import rate_of
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.search.copy_problem import cheapest_links
+from hetesynth.search.copy_problem import cheapest_links, transposed
 from hetesynth.search.machine_code import Floats, Ints
 
 
@@ -39,17 +39,11 @@ class Network:
         """The network of all links of ``topology``."""
         ends = [(link.src, link.dst) for link in topology.links]
         # every wire with a bandwidth and every group, with the links that draw from it
-        over: dict[int, list[int]] = defaultdict(list)
-        for i, link in enumerate(topology.links):
-            for w in dict.fromkeys(link.wires):
-                over[w].append(i)
-        limits: list[Limit] = []
-        for w, links in sorted(over.items()):
-            bandwidth = topology.wires[w].bandwidth
-            if bandwidth is not None:
-                limits.append((("wire", w), bandwidth * topology.wires[w].lanes, frozenset(links)))
-        for g, group in enumerate(topology.groups):
-            limits.append((("group", g), group.bandwidth * group.lanes, frozenset(group.links)))
+        over = transposed((set(link.wires) for link in topology.links), len(topology.wires))
+        rates = [rate_of(wire) if links else None for wire, links in zip(topology.wires, over, strict=True)]
+        limits: list[Limit] = [(("wire", w), r, frozenset(over[w])) for w, r in enumerate(rates) if r is not None]
+        groups = enumerate(topology.groups)
+        limits += [(("group", g), group.bandwidth * group.lanes, frozenset(group.links)) for g, group in groups]
         return cls._of_limits(topology.ranks, ends, limits, [float(x.latency) for x in topology.links])
 
     @classmethod
@@ -62,10 +56,7 @@ class Network:
         latency: Sequence[float],
     ) -> Network:
         """Link i joins ``ends[i]`` and draws from ``resources[i]``."""
-        users: list[list[int]] = [[] for _ in rates]
-        for i, used in enumerate(resources):
-            for r in used:
-                users[r].append(i)
+        users = transposed(resources, len(rates))
         limits = [(("resource", r), rates[r], frozenset(links)) for r, links in enumerate(users) if links]
         return cls._of_limits(ranks, ends, limits, latency)
 
@@ -73,10 +64,7 @@ class Network:
     def _of_limits(
         cls, ranks: int, ends: Sequence[tuple[Rank, Rank]], limits: list[Limit], latency: Sequence[float]
     ) -> Network:
-        by_link: dict[int, list[int]] = defaultdict(list)
-        for number, (_, _, links) in enumerate(limits):
-            for i in links:
-                by_link[i].append(number)
+        by_link = transposed((links for _, _, links in limits), len(ends))
 
         def implied(number: int) -> bool:
             """Whether its links all draw from another limit that is no faster."""
@@ -89,10 +77,7 @@ class Network:
             return False
 
         kept = [limit for number, limit in enumerate(limits) if not implied(number)]
-        users: list[list[int]] = [[] for _ in ends]
-        for number, (_, _, links) in enumerate(kept):
-            for i in links:
-                users[i].append(number)
+        users = transposed((links for _, _, links in kept), len(ends))
         return cls(
             ranks=ranks,
             src=np.array([src for src, _ in ends], dtype=np.int64),
