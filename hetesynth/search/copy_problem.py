@@ -152,7 +152,7 @@ def start_arrays(problem: Problem) -> tuple[Bools, Bools]:
     collective = problem.collective
     holds = np.zeros((len(collective.chunks), problem.ranks), dtype=np.bool_)
     lacks = np.zeros_like(holds)
-    for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
+    for k, (pre, post) in enumerate(collective.ends):
         holds[k, sorted(pre)] = True
         lacks[k, sorted(post - pre)] = True
     return holds, lacks

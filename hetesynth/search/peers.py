@@ -34,7 +34,7 @@ def within_peers(problem: Problem) -> CopyProblem | None:
     for along_tree in (False, True):
         pairs = _useful_pairs(problem, limit, along_tree)
         reached = reachable(problem.ranks, pairs)
-        ends = zip(problem.collective.pre, problem.collective.post, strict=True)
+        ends = problem.collective.ends
         if reached.all() or all(reached[sorted(p)][:, sorted(q - p)].any(axis=0).all() for p, q in ends):
             break
     else:

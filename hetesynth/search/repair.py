@@ -80,7 +80,7 @@ def old_trees(problem: Problem, transfers: Sequence[Transfer]) -> list[Tree]:
         else:
             copies[t.chunk].setdefault(problem.arcs[t.link].dst, t)
     trees: list[Tree] = []
-    for k, (pre, post) in enumerate(zip(problem.collective.pre, problem.collective.post, strict=True)):
+    for k, (pre, post) in enumerate(problem.collective.ends):
         roots = pre
         if reduced:
             # where most of the sums meet; of ranks alike that of HeteCCL eq. 7

@@ -24,7 +24,7 @@ def _moves(tables: CopyProblem) -> list[tuple[Rank, frozenset[Rank]]]:
     collective = tables.problem.collective
     if any(len(pre) > 1 for pre in collective.pre):
         raise NoRoute("a chunk starts at several ranks")
-    return [(min(pre), post - pre) for pre, post in zip(collective.pre, collective.post, strict=True)]
+    return [(min(pre), post - pre) for pre, post in collective.ends]
 
 
 def all_pairs_routes(tables: CopyProblem) -> Routes:
@@ -178,8 +178,7 @@ def server_ring_routes(tables: CopyProblem) -> Routes:
     phase (eq. 8 holds there) is given the rings of the graph as it stands, walked backwards.
     """
     collective = tables.problem.collective
-    pairs = zip(collective.pre, collective.post, strict=True)
-    if any(len(pre) != 1 or len(pre | post) != tables.problem.ranks for pre, post in pairs):
+    if any(len(pre) != 1 or len(pre | post) != tables.problem.ranks for pre, post in collective.ends):
         raise NoRoute("some chunk does not go from one rank to all others")
     forward = CopyProblem(tables.problem.reversed()) if tables.problem.exclusive_reduction else tables
     graph = ServerGraph(forward)

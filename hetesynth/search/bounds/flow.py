@@ -115,7 +115,7 @@ def flow_bound(problem: Problem, at_least: int) -> LowerBound | None:
         # chunks that it lacks by the rank where they start; one with several holders would need a source of its
         # own: leaving it out is valid
         supply = np.zeros(problem.ranks, dtype=np.int64)
-        for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
+        for pre, post in problem.collective.ends:
             if destination in post and destination not in pre and len(pre) == 1:
                 supply[min(pre)] += 1
         needed = int(supply.sum())
@@ -140,7 +140,7 @@ def _destinations(problem: Problem, graph: StepGraph) -> list[int]:
     entering, lacking, holding = ([0] * problem.ranks for _ in range(3))
     for arc in problem.arcs:
         entering[arc.dst] += arc.capacity
-    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
+    for pre, post in problem.collective.ends:
         for rank in post - pre:
             lacking[rank] += 1
         for rank in pre:

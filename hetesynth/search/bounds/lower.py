@@ -33,7 +33,7 @@ def reach(problem: Problem) -> Reach:
     collective = problem.collective
     index: dict[frozenset[int], int] = {}  # the distinct places chunks start from, one bit each
     needs = [0] * problem.ranks
-    for pre, post in dict.fromkeys(zip(collective.pre, collective.post, strict=True)):
+    for pre, post in dict.fromkeys(collective.ends):
         for origin in [frozenset({r}) for r in sorted(pre)] if collective.reduces else [pre]:
             bit = 1 << index.setdefault(origin, len(index))
             for target in post:
@@ -79,7 +79,7 @@ def doubling_bound(problem: Problem) -> LowerBound | None:
     if not problem.exclusive_reduction:
         return None
     collective = problem.collective
-    spread = max(max(len(pre), len(post)) for pre, post in zip(collective.pre, collective.post, strict=True))
+    spread = max(max(len(pre), len(post)) for pre, post in collective.ends)
     steps = max(0, spread - 1).bit_length()
     proof = f"one addition per chunk, rank and step: {spread} contributions need {steps} doublings (eq. 8)"
     return LowerBound(steps, "doubling", proof)
@@ -183,7 +183,7 @@ def _must_cross(problem: Problem, region: frozenset[int], direction: Direction) 
     """Chunks that cannot be complete where they must be unless something crosses in ``direction``."""
     collective = problem.collective
     crossing = []
-    for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
+    for k, (pre, post) in enumerate(collective.ends):
         inside, outside = not pre.isdisjoint(region), not pre <= region
         goes_in, goes_out = not post.isdisjoint(region), not post <= region
         if direction == "in":
@@ -233,7 +233,7 @@ def growth_bound(problem: Problem) -> LowerBound | None:
     """
     if len(set(problem.collective.pre)) > 1:
         return None  # several sources: the flow into one destination asks for more
-    ends = enumerate(zip(problem.collective.pre, problem.collective.post, strict=True))
+    ends = enumerate(problem.collective.ends)
     chunk = next((k for k, (pre, post) in ends if len(post) == problem.ranks > len(pre)), None)
     if chunk is None or len(problem.arcs) > 20_000:
         return None
@@ -293,8 +293,7 @@ def quick_bound(problem: Problem) -> LowerBound:
 def _without_flows(problem: Problem) -> tuple[tuple[LowerBound, ...], tuple[LowerBound, ...]]:
     cut, last_step = cut_bounds(problem)
     collective = problem.collective
-    pairs = zip(collective.pre, collective.post, strict=True)
-    moving = any(post - pre or (collective.reduces and len(pre) > 1) for pre, post in pairs)
+    moving = any(post - pre or (collective.reduces and len(pre) > 1) for pre, post in collective.ends)
     trivial = LowerBound(int(moving), "trivial", "something must move" if moving else "nothing has to move")
     growth = None if collective.reduces else growth_bound(problem)
     cheap = (trivial, distance_bound(problem), doubling_bound(problem), cut, volume_bound(problem), growth)

@@ -45,7 +45,7 @@ def price_bound(problem: Problem, policy: PackingPolicy) -> LowerBound | None:
     n, everyone = problem.ranks, frozenset(range(problem.ranks))
     if not 1 < n <= 256:
         return None
-    ends = [(pre, post - pre) for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True)]
+    ends = [(pre, post - pre) for pre, post in problem.collective.ends]
     moving = [(pre, targets) for pre, targets in ends if targets]
     apart = all(len(pre) == 1 == len(targets) for pre, targets in moving)
     if not moving or not (apart or all(len(pre) == 1 and pre | targets == everyone for pre, targets in ends)):

@@ -53,7 +53,7 @@ def _jobs(problem: Problem) -> list[tuple[int, int]]:
         arcs[arc.src, arc.dst] += [a] * arc.capacity
     turn: dict[tuple[int, int], int] = defaultdict(int)
     jobs: list[tuple[int, int]] = []
-    for k, (pre, post) in enumerate(zip(problem.collective.pre, problem.collective.post, strict=True)):
+    for k, (pre, post) in enumerate(problem.collective.ends):
         targets = post - pre
         if not targets:
             continue

@@ -71,8 +71,9 @@ class SuffixLaws:
         regions: list[Region] = []
         for ranks in distinct:
             entering = tuple(a for a, arc in enumerate(problem.arcs) if arc.dst in ranks and arc.src not in ranks)
-            pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
-            wanting = [len(post & ranks) for pre, post in pairs if post & ranks and not pre & ranks]
+            wanting = [
+                len(post & ranks) for pre, post in problem.collective.ends if post & ranks and not pre & ranks
+            ]
             if entering and wanting:
                 capacity, copies = coverer.cover(entering).capacity, most_copies(problem, ranks)
                 regions.append(Region(tuple(sorted(ranks)), entering, capacity, min(wanting), copies))

@@ -102,8 +102,7 @@ def negotiated_strategy(rates: Rates) -> Strategy:
 def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
     """Why the problem is no exchange, or None."""
     collective = problem.collective
-    pairs = zip(collective.pre, collective.post, strict=True)
-    if any(len(pre) > 1 or len(post - pre) > 1 for pre, post in pairs):
+    if any(len(pre) > 1 or len(post - pre) > 1 for pre, post in collective.ends):
         return "some chunk has several origins or targets"
     # an alltoall of 256 GPUs has 65,280
     if len(collective.chunks) > (20_000 if collective.chunks_per_rank > 1 else 70_000):
@@ -147,8 +146,9 @@ class Paths:
     def __init__(self, tables: CopyProblem, link_times: LinkTimes, seed: int) -> None:
         self.tables, self.link_times = tables, link_times
         problem = tables.problem
-        ends = enumerate(zip(problem.collective.pre, problem.collective.post, strict=True))
-        moved = [(k, min(pre), min(post - pre)) for k, (pre, post) in ends if post - pre]
+        moved = [
+            (k, min(pre), min(post - pre)) for k, (pre, post) in enumerate(problem.collective.ends) if post - pre
+        ]
         self.chunk = [k for k, _, _ in moved]
         self.origin: Ints = np.array([u for _, u, _ in moved], dtype=np.int64)
         self.goal: Ints = np.array([v for _, _, v in moved], dtype=np.int64)

@@ -32,8 +32,7 @@ ROUND = 1e-6  # an integral solution is this close to integers
 def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
     """Why the problem is not for trees to everybody, or None."""
     collective = problem.collective
-    pairs = zip(collective.pre, collective.post, strict=True)
-    if any(len(pre) != 1 or len(pre | post) != problem.ranks for pre, post in pairs):
+    if any(len(pre) != 1 or len(pre | post) != problem.ranks for pre, post in collective.ends):
         return "some chunk does not go from one rank to all others"
     if len(collective.chunks) * problem.ranks > 60_000 or problem.ranks > 256:
         return "it is too large"
@@ -222,9 +221,7 @@ def packed(
     each chunk among those of the same tree, from 0; None where peers run out. A few chunks of every kind are
     routed and the rest take copies, as a few trees carry the optimum (ForestColl, section 5)."""
     collective = problem.collective
-    kinds = list(
-        grouped(zip(collective.pre, collective.post, strict=True)).values()
-    )  # chunks that start and end at the same ranks
+    kinds = list(grouped(collective.ends).values())  # chunks that start and end at the same ranks
     common = gcd(*map(len, kinds))
     few = max(1, min(13, 320 * common // len(collective.chunks)))  # of a kind that are routed
     copies = next(c for c in range(1, common + 1) if common % c == 0 and (common // c <= few or c == common))
@@ -250,7 +247,7 @@ def _negotiated(
     routing = TreeRouting(problem, 1, rng, policy, policy.trees.packing_sharpness)
     # steps in which all that a rank lacks can enter it, at least, by the resources most shared by its links
     lacks, entering = [0] * problem.ranks, [0] * problem.ranks
-    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
+    for pre, post in problem.collective.ends:
         for rank in post - pre:
             lacks[rank] += 1
     tables = CopyProblem(problem)
