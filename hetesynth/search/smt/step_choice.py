@@ -71,9 +71,8 @@ class SuffixLaws:
         regions: list[Region] = []
         for ranks in distinct:
             entering = tuple(a for a, arc in enumerate(problem.arcs) if arc.dst in ranks and arc.src not in ranks)
-            wanting = [
-                len(post & ranks) for pre, post in problem.collective.ends if post & ranks and not pre & ranks
-            ]
+            ends = problem.collective.ends
+            wanting = [len(post & ranks) for pre, post in ends if post & ranks and not pre & ranks]
             if entering and wanting:
                 capacity, copies = coverer.cover(entering).capacity, most_copies(problem, ranks)
                 regions.append(Region(tuple(sorted(ranks)), entering, capacity, min(wanting), copies))

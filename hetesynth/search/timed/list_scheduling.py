@@ -146,9 +146,8 @@ class Paths:
     def __init__(self, tables: CopyProblem, link_times: LinkTimes, seed: int) -> None:
         self.tables, self.link_times = tables, link_times
         problem = tables.problem
-        moved = [
-            (k, min(pre), min(post - pre)) for k, (pre, post) in enumerate(problem.collective.ends) if post - pre
-        ]
+        ends = enumerate(problem.collective.ends)
+        moved = [(k, min(pre), min(post - pre)) for k, (pre, post) in ends if post - pre]
         self.chunk = [k for k, _, _ in moved]
         self.origin: Ints = np.array([u for _, u, _ in moved], dtype=np.int64)
         self.goal: Ints = np.array([v for _, _, v in moved], dtype=np.int64)
