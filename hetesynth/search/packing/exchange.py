@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hetesynth.search.copy_problem import grouped
 from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.packing.column_generation import GAP
 from hetesynth.search.packing.network import Network
@@ -100,13 +101,9 @@ class _Tree:
 
     def below(self, top: int, parents: Sequence[int]) -> list[int]:
         """``top`` and what gets the chunk through it, parents first."""
-        children: list[list[int]] = [[] for _ in parents]
-        for rank, parent in enumerate(parents):
-            if parent >= 0:
-                children[parent].append(rank)
-        reached = [top]
+        children, reached = grouped(parents), [top]
         for rank in reached:
-            reached += children[rank]
+            reached += children.get(rank, ())
         return reached
 
     def rehung(self, top: int, entry: int, link: int, cheapest: Ints, parents: Sequence[int]) -> Ints | None:
