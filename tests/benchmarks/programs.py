@@ -12,7 +12,6 @@ import argparse
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from benchmarks.tables import csv_text, markdown
@@ -61,7 +60,7 @@ def measured(topology: Path, collective: CollectiveName, targets: Iterable[Targe
     supporting = [t for t in targets if collective in t.collectives]
     request = Request(topology, collective, strategy="greedy", targets=tuple(supporting))
     chunking, problem = load_problem(request, PhaseTimer())
-    outcome = Solver(Strategy("greedy", partial(greedy.improve, rounds=1)), Budget(), schedule_violations).solve(
+    outcome = Solver(Strategy("greedy", lambda s: greedy.improve(s, 1)), Budget(), schedule_violations).solve(
         problem
     )
     cell = Cell(topology.parent.name, problem.ranks, collective, {})

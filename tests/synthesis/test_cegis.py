@@ -26,7 +26,6 @@ from hetesynth.search.search import Candidate, Search
 from hetesynth.search.smt import cegis
 from hetesynth.search.smt.cegis import candidate
 from hetesynth.search.smt.step_choice import SuffixLaws
-from hetesynth.search.smt.step_model import every_law
 
 
 def search_from(asked: Problem, first: Candidate = "nothing", best: Schedule | None = None) -> Search:
@@ -178,7 +177,7 @@ def test_cegis_and_the_whole_model_decide_alike(asked: Problem, optimum: int) ->
             outcome, model = decide(search_from(asked), steps)
             assert isinstance(outcome, Synthesized if steps >= optimum else Infeasible), steps
             if decide is cegis.synthesize and steps == optimum and model is not None:
-                assert len(model.laws) < len(every_law(model.tables)), "it needs few laws"
+                assert len(model.laws) < len(cegis.every_law(model.tables)), "it needs few laws"
 
 
 def test_useless_deliveries_are_left_out() -> None:

@@ -18,7 +18,7 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.policy import DEFAULT
 from hetesynth.search.effort import for_steps
-from hetesynth.search.registry import ROWS, names, row_of, strategy
+from hetesynth.search.registry import names, row_of, strategy
 from hetesynth.search.solve import Solution, Solver
 
 OPTIMA: list[tuple[str, Graph, CollectiveName, int, int]] = [
@@ -49,14 +49,9 @@ def takes(p: Problem) -> bool:
     )
 
 
-LIBRARY = {row.name for row in ROWS if row.library}
-
-
 @pytest.mark.parametrize("case", OPTIMA, ids=lambda c: "-".join(map(str, (c[0], *c[2:]))))
 # composition is for clusters of several instances, and no search for the optimum of the whole
-@pytest.mark.parametrize(
-    "name", sorted(set(names("steps")) - {row.name for row in ROWS if row.library} - {"composition"})
-)
+@pytest.mark.parametrize("name", sorted(n for n in names("steps") if n != "composition" and not row_of(n).library))
 def test_strategies_agree_on_the_optimum(case: tuple[str, Graph, CollectiveName, int, int], name: str) -> None:
     _, graph, wanted, chunks, steps = case
     if name == "monolithic" and graph.ranks > 8:

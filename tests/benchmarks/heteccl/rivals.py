@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 
 from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions
@@ -58,11 +57,8 @@ class Rivals:
 
     def teccl(self, variant: str, sizes: tuple[int, ...]) -> list[float | None]:
         """Seconds for each size of variant ``HS`` or ``SE``."""
-        strategy = (
-            registry.strategy("auto")
-            if variant == "HS"
-            else Strategy("one greedy pass", partial(greedy.improve, rounds=1))
-        )
+        one_pass = Strategy("one greedy pass", lambda search: greedy.improve(search, 1))
+        strategy = registry.strategy("auto") if variant == "HS" else one_pass
         problem, schedule = self._solved(self.topology, strategy)
         return [self._seconds(self.topology, problem, schedule, size) for size in sizes]
 
