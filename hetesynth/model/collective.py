@@ -6,6 +6,7 @@ with its own contribution; the complete value is all of ``pre[k]``. A copy is th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -120,9 +121,14 @@ class Collective:
         return COLLECTIVES[self.name]
 
     @property
+    def ends(self) -> Iterator[tuple[frozenset[Rank], frozenset[Rank]]]:
+        """Where each chunk starts, and where it ends."""
+        return zip(self.pre, self.post, strict=True)
+
+    @property
     def deliveries(self) -> int:
         """Ranks that want a chunk and do not start with it, over all chunks; additions are not counted."""
-        return sum(len(post - pre) for pre, post in zip(self.pre, self.post, strict=True))
+        return sum(len(post - pre) for pre, post in self.ends)
 
     @property
     def reduces(self) -> bool:

@@ -51,20 +51,13 @@ class PodCluster:
 
     def reversed(self) -> PodCluster:
         """The same with every wire and link turned around; indices stay."""
-        types = []
-        for t in self.types:
-            links = tuple(replace(link, src=link.dst, dst=link.src, wires=link.wires[::-1]) for link in t.links)
-            types.append(replace(t, wires=tuple(map(_turned, t.wires)), links=links))
-        return replace(self, types=tuple(types), wires=tuple(map(_turned, self.wires)))
+        wires = tuple(replace(wire, src=wire.dst, dst=wire.src) for wire in self.wires)
+        return replace(self, types=tuple(t.reversed() for t in self.types), wires=wires)
 
 
 def rate_of(wire: Wire | Link | SharedGroup) -> Fraction | None:
     """Bytes per second of all lanes; None: it never limits."""
     return None if wire.bandwidth is None else wire.bandwidth * wire.lanes
-
-
-def _turned(wire: Wire) -> Wire:
-    return replace(wire, src=wire.dst, dst=wire.src)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Units: bandwidth in bytes per second and one direction, latency in seconds, both
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -126,6 +126,12 @@ class Topology:
     def models(self) -> tuple[str, ...]:
         """The model of each rank's GPU, "" where it is not told."""
         return tuple(vertex.model for vertex in self.vertices[: self.ranks])
+
+    def reversed(self) -> Topology:
+        """The same hardware with every direction turned around: on it a reduction is a copy. Indices stay."""
+        wires = tuple(replace(w, src=w.dst, dst=w.src) for w in self.wires)
+        links = tuple(replace(x, src=x.dst, dst=x.src, wires=x.wires[::-1]) for x in self.links)
+        return replace(self, wires=wires, links=links)
 
     def wire_name(self, index: int) -> str:
         """``a.gpu0->a.nvswitch``: the wire by the names of its ends."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from math import inf
 from typing import Any
 
@@ -17,7 +16,6 @@ from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED, Collectiv
 from hetesynth.model.problem import Problem
 from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized
 from hetesynth.policy import Policy
-from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.effort import scaled
 from hetesynth.search.interrupts import finishing
 from hetesynth.search.registry import TO_EVERYBODY
@@ -27,8 +25,7 @@ from hetesynth.search.search import Search, Strategy, unsat_bound
 
 @dataclass(frozen=True)
 class Rule:
-    """One technique of ``auto``. ``unless``: conditions, in this order; the first reason counts. ``run``: applies
-    it, and may prove a bound."""
+    """One technique of ``auto``. ``unless``: the first reason counts. ``run`` may prove a bound."""
 
     name: str
     unless: tuple[Callable[[Search], str | None], ...]
@@ -36,8 +33,7 @@ class Rule:
 
 
 def applying(rules: tuple[Rule, ...]) -> Callable[[Search], LowerBound | None]:
-    """What applies ``rules`` in order, notes how many steps each offered, and returns the last bound that one of
-    them proved."""
+    """What applies ``rules`` in order, notes what each did, and returns the last bound that one proved."""
 
     def improve(search: Search) -> LowerBound | None:
         last: LowerBound | None = None
@@ -53,14 +49,12 @@ def applying(rules: tuple[Rule, ...]) -> Callable[[Search], LowerBound | None]:
                 proved = rule.run(search)
             finally:
                 offered = search.fewest_offered
-                steps = "no schedule" if offered is None else f"steps: {offered}"
-                best = (
-                    ""
-                    if before is None or (offered is not None and offered < before)
-                    else f"; the best has {before}"
-                )
-                bound = f"; proved that no schedule has fewer than {proved.steps}" if proved is not None else ""
-                search.decisions.note(rule.name, "applied", steps + best + bound)
+                result = "no schedule" if offered is None else f"steps: {offered}"
+                if before is not None and (offered is None or offered >= before):
+                    result += f"; the best has {before}"
+                if proved is not None:
+                    result += f"; proved that no schedule has fewer than {proved.steps}"
+                search.decisions.note(rule.name, "applied", result)
             last = proved or last
         return last
 
@@ -82,18 +76,6 @@ def _schedule_found(search: Search) -> str | None:
     if not _relays(search.problem):
         return "there is a schedule, and most chunks need no relay"
     return _bound_met(search) or _out_of_time(search)
-
-
-def _not_direct(search: Search) -> str | None:
-    from hetesynth.search.greedy import direct
-
-    return direct.refuses(search.problem)
-
-
-def _trees_refuse(search: Search) -> str | None:
-    from hetesynth.search.trees import packed_trees
-
-    return packed_trees.refuses(search.problem, search.policy)
 
 
 def _model_large(search: Search) -> str | None:
@@ -127,9 +109,12 @@ def _few_peers(search: Search) -> None:
 # solvers are imported when they run, not before: hence the imports inside of functions
 
 
-def _of(module: str, function: str) -> Callable[[Search], Any]:
-    """``function`` of a module of ``search``, imported when it is called."""
-    return lambda search: getattr(import_module(f"hetesynth.search.{module}"), function)(search)
+def _refused_by(name: str) -> Callable[[Search], str | None]:
+    return lambda search: registered(name).refuses(search.problem, search.policy)
+
+
+def _by(name: str) -> Callable[[Search], LowerBound | None]:
+    return lambda search: registered(name).improve(search)
 
 
 def _checkpoints(search: Search) -> None:
@@ -152,11 +137,11 @@ def _exact(search: Search) -> LowerBound | None:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("direct", (_not_direct,), _of("greedy.direct", "improve")),
-    Rule("greedy", (_bound_met,), _of("greedy.greedy", "improve")),
+    Rule("direct", (_refused_by("direct"),), _by("direct")),
+    Rule("greedy", (_bound_met,), _by("greedy")),
     Rule("few peers", (_schedule_found,), _few_peers),
     Rule("checkpoints", (_bound_met, _many_checkpoints, _much_relayed, _out_of_time), _checkpoints),
-    Rule("tree-packing", (_bound_met, _trees_refuse, _out_of_time), _of("trees.packed_trees", "improve")),
+    Rule("tree-packing", (_bound_met, _refused_by("tree-packing"), _out_of_time), _by("tree-packing")),
     Rule("cegis", (_bound_met, _model_large, _out_of_time), _exact),
 )
 """What ``auto`` tries, in this order."""
@@ -175,6 +160,8 @@ def _sends(problem: Problem, steps: int) -> int:
 
 def _too_many_sends(problem: Problem, policy: Policy) -> str | None:
     """Why a problem is too large for a model of all steps that the user asks for, or None."""
+    from hetesynth.search.copy_problem import CopyProblem
+
     diameter = max((h for row in CopyProblem(problem).hops for h in row if h < problem.ranks), default=1)
     sends, most = _sends(problem, diameter), 2_000_000
     return f"its model would have more than {most} variables ({sends})" if sends > most else None
@@ -214,18 +201,20 @@ def _by_cegis(search: Search, *, rlimit: int | None = None) -> LowerBound | None
 
 def _cegis(search: Search) -> LowerBound | None:
     """Algorithm 1: a first candidate, then CEGIS; where that is ended before it has anything, a greedy round."""
+    from hetesynth.search.greedy import greedy
+
     try:
         return _by_cegis(search)
     finally:
         if search.best is None:
             with finishing(however_often=True):  # short, and without it there is nothing
-                _of("greedy.greedy", "one_round")(search)
+                greedy.improve(search, rounds=1)
 
 
 def _monolithic(search: Search) -> LowerBound | None:
-    from hetesynth.search.smt import monolithic
+    from hetesynth.search.smt import cegis
 
-    return raise_target(search, lambda steps: monolithic.synthesize(search, steps), "monolithic")
+    return raise_target(search, lambda steps: cegis.monolithic(search, steps), "monolithic")
 
 
 AUTO = Strategy("auto", applying(RULES))

@@ -1,11 +1,8 @@
 """Chunking (HeteCCL 4.1): from physical rates to capacities in chunks per step.
 
-In: a topology, a chunk size, a reference time, a rounding. Out: C(u, v) of every link and C_g of every shared
-wire and group, each with the error the rounding causes. Knows nothing of collectives.
-
-A lane moves one chunk in tau = alpha + S * beta (the alpha-beta model of 4.2). A link or group of n lanes
-carries C = round(tau_ref / tau) * n chunks per step (eq. 1). For a wire or group that several links share,
-alpha is the smallest of those links: the capacity of the fastest use.
+A lane moves one chunk in tau = alpha + S * beta (the alpha-beta model of 4.2). A link or group of n lanes carries
+C = round(tau_ref / tau) * n chunks per step (eq. 1). For a wire or group that several links share, alpha is the
+smallest of those links: the capacity of the fastest use. Each has the error that the rounding causes.
 """
 
 from __future__ import annotations
@@ -32,12 +29,9 @@ LARGE_ROUNDING_ERROR = 0.25  # share of the rate, above which it is pointed out
 
 @dataclass(frozen=True, slots=True)
 class ChunkingOptions:
-    """How to quantize.
-
-    ``chunk_bytes``: S_c; by default what the topology states, else 1 MB.
-    ``reference``: tau_ref; ``"slowest"`` (the slowest link type: the paper's choice), the kind of a link
-    (``"nic"``), or a time in seconds. ``latencies``: whether alpha counts in tau.
-    """
+    """How to quantize. ``chunk_bytes``: S_c; by default what the topology states, else 1 MB. ``reference``:
+    tau_ref; ``"slowest"`` (the slowest link type: the paper's choice), the kind of a link (``"nic"``), or a time
+    in seconds. ``latencies``: whether alpha counts in tau."""
 
     chunk_bytes: int | None = None
     reference: str | Fraction = "slowest"
@@ -47,11 +41,8 @@ class ChunkingOptions:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """C of a link, wire or group: ``tau`` seconds per chunk and lane, and the relative error of rounding.
-
-    Links of one kind and rate share one value, named after the kind. ``error``: capacity promised / capacity
-    there is, minus 1. Positive: the step model hopes for more than the hardware gives.
-    """
+    """C of a link, wire or group; ``tau``: seconds per chunk and lane. ``error``: capacity promised / capacity
+    there is, minus 1. Positive: the step model hopes for more than the hardware gives."""
 
     name: str
     kind: str

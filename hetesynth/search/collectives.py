@@ -1,10 +1,8 @@
 """The eight collectives as chunks with a start and an end; reductions and allreduce as copies.
 
-In: a name, the number of ranks, chunks per rank, a root. Out: a ``Collective``. Knows no graph.
-
-``chunks_per_rank`` (c) is the number of pieces of one rank's block: allgather, reducescatter, gather, scatter
-and allreduce move n*c chunks, broadcast and reduce c chunks, alltoall n*n*c (c per pair of ranks, own blocks
-included: they are delivered from the start).
+``chunks_per_rank`` (c) is the number of pieces of one rank's block: allgather, reducescatter, gather, scatter and
+allreduce move n*c chunks, broadcast and reduce c chunks, alltoall n*n*c (own blocks included: they are delivered
+from the start).
 
 Reduce is broadcast reversed, reduce-scatter is allgather reversed: ``invert`` gives the copying problem on the
 reversed graph, in which each rank receives a chunk once; reversed, each rank sends its partial sum once, so every
@@ -67,11 +65,19 @@ def reverse_schedule(schedule: Schedule) -> Schedule:
 
 
 MAX_CHUNKS = 4_000_000
+ENDS: dict[str, tuple[str, str]] = {
+    "allgather": ("owner", "all"),
+    "reducescatter": ("all", "owner"),
+    "broadcast": ("root", "all"),
+    "reduce": ("all", "root"),
+    "gather": ("owner", "root"),
+    "scatter": ("root", "owner"),
+}
+"""Where chunks start and where they end."""
 
 
 def collective(name: CollectiveName, ranks: int, chunks_per_rank: int = 1, root: Rank | None = None) -> Collective:
-    """The collective ``name`` on ``ranks`` GPUs; ``root`` defaults to 0 where there is one. Raises HetesynthError
-    for a root that does not fit or a size past ``MAX_CHUNKS``."""
+    """``root`` defaults to 0 where there is one. HetesynthError: it does not fit, or there are too many chunks."""
     if name not in COLLECTIVE_NAMES:
         raise HetesynthError(
             f"there is no collective {name!r}", code="HS301", help=did_you_mean(name, COLLECTIVE_NAMES)
@@ -94,26 +100,18 @@ def collective(name: CollectiveName, ranks: int, chunks_per_rank: int = 1, root:
     parts, home = range(chunks_per_rank), root or 0
     everyone = frozenset(range(ranks))
     alone = [frozenset({rank}) for rank in range(ranks)]  # shared by all chunks of a rank: they may be millions
-    blocks = [((rank,), part) for rank in range(ranks) for part in parts]
+    # the block of each chunk, a part of it, where it starts and where it ends
     pieces: list[tuple[tuple[Rank, ...], int, frozenset[Rank], frozenset[Rank]]]
-    match name:  # the block of each chunk, a part of it, where it starts and where it ends
-        case "allgather":
-            pieces = [(b, part, alone[b[0]], everyone) for b, part in blocks]
-        case "reducescatter":
-            pieces = [(b, part, everyone, alone[b[0]]) for b, part in blocks]
-        case "allreduce":  # chunk k is reduced at rank k mod n (HeteCCL eq. 7)
-            pieces = [((k % ranks,), k // ranks, everyone, everyone) for k in range(total)]
-        case "broadcast":
-            pieces = [((home,), part, alone[home], everyone) for part in parts]
-        case "reduce":
-            pieces = [((home,), part, everyone, alone[home]) for part in parts]
-        case "gather":
-            pieces = [(b, part, alone[b[0]], alone[home]) for b, part in blocks]
-        case "scatter":
-            pieces = [(b, part, alone[home], alone[b[0]]) for b, part in blocks]
-        case "alltoall":
-            pairs = [(src, dst) for src in range(ranks) for dst in range(ranks)]
-            pieces = [(pair, part, alone[pair[0]], alone[pair[1]]) for pair in pairs for part in parts]
+    if name == "alltoall":
+        pairs = [(src, dst) for src in range(ranks) for dst in range(ranks)]
+        pieces = [(pair, part, alone[pair[0]], alone[pair[1]]) for pair in pairs for part in parts]
+    elif name == "allreduce":  # chunk k is reduced at rank k mod n (HeteCCL eq. 7)
+        pieces = [((k % ranks,), k // ranks, everyone, everyone) for k in range(total)]
+    else:
+        owners = [home] if name in ("broadcast", "reduce") else range(ranks)
+        places = {"owner": alone, "root": [alone[home]] * ranks, "all": [everyone] * ranks}
+        start, end = (places[place] for place in ENDS[name])
+        pieces = [((rank,), part, start[rank], end[rank]) for rank in owners for part in parts]
     return Collective(
         name=name,
         ranks=ranks,

@@ -6,21 +6,18 @@ incidence of arcs and resources, and hop distances.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar
+
+import numpy as np
 
 from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.search.machine_code import Bools, Floats, Ints, rows
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from scipy.sparse import csc_matrix
-
-
+Key = TypeVar("Key")
 Routes = Sequence[Sequence[int]]
 """For every chunk the arcs it takes."""
 
@@ -47,12 +44,26 @@ class Load:
             self.carried[r] += 1
 
 
+def grouped(keys: Iterable[Key]) -> dict[Key, list[int]]:
+    """The places of each key, by first appearance."""
+    places: dict[Key, list[int]] = {}
+    for place, key in enumerate(keys):
+        places.setdefault(key, []).append(place)
+    return places
+
+
+def transposed(rows: Iterable[Iterable[int]], columns: int) -> list[list[int]]:
+    """For each column the rows that have it."""
+    table: list[list[int]] = [[] for _ in range(columns)]
+    for row, used in enumerate(rows):
+        for column in used:
+            table[column].append(row)
+    return table
+
+
 def arcs_between(tables: CopyProblem) -> Mapping[tuple[int, int], list[int]]:
     """The arcs that join each pair of ranks."""
-    table: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for a, arc in enumerate(tables.problem.arcs):
-        table[arc.src, arc.dst].append(a)
-    return table
+    return grouped((arc.src, arc.dst) for arc in tables.problem.arcs)
 
 
 @dataclass(frozen=True)
@@ -75,109 +86,95 @@ class CopyProblem:
     @cached_property
     def resources_of(self) -> list[list[int]]:
         """For each arc, the indices of the resources it draws from."""
-        table: list[list[int]] = [[] for _ in self.problem.arcs]
-        for r, resource in enumerate(self.resources):
-            for a in resource.arcs:
-                table[a].append(r)
-        return table
+        return transposed((resource.arcs for resource in self.resources), len(self.problem.arcs))
 
-    def use_matrix(self, arcs: Sequence[int]) -> csc_matrix:
+    def use_matrix(self, arcs: Sequence[int]) -> Any:
         """Resources x ``arcs``, which may repeat: 1 where a transfer over the arc draws from the resource."""
-        import numpy as np
         from scipy.sparse import csc_matrix
 
-        uses = [self.resources_of[a] for a in arcs]
-        rows = [r for used in uses for r in used]
-        columns = [c for c, used in enumerate(uses) for _ in used]
-        return csc_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(self.resources), len(uses)))
+        start, used = rows([self.resources_of[a] for a in arcs])
+        columns = np.repeat(np.arange(len(arcs)), np.diff(start))
+        return csc_matrix((np.ones(len(used)), (used, columns)), shape=(len(self.resources), len(arcs)))
 
     @cached_property
-    def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def ends(self) -> tuple[Ints, Ints]:
         """The senders and the receivers of all arcs."""
-        import numpy as np
-
         pairs = [(arc.src, arc.dst) for arc in self.problem.arcs]
         src, dst = np.array(pairs, dtype=np.int64).reshape(-1, 2).T.copy()
         return src, dst
 
     @cached_property
-    def _uses(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        import numpy as np
+    def uses(self) -> tuple[Ints, Ints]:
+        """An arc and a resource that it draws from, arc after arc."""
+        start, flat = rows(self.resources_of)
+        return np.repeat(np.arange(len(start) - 1), np.diff(start)), flat
 
-        many = [len(used) for used in self.resources_of]
-        flat = np.array([r for used in self.resources_of for r in used], dtype=np.int64)
-        return np.repeat(np.arange(len(many)), many), flat
-
-    def arc_prices(self, prices: NDArray[np.float64]) -> NDArray[np.float64]:
+    def arc_prices(self, prices: Floats) -> Floats:
         """For each arc, the prices of its resources together."""
-        import numpy as np
-
-        arc, resource = self._uses
+        arc, resource = self.uses
         return np.bincount(arc, prices[resource], len(self.problem.arcs)).astype(np.float64)
 
     @cached_property
     def into(self) -> list[list[int]]:
         """For each rank, the usable arcs that end there."""
-        table: list[list[int]] = [[] for _ in range(self.problem.ranks)]
-        for a in self.arcs:
-            table[self.problem.arcs[a].dst].append(a)
-        return table
+        return self._at([arc.dst for arc in self.problem.arcs])
 
     @cached_property
     def out_of(self) -> list[list[int]]:
         """For each rank, the usable arcs that start there."""
+        return self._at([arc.src for arc in self.problem.arcs])
+
+    def _at(self, ranks: Sequence[int]) -> list[list[int]]:
         table: list[list[int]] = [[] for _ in range(self.problem.ranks)]
         for a in self.arcs:
-            table[self.problem.arcs[a].src].append(a)
+            table[ranks[a]].append(a)
         return table
 
     @cached_property
     def hops(self) -> list[list[int]]:
-        """``hops[u][v]``: links on the shortest path from u to v; ``unreachable`` where there is none."""
-        table = [[self.unreachable] * self.problem.ranks for _ in range(self.problem.ranks)]
+        """``hops[u][v]``: links on the shortest path from u to v; as many as ranks where there is none."""
+        unreachable = self.problem.ranks
+        table = [[unreachable] * self.problem.ranks for _ in range(self.problem.ranks)]
         for start, hops in enumerate(table):
             hops[start] = 0
             queue = [start]
             for at in queue:
                 for a in self.out_of[at]:
                     to = self.problem.arcs[a].dst
-                    if hops[to] == self.unreachable:
+                    if hops[to] == unreachable:
                         hops[to] = hops[at] + 1
                         queue.append(to)
         return table
 
-    @property
-    def unreachable(self) -> int:
-        """A hop count no path has."""
-        return self.problem.ranks
 
-
-def start_arrays(problem: Problem) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def start_arrays(problem: Problem) -> tuple[Bools, Bools]:
     """Who holds and who lacks each chunk at the start, chunks x ranks."""
-    import numpy as np
-
     collective = problem.collective
     holds = np.zeros((len(collective.chunks), problem.ranks), dtype=np.bool_)
     lacks = np.zeros_like(holds)
-    for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
+    for k, (pre, post) in enumerate(collective.ends):
         holds[k, sorted(pre)] = True
         lacks[k, sorted(post - pre)] = True
     return holds, lacks
 
 
-def cheapest_links(
-    ranks: int, src: NDArray[np.int64], dst: NDArray[np.int64], costs: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Ranks x ranks: the cost of the cheapest link from row to column (infinite where there is none), and the
-    place of that link in ``costs`` (-1: none)."""
-    import numpy as np
-
+def cheapest_links(ranks: int, src: Ints, dst: Ints, costs: Floats) -> tuple[Floats, Ints]:
+    """Ranks x ranks: what the cheapest link costs (infinite: there is none), its place in ``costs`` (or -1)."""
     dear_first = np.argsort(-costs, kind="stable")  # the last to be written stays
     least = np.full((ranks, ranks), np.inf)
     link = np.full((ranks, ranks), -1, dtype=np.int64)
     least[src[dear_first], dst[dear_first]] = costs[dear_first]
     link[src[dear_first], dst[dear_first]] = dear_first
     return least, link
+
+
+def distances(ranks: int, src: Ints, dst: Ints, costs: Floats) -> Floats:
+    """Ranks x ranks: what the cheapest path costs (Floyd 1962)."""
+    least, _ = cheapest_links(ranks, src, dst, costs)
+    np.fill_diagonal(least, 0.0)
+    for via in range(ranks):
+        np.minimum(least, least[:, via, None] + least[None, via, :], out=least)
+    return least
 
 
 def of_chunks(problem: Problem, chunks: Sequence[int]) -> Problem:
@@ -190,23 +187,6 @@ def of_chunks(problem: Problem, chunks: Sequence[int]) -> Problem:
         post=tuple(whole.post[k] for k in chunks),
     )
     return replace(problem, collective=part)
-
-
-def most_peers(problem: Problem, links: Iterable[int]) -> int:
-    """The most ranks that one rank sends to, or receives from, over ``links``."""
-    pairs = {(problem.arcs[a].src, problem.arcs[a].dst) for a in links}
-    receivers, senders = Counter(src for src, _ in pairs), Counter(dst for _, dst in pairs)
-    return max((*receivers.values(), *senders.values()), default=0)
-
-
-def excess(problem: Problem, links: Iterable[int]) -> str | None:
-    """Why no schedule may use all of ``links``, or None."""
-    if problem.max_peers is None:
-        return None
-    most = most_peers(problem, links)
-    if most <= problem.max_peers:
-        return None
-    return f"a rank would send to, or receive from, {most} others, and may only {problem.max_peers}"
 
 
 def without_useless(problem: Problem, transfers: Iterable[Transfer], makespan: int) -> Schedule:

@@ -13,8 +13,7 @@ def scaled(limit: int, share: float) -> int:
 
 
 def for_steps(policy: Policy, effort: float | None) -> Policy:
-    """The policy of searches that count steps: at effort 1 ``auto`` and greedy rounds get a tenth, a strategy that
-    is stated all its units; without an effort the same policy."""
+    """The policy of searches that count steps: ``auto`` and greedy rounds get a tenth, a stated strategy all."""
     if effort is None:
         return policy
     return replace(

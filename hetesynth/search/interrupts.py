@@ -12,66 +12,39 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 
-class _Handler:
-    """What Ctrl-C does inside of a context. ``before``: the handler outside of it.
-
-    With ``say`` it is counted and announced, and goes on to ``before``. With ``event`` it only sets that, and is
-    announced; where it ends ``twice`` all the same, a second Ctrl-C goes on to ``before``, though the first came
-    earlier.
-    """
-
-    def __init__(
-        self, say: Callable[[], None] | None = None, event: threading.Event | None = None, *, twice: bool = False
-    ) -> None:
-        self.say, self.event, self.twice = say, event, twice
-        self.before: Any = None
-        self.times = 0
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        announcing = _announcing(self)
-        again = self.twice and self.event is not None and (self.event.is_set() or _times(announcing) > 0)
-        if again:
-            signal.signal(signal.SIGINT, self.before)
-        elif announcing is not None and announcing.say is not None:
-            announcing.times += 1
-            if announcing.times == 1:
-                announcing.say()
-        if self.event is None or again:
-            if callable(self.before):
-                self.before(number, frame)
-        else:
-            self.event.set()
+@dataclass
+class _Announced:
+    say: Callable[[], None]
+    times: int = 0  # that Ctrl-C came
 
 
-def _announcing(handler: Any) -> _Handler | None:
-    """The innermost handler that counts."""
-    while isinstance(handler, _Handler) and handler.say is None:
-        handler = handler.before
-    return handler if isinstance(handler, _Handler) else None
-
-
-def _times(announcing: _Handler | None) -> int:
-    return 0 if announcing is None else announcing.times
+_contexts: list[_Announced | None] = [None]
+"""What each context that Ctrl-C is handled in announces it by, the innermost last."""
 
 
 def interrupted() -> bool:
     """Whether Ctrl-C came inside ``announcing``: what can be left out is."""
-    return not _unreachable() and _times(_announcing(signal.getsignal(signal.SIGINT))) > 0
+    return not _unreachable() and _times() > 0
 
 
 def abandoned() -> bool:
     """Whether it came a second time: what is left to do is to write what there is."""
-    return not _unreachable() and _times(_announcing(signal.getsignal(signal.SIGINT))) > 1
+    return not _unreachable() and _times() > 1
+
+
+def _times() -> int:
+    return 0 if _contexts[-1] is None else _contexts[-1].times
 
 
 @contextmanager
 def announcing(say: Callable[[], None]) -> Iterator[None]:
     """``say`` at the first Ctrl-C, whatever puts it off."""
-    with _handled(_Handler(say)):
+    with _handled(None, _Announced(say)):
         yield
 
 
@@ -80,7 +53,7 @@ def finishing(*, however_often: bool = False) -> Iterator[threading.Event]:
     """What is short and must not be lost: a first Ctrl-C only sets the event, a second ends it all the same, be
     the first inside or, where ``announcing`` counts them, before. ``however_often``: none ends it."""
     event = threading.Event()
-    with _handled(_Handler(event=event, twice=not however_often)):
+    with _handled(event, _contexts[-1], twice=not however_often):
         yield event
 
 
@@ -88,27 +61,46 @@ def finishing(*, however_often: bool = False) -> Iterator[threading.Event]:
 def deferred() -> Iterator[threading.Event]:
     """An event that Ctrl-C sets. Outside the main thread, where signals do not arrive, it is never set."""
     event = threading.Event()
-    with _handled(_Handler(event=event)):
+    with _handled(event, _contexts[-1]):
         yield event
     if event.is_set():
         raise KeyboardInterrupt
 
 
 @contextmanager
-def _handled(handler: _Handler) -> Iterator[None]:
-    """Ctrl-C goes to ``handler``; the handler before comes back at the end."""
+def _handled(
+    event: threading.Event | None, announced: _Announced | None, *, twice: bool = False
+) -> Iterator[None]:
+    """Ctrl-C is announced and sets ``event``; without one, or again where it ends ``twice``, it goes on."""
     if _unreachable():
         yield
         return
-    handler.before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, handler)
+    before: Any = signal.getsignal(signal.SIGINT)
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        again = twice and event is not None and (event.is_set() or (announced is not None and announced.times > 0))
+        if again:
+            signal.signal(signal.SIGINT, before)
+        elif announced is not None:
+            announced.times += 1
+            if announced.times == 1:
+                announced.say()
+        if event is not None and not again:
+            event.set()
+        elif callable(before):
+            before(number, frame)
+
+    signal.signal(signal.SIGINT, handle)
+    _contexts.append(announced)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler.before)
+        _contexts.pop()
+        signal.signal(signal.SIGINT, before)
 
 
 def _unreachable() -> bool:
+    """Outside the main thread, and where the process ignores the interrupt."""
     if threading.current_thread() is not threading.main_thread():
         return True
     return signal.getsignal(signal.SIGINT) is signal.SIG_IGN

@@ -2,7 +2,8 @@
 
 In: a copying problem and, for every chunk, the deliveries of a tree from one of its holders. Out: a schedule in
 which every transfer starts as soon as its sender holds the chunk and there is room. Of those that compete, arcs
-take turns, each with the chunk that has the longest path behind it.
+take turns, each with the chunk that has the longest path behind it (``list_schedule``), or one delivery after the
+other is placed in the first step with room (``Tasks``: serial schedule generation; Kolisch 1996).
 
 The step LP (``trees.packed_trees``) is no list scheduling: it chooses all deliveries of a step together. In
 seconds (``timed.list_scheduling``) resources have times when they are free and there are no steps.
@@ -13,12 +14,13 @@ from __future__ import annotations
 from bisect import insort
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import heapify, heappop, heappush
+from typing import Any, NamedTuple
 
-from hetesynth.errors import InternalError
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.search.copy_problem import CopyProblem, Routes
-
-Tree = list[tuple[int, int, int]]  # (sender, receiver, arc), senders before receivers
 
 
 class StepRoom:
@@ -46,30 +48,102 @@ class StepRoom:
             self.left[r] -= 1
 
 
-class Deliveries:
-    """Those of trees, numbered tree after tree, senders before receivers.
+class Task(NamedTuple):
+    """Chunk ``chunk`` over link ``arc``. ``reduce``: it is added; ``start``: in an older schedule."""
 
-    ``all``: (chunk, sender, arc). ``parent``: what makes each possible, -1: the start; ``below``: those
-    that each makes possible; ``height``: how many the longest path behind each has.
-    """
+    chunk: int
+    arc: int
+    reduce: bool = False
+    start: int = 0
 
-    def __init__(self, trees: Sequence[Tree]) -> None:
-        self.all: list[tuple[int, int, int]] = []
-        self.below: dict[int, list[int]] = {-1: []}
-        self.parent: list[int] = []
-        for k, tree in enumerate(trees):
-            brought: dict[int, int] = {}
-            for u, v, a in tree:
-                number = len(self.parent)
-                self.all.append((k, u, a))
-                self.parent.append(brought.get(u, -1))
-                self.below[number] = []
-                self.below[self.parent[number]].append(number)
-                brought[v] = number
-        self.height = [0] * len(self.parent)
-        for i in range(len(self.parent) - 1, -1, -1):
-            if self.parent[i] >= 0:
-                self.height[self.parent[i]] = max(self.height[self.parent[i]], self.height[i] + 1)
+
+@dataclass
+class Tasks:
+    """Deliveries, senders before receivers. ``before``, ``behind``: those that each waits for, and that wait for
+    it. Late is early with time and precedence turned around."""
+
+    tables: CopyProblem
+    tasks: Sequence[Task]
+
+    def __post_init__(self) -> None:
+        self.before: list[list[int]] = [[] for _ in self.tasks]
+        self.behind: list[list[int]] = [[] for _ in self.tasks]
+        arrivals: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for i, task in enumerate(self.tasks):
+            arc = self.tables.problem.arcs[task.arc]
+            for j in arrivals.get((task.chunk, arc.src), ()):
+                self.before[i].append(j)
+                self.behind[j].append(i)
+            arrivals[task.chunk, arc.dst].append(i)
+
+    @property
+    def first(self) -> list[int]:
+        """Those that wait for no other."""
+        return [i for i, others in enumerate(self.before) if not others]
+
+    @cached_property
+    def heights(self) -> list[int]:
+        """For each delivery, how many the longest path behind it has."""
+        height = [0] * len(self.tasks)
+        for i in range(len(height) - 1, -1, -1):
+            height[i] = max((height[j] + 1 for j in self.behind[i]), default=0)
+        return height
+
+    @cached_property
+    def _sharing(self) -> list[tuple[int, int] | None]:
+        """Those that share this are in different steps (HeteCCL eq. 8): additions to a chunk at a rank, or, of the
+        reversed problem, copies of a chunk from one."""
+        problem, reduces = self.tables.problem, self.tables.problem.collective.reduces
+        ranks = [arc.dst if reduces else arc.src for arc in problem.arcs]
+        return [
+            (t.chunk, ranks[t.arc]) if problem.exclusive_reduction and (t.reduce or not reduces) else None
+            for t in self.tasks
+        ]
+
+    def early(self, urgency: Sequence[Any]) -> list[int]:
+        """The step of each, as early as possible, the least ``urgency`` first of those that can go."""
+        return self._placed(urgency, self.before, self.behind)
+
+    def late(self, begin: Sequence[int]) -> list[int]:
+        """The same as late as possible, what began last first."""
+        turned = self._placed([-b for b in begin], self.behind, self.before)
+        last = max(turned, default=0)
+        return [last - step for step in turned]
+
+    def _placed(
+        self, urgency: Sequence[Any], before: Sequence[Sequence[int]], behind: Sequence[Sequence[int]]
+    ) -> list[int]:
+        capacity = [resource.capacity for resource in self.tables.resources]
+        load: dict[tuple[int, int], int] = defaultdict(int)  # of a resource in a step
+        full_until, shared = [0] * len(capacity), set[tuple[tuple[int, int], int]]()
+        waiting = [len(others) for others in before]
+        queue = [(urgency[i], i) for i, number in enumerate(waiting) if not number]
+        heapify(queue)
+        begin, ready = [0] * len(waiting), [0] * len(waiting)
+        while queue:
+            _, i = heappop(queue)
+            uses, sharing = self.tables.resources_of[self.tasks[i].arc], self._sharing[i]
+            step = max([ready[i], *(full_until[r] for r in uses)])
+            while any(load[r, step] >= capacity[r] for r in uses) or (sharing, step) in shared:
+                step += 1
+            if sharing is not None:
+                shared.add((sharing, step))
+            for r in uses:
+                load[r, step] += 1
+                while load[r, full_until[r]] >= capacity[r]:
+                    full_until[r] += 1
+            begin[i] = step
+            for j in behind[i]:
+                ready[j] = max(ready[j], step + 1)
+                waiting[j] -= 1
+                if not waiting[j]:
+                    heappush(queue, (urgency[j], j))
+        return begin
+
+    def schedule(self, begin: Sequence[int]) -> Schedule:
+        """With each delivery in its step."""
+        pairs = zip(self.tasks, begin, strict=True)
+        return Schedule.of(Transfer(step, step + 1, t.chunk, t.arc, t.reduce) for t, step in pairs)
 
 
 def list_schedule(
@@ -77,27 +151,22 @@ def list_schedule(
 ) -> Schedule | None:
     """The schedule of ``routes``, arcs in turn; None when ``ended`` says so, which is asked before each step."""
     arcs = tables.problem.arcs
-    trees: list[Tree] = []
-    for route, origins in zip(routes, tables.problem.collective.pre, strict=True):
+    tasks: list[Task] = []
+    for k, (route, origins) in enumerate(zip(routes, tables.problem.collective.pre, strict=True)):
         leaving: dict[int, list[int]] = defaultdict(list)
         for a in route:
             leaving[arcs[a].src].append(a)
-        tree: Tree = []
-        stack = [a for rank in sorted(origins) for a in leaving.get(rank, ())]
-        while stack and len(tree) <= len(route):
-            a = stack.pop()
-            tree.append((arcs[a].src, arcs[a].dst, a))
-            stack += leaving.get(arcs[a].dst, ())
-        if len(tree) != len(route):
-            raise InternalError("routes that are no tree")
-        trees.append(tree)
-    deliveries = Deliveries(trees)
+        stack = [a for rank in sorted(origins) for a in leaving.pop(rank, ())]
+        while stack:
+            tasks.append(Task(k, stack.pop()))
+            stack += leaving.pop(arcs[tasks[-1].arc].dst, ())
+    deliveries = Tasks(tables, tasks)
     ready: dict[int, list[tuple[int, int]]] = defaultdict(list)  # arc -> (-height, delivery), sorted
     transfers: list[Transfer] = []
-    released, step = deliveries.below[-1], 0
-    while len(transfers) < len(deliveries.all):
+    released, step = deliveries.first, 0
+    while len(transfers) < len(tasks):
         for i in released:
-            insort(ready[deliveries.all[i][2]], (-deliveries.height[i], i))
+            insort(ready[tasks[i].arc], (-deliveries.heights[i], i))
         if ended():
             return None
         room, sent = StepRoom(tables), list[int]()
@@ -107,46 +176,15 @@ def list_schedule(
             for a in waiting:
                 queue = ready[a] if room.fits(a) else []
                 for place, (_, i) in enumerate(queue):
-                    if room.may_send(*deliveries.all[i][:2]):
+                    if room.may_send(tasks[i].chunk, arcs[a].src):
                         del queue[place]
                         sent.append(i)
-                        room.book(*deliveries.all[i])
+                        room.book(tasks[i].chunk, arcs[a].src, a)
                         if queue:
                             again.append(a)
                         break
             waiting = again
-        if not sent:
-            raise InternalError("routes that do not hang together")
-        transfers += [Transfer(step, step + 1, deliveries.all[i][0], deliveries.all[i][2]) for i in sent]
-        released = [j for i in sent for j in deliveries.below[i]]
+        transfers += [Transfer(step, step + 1, tasks[i].chunk, tasks[i].arc) for i in sent]
+        released = [j for i in sent for j in deliveries.behind[i]]
         step += 1
     return Schedule.of(transfers, step)
-
-
-class Room:
-    """What every resource carries in every step so far, for deliveries that are placed one after the other."""
-
-    def __init__(self, capacity: Sequence[int]) -> None:
-        self.capacity = capacity
-        self.load: list[list[int]] = [[] for _ in capacity]
-        self.full_until = [0] * len(capacity)
-        self.shared: set[tuple[int, int, int]] = set()
-
-    def take(self, uses: Sequence[int], ready: int, sharing: tuple[int, int] | None) -> int:
-        """The first step from ``ready`` on that has room, which is then used. Deliveries that are ``sharing`` the
-        same are in different steps."""
-        load, capacity = self.load, self.capacity
-        step = max([ready, *(self.full_until[r] for r in uses)])
-        while any(step < len(load[r]) and load[r][step] >= capacity[r] for r in uses) or (
-            sharing is not None and (*sharing, step) in self.shared
-        ):
-            step += 1
-        if sharing is not None:
-            self.shared.add((*sharing, step))
-        for r in uses:
-            row = load[r]
-            row.extend([0] * (step + 1 - len(row)))
-            row[step] += 1
-            while self.full_until[r] < len(row) and row[self.full_until[r]] >= capacity[r]:
-                self.full_until[r] += 1
-        return step

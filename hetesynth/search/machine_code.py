@@ -10,6 +10,7 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import cache, partial
 from pathlib import Path
 from types import FunctionType
@@ -31,29 +32,23 @@ _interpreted: dict[Kernel, float] = defaultdict(float)  # seconds that calls of 
 
 def leavable(call: Callable[[], T]) -> T:
     """What ``call`` returns or raises. Outside the main thread, where signals do not arrive, it is just called.
-
-    Python handles signals between its own instructions only, so the call runs in a thread of its own and the main
-    thread waits for it, which Ctrl-C ends. What is left goes on to its end, unheard: it must change nothing that
-    others use.
-    """
+    Python handles signals between its own instructions only, so it runs in a thread of its own, for which the main
+    thread waits until Ctrl-C. What is left goes on to its end, unheard: it must change nothing that others use."""
     if threading.current_thread() is not threading.main_thread():
         return call()
-    results: list[T] = []
-    errors: list[BaseException] = []
+    outcome: Future[T] = Future()
 
     def run() -> None:
         try:
-            results.append(call())
+            outcome.set_result(call())
         except BaseException as error:
-            errors.append(error)
+            outcome.set_exception(error)
 
     worker = threading.Thread(target=run, daemon=True)
     worker.start()
     while worker.is_alive():
         worker.join(0.1)  # a signal just before the main thread begins to wait does not wake it
-    if errors:
-        raise errors[0]
-    return results[0]
+    return outcome.result()
 
 
 def pays(kernel: Kernel, seconds: float) -> bool:
@@ -111,15 +106,13 @@ def _compiled(kernel: FunctionType) -> Kernel:
         from_disk = _numba_function(kernel, cache=True)
     except RuntimeError:  # no place for the cache
         return _numba_function(kernel, cache=False)
-    compiled_anew: list[Kernel] = []
+    compiled_anew = cache(partial(_numba_function, kernel, cache=False))
 
     def run(*arguments: Any) -> Any:
         try:
             return leavable(partial(from_disk, *arguments))
         except Exception:  # the file on disk does not load; the kernels themselves raise nothing
-            if not compiled_anew:
-                compiled_anew.append(_numba_function(kernel, cache=False))
-            return leavable(partial(compiled_anew[0], *arguments))
+            return leavable(partial(compiled_anew(), *arguments))
 
     return run
 

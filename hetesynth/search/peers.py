@@ -1,8 +1,7 @@
 """Links to few others: which arcs a strategy may use so that no rank exceeds its limit of peers.
 
-In: a problem with ``max_peers``. Out: incidence tables that list only arcs between chosen pairs of ranks. Every
-rank gets its neighbour in its own server and the rank with the same number in the next server first, so that rings
-of both kinds join everybody; then the rest of its server; then the same number in servers farther off, at
+Every rank gets its neighbour in its own server and the rank with the same number in the next server first, so that
+rings of both kinds join everybody; then the rest of its server; then the same number in servers farther off, at
 distances 1, 2, 4 and so on before the others; at last whatever links there are. Where this does not join all, as
 where few GPUs of a server have a NIC, a tree of links that lead both ways comes before everything else. Routes
 over these arcs keep the limit however they are chosen. The choice knows nothing of loads.
@@ -19,7 +18,8 @@ from numpy.typing import NDArray
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
 from hetesynth.policy import Policy
-from hetesynth.search.copy_problem import CopyProblem, excess
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.search import excess
 from hetesynth.search.server_groups import servers
 
 Pair = tuple[Rank, Rank]
@@ -34,7 +34,7 @@ def within_peers(problem: Problem) -> CopyProblem | None:
     for along_tree in (False, True):
         pairs = _useful_pairs(problem, limit, along_tree)
         reached = reachable(problem.ranks, pairs)
-        ends = zip(problem.collective.pre, problem.collective.post, strict=True)
+        ends = problem.collective.ends
         if reached.all() or all(reached[sorted(p)][:, sorted(q - p)].any(axis=0).all() for p, q in ends):
             break
     else:

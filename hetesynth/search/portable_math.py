@@ -11,21 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from math import isqrt
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Price = TypeVar("Price", float, NDArray[np.float64])
+from hetesynth.search.machine_code import Floats
 
 
-def dearer(price: Price, share: Price, growth: float, exponent: int) -> Price:
+def dearer(price: Any, share: Any, growth: float, exponent: int) -> Any:
     """``price`` raised by a power of ``share``, the load over that of the busiest resource."""
-    raised: Price = price * (1.0 + growth * share**exponent)
-    return raised
+    return price * (1.0 + growth * share**exponent)
 
-
-Floats = NDArray[np.float64]
 
 PARTS = 64
 """Of an octave: an argument is brought to the nearest, by which the series has few terms."""
@@ -42,15 +39,13 @@ ROOT_HALF = float.fromhex("0x1.6a09e667f3bcdp-1")
 def exp(x: Floats) -> Floats:
     """e to the power of each entry; infinite where that is too large."""
     exponent, scale, series = _parts(x)
-    result: Floats = np.ldexp(scale + scale * series, exponent)
-    return result
+    return np.ldexp(scale + scale * series, exponent)
 
 
 def expm1(x: Floats) -> Floats:
     """The same less 1, with all digits near 0."""
     exponent, scale, series = _parts(x)
-    result: Floats = np.ldexp(scale * series, exponent) + (np.ldexp(scale, exponent) - 1.0)
-    return result
+    return np.ldexp(scale * series, exponent) + (np.ldexp(scale, exponent) - 1.0)
 
 
 def _parts(x: Floats) -> tuple[NDArray[np.int32], Floats, Floats]:
@@ -89,8 +84,7 @@ def log(x: Floats) -> Floats:
     series = np.zeros_like(square)
     for k in range(LOG_TERMS, 0, -1):
         series = (series + 1.0 / (2 * k + 1)) * square
-    result: Floats = 2.0 * (ratio + ratio * series) + exponent * (HIGH * PARTS) + exponent * (LOW * PARTS)
-    return result
+    return 2.0 * (ratio + ratio * series) + exponent * (HIGH * PARTS) + exponent * (LOW * PARTS)
 
 
 def power(x: Floats, exponent: float) -> Floats:

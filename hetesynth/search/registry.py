@@ -1,8 +1,7 @@
 """The registry of strategies: a row each, from which help, ``hetesynth strategies`` and tuning runs take them.
 
-A row is plain data, so that reading the table loads no solver; ``strategy`` and ``timed_strategies`` import the
-code that a row names. A strategy counts steps or seconds. One that counts seconds is made for the rates of a
-cluster and the size of a chunk, so it needs to know the size of the buffer.
+A row is plain data, so that reading the table loads no solver. A strategy counts steps or seconds. One that counts
+seconds is made for the rates of a cluster and the size of a chunk, so it needs to know the size of the buffer.
 """
 
 from __future__ import annotations
@@ -10,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from hetesynth.errors import HetesynthError, InternalError, did_you_mean
+from hetesynth.errors import HetesynthError, did_you_mean
 from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED, ROOTED, CollectiveName
-
-if TYPE_CHECKING:
-    from hetesynth.search.search import Strategy
-    from hetesynth.search.timed.earliest_arrival import Rates
+from hetesynth.search.search import Strategy
 
 Objective = Literal["steps", "time"]
 
@@ -27,14 +23,11 @@ FROM_EVERYBODY = tuple(name for name in TO_EVERYBODY if name not in ROOTED)
 
 @dataclass(frozen=True, slots=True)
 class StrategyRow:
-    """One strategy.
-
-    ``summary``: what it does; ``source``: who described it; ``accepts``: the collectives that it may solve.
+    """``summary``: what it does; ``source``: who described it; ``accepts``: the collectives that it may solve.
     ``code``: ``module:attribute``. The attribute is a ``Strategy`` where steps are counted, else a function from
     ``Rates`` to a ``Strategy``; ``prices``: the second arguments with which that function is called, if there are
-    several. ``library``: whether it models what communication libraries do. What ``auto`` tries of them, and when,
-    stands in ``search/auto.py``.
-    """
+    several. ``library``: whether it models what communication libraries do. What ``auto`` tries stands in
+    ``search/auto.py``."""
 
     name: str
     summary: str
@@ -47,91 +40,47 @@ class StrategyRow:
 
 
 ROWS: tuple[StrategyRow, ...] = (
-    StrategyRow(
-        "auto", "direct, greedy, tree packing and cegis, as rules say",
-        "hetesynth", "hetesynth.search.auto:AUTO",
-    ),
-    StrategyRow(
-        "greedy", "rounds of list scheduling under prices on resources", "HeteCCL appendix H; PathFinder",
-        "hetesynth.search.greedy.greedy:STRATEGY",
-    ),
-    StrategyRow(
-        "tree-packing", "packed trees, a linear program for each step", "ForestColl, section 5; PathFinder",
-        "hetesynth.search.trees.packed_trees:STRATEGY", accepts=TO_EVERYBODY,
-    ),
-    StrategyRow(
-        "direct", "one link per chunk, a linear program per step", "hetesynth",
-        "hetesynth.search.greedy.direct:STRATEGY", accepts=PERSONALIZED,
-    ),
-    StrategyRow(
-        "cegis", "repair of a candidate from checkpoint to checkpoint, Z3 where laws are broken",
-        "HeteCCL 5.2, algorithm 1",
-        "hetesynth.search.auto:CEGIS",
-    ),
-    StrategyRow(
-        "repair", "a schedule of the cluster before a change, mended: hetesynth repair",
-        "Aspnes et al. 1997; Kolisch 1996",
-        "hetesynth.search.repair:STRATEGY",
-    ),
-    StrategyRow(
-        "monolithic", "the monolithic model: every law at once", "SCCL section 3",
-        "hetesynth.search.auto:MONOLITHIC",
-    ),
-    StrategyRow(
-        "composition", "pods: between them by rings or doubling, inside each type solved once",
-        "HeteCCL, section 7", "hetesynth.search.pods.strategy:STRATEGY", accepts=FROM_EVERYBODY,
-    ),
-    StrategyRow(
-        "ring", "rings, one a channel", "NCCL",
-        "hetesynth.search.baselines.table:RING", library=True,
-    ),
-    StrategyRow(
-        "double-tree", "double binary trees", "NCCL",
-        "hetesynth.search.baselines.table:DOUBLE_TREE", library=True,
-    ),
-    StrategyRow(
-        "sph", "shortest paths, whatever the load", "SCALE-CCL's evaluation",
-        "hetesynth.search.baselines.table:SHORTEST_PATHS", library=True,
-    ),
-    StrategyRow(
-        "all-pairs", "every chunk straight to its receiver", "SCALE-CCL's evaluation",
-        "hetesynth.search.baselines.table:ALL_PAIRS", library=True,
-    ),
-    StrategyRow(
-        "doubling", "recursive doubling and halving", "Thakur et al. 2005",
-        "hetesynth.search.baselines.table:DOUBLING", library=True,
-    ),
-    StrategyRow(
-        "server-rings", "rings of servers whose NICs keep their peers", "hetesynth",
-        "hetesynth.search.baselines.table:SERVER_RINGS", library=True,
-        accepts=TO_EVERYBODY,
-    ),
-    StrategyRow(
-        "hierarchical", "between servers, then inside them", "SCALE-CCL's evaluation",
-        "hetesynth.search.baselines.table:HIERARCHICAL", library=True,
-    ),
-    StrategyRow(
-        "timed", "earliest arrival first, with prices on load", "TACOS; PathFinder",
-        "hetesynth.search.timed.earliest_arrival:timed_strategy", "time", prices=(0.0, 0.5, 1.0),
-    ),
-    StrategyRow(
-        "steady-state", "the packing of trees that loads the fullest resource least, in whole chunks",
-        "Edmonds 1967; Beaumont et al. 2005; ForestColl",
-        "hetesynth.search.steady_state:steady_state_strategy", "time", accepts=TO_EVERYBODY,
-    ),
-    StrategyRow(
-        "exchange", "balanced paths in seconds, the longest first", "Aspnes et al. 1997; Jackson 1955",
-        "hetesynth.search.timed.list_scheduling:exchange_strategy", "time",
-        accepts=PERSONALIZED,
-    ),
-    StrategyRow(
-        "timed-trees", "balanced trees, list-scheduled in seconds", "Aspnes et al. 1997; Graham 1966",
-        "hetesynth.search.timed.list_scheduling:timed_trees_strategy", "time", accepts=TO_EVERYBODY,
-    ),
-    StrategyRow(
-        "negotiated", "earliest arrival with negotiated loads, then list scheduling", "PathFinder; Graham 1966",
-        "hetesynth.search.timed.list_scheduling:negotiated_strategy", "time",
-    ),
+    StrategyRow("auto", "direct, greedy, tree packing and cegis, as rules say", "hetesynth",
+                "hetesynth.search.auto:AUTO"),
+    StrategyRow("greedy", "rounds of list scheduling under prices on resources", "HeteCCL appendix H; PathFinder",
+                "hetesynth.search.greedy.greedy:STRATEGY"),
+    StrategyRow("tree-packing", "packed trees, a linear program for each step",
+                "ForestColl, section 5; PathFinder", "hetesynth.search.trees.packed_trees:STRATEGY",
+                accepts=TO_EVERYBODY),
+    StrategyRow("direct", "one link per chunk, a linear program per step", "hetesynth",
+                "hetesynth.search.greedy.direct:STRATEGY", accepts=PERSONALIZED),
+    StrategyRow("cegis", "repair of a candidate from checkpoint to checkpoint, Z3 where laws are broken",
+                "HeteCCL 5.2, algorithm 1", "hetesynth.search.auto:CEGIS"),
+    StrategyRow("repair", "a schedule of the cluster before a change, mended: hetesynth repair",
+                "Aspnes et al. 1997; Kolisch 1996", "hetesynth.search.repair:STRATEGY"),
+    StrategyRow("monolithic", "the monolithic model: every law at once", "SCCL section 3",
+                "hetesynth.search.auto:MONOLITHIC"),
+    StrategyRow("composition", "pods: between them by rings or doubling, inside each type solved once",
+                "HeteCCL, section 7", "hetesynth.search.pods.strategy:STRATEGY", accepts=FROM_EVERYBODY),
+    StrategyRow("ring", "rings, one a channel", "NCCL", "hetesynth.search.baselines.table:RING", library=True),
+    StrategyRow("double-tree", "double binary trees", "NCCL", "hetesynth.search.baselines.table:DOUBLE_TREE",
+                library=True),
+    StrategyRow("sph", "shortest paths, whatever the load", "SCALE-CCL's evaluation",
+                "hetesynth.search.baselines.table:SHORTEST_PATHS", library=True),
+    StrategyRow("all-pairs", "every chunk straight to its receiver", "SCALE-CCL's evaluation",
+                "hetesynth.search.baselines.table:ALL_PAIRS", library=True),
+    StrategyRow("doubling", "recursive doubling and halving", "Thakur et al. 2005",
+                "hetesynth.search.baselines.table:DOUBLING", library=True),
+    StrategyRow("server-rings", "rings of servers whose NICs keep their peers", "hetesynth",
+                "hetesynth.search.baselines.table:SERVER_RINGS", library=True, accepts=TO_EVERYBODY),
+    StrategyRow("hierarchical", "between servers, then inside them", "SCALE-CCL's evaluation",
+                "hetesynth.search.baselines.table:HIERARCHICAL", library=True),
+    StrategyRow("timed", "earliest arrival first, with prices on load", "TACOS; PathFinder",
+                "hetesynth.search.timed.earliest_arrival:timed_strategy", "time", prices=(0.0, 0.5, 1.0)),
+    StrategyRow("steady-state", "the packing of trees that loads the fullest resource least, in whole chunks",
+                "Edmonds 1967; Beaumont et al. 2005; ForestColl",
+                "hetesynth.search.steady_state:steady_state_strategy", "time", accepts=TO_EVERYBODY),
+    StrategyRow("exchange", "balanced paths in seconds, the longest first", "Aspnes et al. 1997; Jackson 1955",
+                "hetesynth.search.timed.list_scheduling:exchange_strategy", "time", accepts=PERSONALIZED),
+    StrategyRow("timed-trees", "balanced trees, list-scheduled in seconds", "Aspnes et al. 1997; Graham 1966",
+                "hetesynth.search.timed.list_scheduling:timed_trees_strategy", "time", accepts=TO_EVERYBODY),
+    StrategyRow("negotiated", "earliest arrival with negotiated loads, then list scheduling",
+                "PathFinder; Graham 1966", "hetesynth.search.timed.list_scheduling:negotiated_strategy", "time"),
 )  # fmt: skip
 
 
@@ -165,16 +114,11 @@ def demand_strategy(name: str, *, sized: bool) -> None:
 def strategy(name: str) -> Strategy:
     """The strategy called ``name``. Raises HetesynthError when there is none that counts steps."""
     demand_strategy(name, sized=False)
-    from hetesynth.search.search import Strategy
-
-    row = row_of(name)
-    registered = _code(row)
-    if not isinstance(registered, Strategy):
-        raise InternalError(f"{row.code} is no Strategy: end its module with STRATEGY = Strategy({name!r}, ...)")
+    registered: Strategy = _code(row_of(name))
     return registered
 
 
-def timed_strategies(row: StrategyRow, rates: Rates) -> list[tuple[str, Strategy]]:
+def timed_strategies(row: StrategyRow, rates: Any) -> list[tuple[str, Strategy]]:
     """The variants of a strategy that counts seconds, for ``rates``, each with its label."""
     factory: Callable[..., Strategy] = _code(row)
     if not row.prices:

@@ -14,107 +14,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from heapq import heappop, heappush
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.search.copy_problem import CopyProblem, cheapest_links
 from hetesynth.search.greedy import greedy
-from hetesynth.search.list_scheduling import Room
+from hetesynth.search.list_scheduling import Task, Tasks
+from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.portable_math import exp
 from hetesynth.search.search import Search, Strategy
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """Chunk ``chunk`` over link ``arc``. ``reduce``: it is added; ``start``: of the old schedule."""
-
-    chunk: int
-    arc: int
-    reduce: bool
-    start: int
-
-
-@dataclass
-class Tasks:
-    """Deliveries, senders before receivers, with what each waits for.
-
-    Late is early with time and precedence turned around.
-    """
-
-    tables: CopyProblem
-    tasks: Sequence[Task]
-
-    def __post_init__(self) -> None:
-        problem = self.tables.problem
-        self.before: list[list[int]] = [[] for _ in self.tasks]
-        self.behind: list[list[int]] = [[] for _ in self.tasks]
-        arrivals: dict[tuple[int, int], list[int]] = {}
-        for i, task in enumerate(self.tasks):
-            arc = problem.arcs[task.arc]
-            for j in arrivals.get((task.chunk, arc.src), ()):
-                self.before[i].append(j)
-                self.behind[j].append(i)
-            arrivals.setdefault((task.chunk, arc.dst), []).append(i)
-        self.uses = [self.tables.resources_of[task.arc] for task in self.tasks]
-        self.capacity = [resource.capacity for resource in self.tables.resources]
-        # deliveries that share this are in different steps (HeteCCL eq. 8): additions to a chunk at a rank, or, of
-        # the reversed problem, copies of a chunk from one
-        reduces, self.sharing = problem.collective.reduces, list[tuple[int, int] | None]()
-        for task in self.tasks:
-            arc, shared = problem.arcs[task.arc], problem.exclusive_reduction and (task.reduce or not reduces)
-            self.sharing.append((task.chunk, arc.dst if reduces else arc.src) if shared else None)
-
-    def heights(self) -> list[int]:
-        """For each delivery, how many the longest path behind it has."""
-        height = [0] * len(self.tasks)
-        for i in range(len(height) - 1, -1, -1):
-            height[i] = max((height[j] + 1 for j in self.behind[i]), default=0)
-        return height
-
-    def early(self, urgency: Sequence[float]) -> list[int]:
-        """The step of each, as early as possible, the least ``urgency`` first of those that can go."""
-        return self._placed(urgency, self.before, self.behind)
-
-    def late(self, begin: Sequence[float]) -> list[int]:
-        """The same as late as possible, what began last first."""
-        turned = self._placed([-b for b in begin], self.behind, self.before)
-        last = max(turned, default=0)
-        return [last - step for step in turned]
-
-    def _placed(
-        self, urgency: Sequence[float], before: Sequence[Sequence[int]], behind: Sequence[Sequence[int]]
-    ) -> list[int]:
-        room = Room(self.capacity)
-        waiting = [len(others) for others in before]
-        queue: list[tuple[float, int]] = []
-        for i, number in enumerate(waiting):
-            if not number:
-                heappush(queue, (urgency[i], i))
-        step, ready = [0] * len(waiting), [0] * len(waiting)
-        while queue:
-            _, i = heappop(queue)
-            step[i] = room.take(self.uses[i], ready[i], self.sharing[i])
-            for j in behind[i]:
-                ready[j] = max(ready[j], step[i] + 1)
-                waiting[j] -= 1
-                if not waiting[j]:
-                    heappush(queue, (urgency[j], j))
-        return step
-
-    def schedule(self, begin: Sequence[int]) -> Schedule:
-        """With each delivery in its step."""
-        return Schedule.of(
-            Transfer(step, step + 1, task.chunk, task.arc, task.reduce)
-            for task, step in zip(self.tasks, begin, strict=True)
-        )
-
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass
@@ -170,7 +80,7 @@ def old_trees(problem: Problem, transfers: Sequence[Transfer]) -> list[Tree]:
         else:
             copies[t.chunk].setdefault(problem.arcs[t.link].dst, t)
     trees: list[Tree] = []
-    for k, (pre, post) in enumerate(zip(problem.collective.pre, problem.collective.post, strict=True)):
+    for k, (pre, post) in enumerate(problem.collective.ends):
         roots = pre
         if reduced:
             # where most of the sums meet; of ranks alike that of HeteCCL eq. 7
@@ -196,12 +106,9 @@ def _tree(tree: Tree, joined: dict[int, Transfer]) -> Tree:
 @dataclass
 class Forest:
     """Trees, while they are mended, what they put on every resource, and what links cost at that load. ``limit``:
-    steps to fit it in.
-
-    What the old schedule did stays where it can: ranks that nothing reaches any more are joined again by the
-    cheapest path at the present load (Takahashi and Matsuyama 1980, with the prices of Aspnes et al. 1997), and
-    deliveries leave resources that carry more than the lower bound leaves time for.
-    """
+    steps to fit it in. What the old schedule did stays where it can: ranks that nothing reaches any more are
+    joined again by the cheapest path at the present load (Takahashi and Matsuyama 1980, with the prices of Aspnes
+    et al. 1997), and deliveries leave resources that carry more than the lower bound leaves time for."""
 
     tables: CopyProblem
     limit: int
@@ -220,13 +127,11 @@ class Forest:
     def prices(self) -> Floats:
         """Of each resource at the present load."""
         share = np.minimum(self.load / (self.capacity * self.limit), 4.0)
-        prices: Floats = exp(8.0 * share) / self.capacity
-        return prices
+        return exp(8.0 * share) / self.capacity
 
     def overfull(self) -> list[int]:
         """Resources that carry more than fits into the limit."""
-        overfull: list[int] = np.flatnonzero(self.load > self.capacity * self.limit + 1e-9).tolist()
-        return overfull
+        return np.flatnonzero(self.load > self.capacity * self.limit + 1e-9).tolist()
 
     def mend(self) -> bool:
         """Join what is not reached and relieve what is overfull; False where some rank cannot be reached."""
@@ -334,12 +239,10 @@ def _shortest(cost: Floats, arc: Ints, reached: Sequence[int], missing: set[int]
 
 
 def mended(problem: Problem, transfers: Sequence[Transfer], limit: int) -> Iterator[Schedule]:
-    """Schedules of ``problem`` along the trees of ``transfers``; none where some rank cannot be reached.
-
-    The first goes by the order of the old starts: no delivery that still holds comes later than it did for those
-    that were before it. Those that follow push everything late and early again, by turns (forward-backward
-    improvement; Li and Willis 1992).
-    """
+    """Schedules of ``problem`` along the trees of ``transfers``; none where some rank cannot be reached. The first
+    goes by the order of the old starts: no delivery that still holds comes later than it did for those that were
+    before it. Those that follow push everything late and early again, by turns (forward-backward improvement; Li
+    and Willis 1992)."""
     tables = CopyProblem(problem)
     forest = Forest(tables, max(1, limit), old_trees(problem, transfers))
     if not forest.mend():
@@ -354,15 +257,11 @@ def mended(problem: Problem, transfers: Sequence[Transfer], limit: int) -> Itera
             ready[k, arc.dst] = max(ready.get((k, arc.dst), 0), start + 1)
             ordered.append(Task(k, tree.arc[rank], tree.inward, start))
     tasks = Tasks(tables, ordered)
-    begins = [
-        tasks.early([float(task.start) for task in ordered]),
-        tasks.early([-float(height) for height in tasks.heights()]),
-    ]
+    begins = [tasks.early([task.start for task in ordered]), tasks.early([-height for height in tasks.heights])]
     begin = min(begins, key=max) if ordered else []
     yield tasks.schedule(begin)
     for _ in range(6):
-        late = tasks.late([float(b) for b in begin])
-        again = tasks.early([float(b) for b in late])
+        again = tasks.early(tasks.late(begin))
         if max(again, default=0) >= max(begin, default=0):
             return
         begin = again

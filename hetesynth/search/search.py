@@ -9,6 +9,7 @@ the same seed gives the same schedule; the deadline only ends a search early, an
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
@@ -22,7 +23,6 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import Violation
 from hetesynth.policy import DEFAULT, Policy
-from hetesynth.search.copy_problem import excess
 
 Oracle = Callable[[Problem, Schedule], list[Violation]]
 Candidate = Literal["greedy", "flood", "nothing"] | Schedule  # what CEGIS begins with
@@ -50,13 +50,28 @@ def no_progress(what: str, steps: int | None) -> None:
     """A progress callback that shows nothing."""
 
 
+def most_peers(problem: Problem, links: Iterable[int]) -> int:
+    """The most ranks that one rank sends to, or receives from, over ``links``."""
+    pairs = {(problem.arcs[a].src, problem.arcs[a].dst) for a in links}
+    receivers, senders = Counter(src for src, _ in pairs), Counter(dst for _, dst in pairs)
+    return max((*receivers.values(), *senders.values()), default=0)
+
+
+def excess(problem: Problem, links: Iterable[int]) -> str | None:
+    """Why no schedule may use all of ``links``, or None."""
+    if problem.max_peers is None:
+        return None
+    most = most_peers(problem, links)
+    if most <= problem.max_peers:
+        return None
+    return f"a rank would send to, or receive from, {most} others, and may only {problem.max_peers}"
+
+
 @dataclass
 class Search:
-    """One search over one problem. ``target``: a proved lower bound; reaching it ends the search.
-
-    ``trace``: what CEGIS did; ``first_candidate``: what it begins with (``smt/cegis.py``).
-    ``fewest_offered``: steps of the shortest schedule that was offered since somebody set it to None.
-    """
+    """One search over one problem. ``target``: a proved lower bound; reaching it ends the search. ``trace``: what
+    CEGIS did; ``first_candidate``: what it begins with (``smt/cegis.py``). ``fewest_offered``: steps of the
+    shortest schedule that was offered since somebody set it to None."""
 
     problem: Problem
     target: int
@@ -138,8 +153,7 @@ class Search:
         return None if self.budget.seconds is None else self.budget.seconds - self.elapsed()
 
     def stop_check(self, interrupted: threading.Event, reserve: float = 0.0) -> Callable[[], None]:
-        """What long work calls now and then: raises KeyboardInterrupt or OutOfTime when it is to end, which is
-        ``reserve`` seconds before the deadline."""
+        """What long work calls now and then: raises where it is to end, ``reserve`` seconds early."""
 
         def check() -> None:
             if interrupted.is_set():
@@ -150,8 +164,7 @@ class Search:
         return check
 
     def may_leave(self) -> bool:
-        """True where the deadline has passed and something may be left unfinished: there is a schedule, or the
-        deadline is strict."""
+        """Whether the deadline has passed and there is a schedule, or the deadline is strict."""
         return (self.best is not None or self.budget.strict_deadline) and self.out_of_time()
 
     def out_of_time(self, seconds: float = 0.0) -> bool:
@@ -169,15 +182,15 @@ Accepts = Callable[[Problem, Policy], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """``improve`` works on a search; ``refuses`` says in words why a problem is not for it, or None. ``whole``: it
-    takes an allreduce as it is; for others it is a reduce-scatter followed by an allgather. ``opening``: tried
-    before bounds that take long are proved, and all there is where it meets one that does not.
+    """``improve`` works on a search: it offers schedules and may return a better lower bound, proved on the way.
+    ``refuses`` says in words why a problem is not for it, or None. ``whole``: it takes an allreduce as it is; for
+    others it is a reduce-scatter followed by an allgather. ``opening``: tried before bounds that take long are
+    proved, and all there is where it meets one that does not.
 
-    A strategy offers schedules to the search it is given and may return a better lower bound, proved on the way.
-    It declares which problems it accepts and knows nothing of the judge nor, unless one is handed to it, of other
-    strategies. Where the problem limits the peers of a rank, a strategy refuses it, or chooses among the arcs that
-    ``peers.within_peers`` leaves, or counts peers itself; should a schedule need more all the same, the search
-    does not take it (``Search.offer``).
+    A strategy knows nothing of the judge nor, unless one is handed to it, of other strategies. Where the problem
+    limits the peers of a rank, a strategy refuses it, or chooses among the arcs that ``peers.within_peers``
+    leaves, or counts peers itself; should a schedule need more all the same, the search does not take it
+    (``Search.offer``).
     """
 
     name: str

@@ -1,8 +1,5 @@
-"""Servers as strategies see them, and paths through them.
-
-Servers are those of the topology. Where it tells none apart, or every GPU is one of its own, they are groups of
-ranks that wide links join.
-"""
+"""Servers as strategies see them, and paths through them. They are those of the topology; where it tells none
+apart, or every GPU is one of its own, groups of ranks that wide links join."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
 from hetesynth.search.bounds.regions import partitions
-from hetesynth.search.copy_problem import CopyProblem, Load, NoRoute, arcs_between
+from hetesynth.search.copy_problem import CopyProblem, Load, NoRoute, arcs_between, grouped
 
 
 class ServerGraph:
@@ -50,32 +47,18 @@ class ServerGraph:
 
     def path_through(self, ranks: Sequence[Rank], first: Rank) -> list[int]:
         """Arcs of a path over all of ``ranks`` from ``first``, the least loaded first."""
-        tries = 0
-        goals = set(ranks)
-        path: list[int] = []
-        seen = {first}
-
-        def extend(at: Rank) -> bool:
-            nonlocal tries
+        arcs, tries = self.tables.problem.arcs, 0
+        stack: list[tuple[tuple[Rank, ...], list[int]]] = [((first,), [])]
+        while stack:
+            seen, path = stack.pop()
+            if len(seen) == len(ranks):
+                return path
             tries += 1
-            if len(seen) == len(goals):
-                return True
-            if tries > 20_000:
-                return False
-            steps = [self.arc(at, to) for to in sorted(goals - seen)]
-            for arc in sorted((a for a in steps if a is not None), key=lambda a: (self.load.after(a), a)):
-                to = self.tables.problem.arcs[arc].dst
-                seen.add(to)
-                path.append(arc)
-                if extend(to):
-                    return True
-                path.pop()
-                seen.remove(to)
-            return False
-
-        if not extend(first):
-            raise NoRoute(f"no path through ranks {list(ranks)}")
-        return path
+            if tries <= 20_000:
+                steps = [self.arc(seen[-1], to) for to in sorted(set(ranks).difference(seen))]
+                onward = sorted((a for a in steps if a is not None), key=lambda a: (self.load.after(a), a))
+                stack += [((*seen, arcs[a].dst), [*path, a]) for a in reversed(onward)]
+        raise NoRoute(f"no path through ranks {list(ranks)}")
 
 
 def servers(problem: Problem) -> list[tuple[Rank, ...]]:
@@ -92,9 +75,7 @@ def ring_servers(problem: Problem) -> list[tuple[Rank, ...]]:
 
 def told_apart(names: Sequence[str]) -> list[tuple[Rank, ...]]:
     """The ranks of each server in order of appearance; none where there is one, or each has one GPU."""
-    members: dict[str, list[Rank]] = {}
-    for rank, name in enumerate(names):
-        members.setdefault(name, []).append(rank)
+    members = grouped(names)
     return [tuple(ranks) for ranks in members.values()] if 1 < len(members) < len(names) else []
 
 

@@ -19,20 +19,27 @@ from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.bounds.lower import all_bounds, lower_bound, quick_bound, reach
 from hetesynth.search.collectives import DUAL, invert, reverse_schedule, split
-from hetesynth.search.copy_problem import excess
 from hetesynth.search.interrupts import abandoned, finishing
 from hetesynth.search.interrupts import interrupted as pressed
-from hetesynth.search.search import ENDINGS, Candidate, Ending, Oracle, Progress, Search, Strategy, no_progress
+from hetesynth.search.search import (
+    Candidate,
+    Ending,
+    Oracle,
+    Progress,
+    Search,
+    Strategy,
+    combined,
+    excess,
+    no_progress,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A schedule that the oracle accepted and what is known of the optimum.
-
-    ``cut_short``: time or an interrupt ended the search, so another run may differ. ``within``: for allreduce, the
-    bound on schedules that put a reduce-scatter before an allgather, as this one does (HeteCCL appendix I).
-    ``ending``: which budget ended the search, or that it met the bound.
-    """
+    """A schedule that the oracle accepted and what is known of the optimum. ``cut_short``: time or an interrupt
+    ended the search, so another run may differ. ``within``: for allreduce, the bound on schedules that put a
+    reduce-scatter before an allgather, as this one does (HeteCCL appendix I). ``ending``: which budget ended the
+    search, or that it met the bound."""
 
     schedule: Schedule
     bound: LowerBound
@@ -60,15 +67,6 @@ def _of_the_dual(bound: LowerBound) -> LowerBound:
     return replace(bound, proof=f"{bound.proof} (in the reversed problem)", backwards=not bound.backwards)
 
 
-def _part(whole: Candidate, *, reduce: bool) -> Candidate:
-    """Of a schedule of an allreduce its additions or its copies, which begin with the first of them."""
-    if not isinstance(whole, Schedule):
-        return whole
-    part = [t for t in whole.transfers if t.reduce == reduce]
-    first = min((t.start for t in part), default=0)
-    return Schedule.of(replace(t, start=t.start - first, end=t.end - first) for t in part)
-
-
 @dataclass(frozen=True, slots=True)
 class Solver:
     """Everything a search needs besides the problem."""
@@ -87,16 +85,14 @@ class Solver:
         if problem.collective.name == "allreduce" and not self.strategy.whole:
             first, second, join = split(problem)
             started = now()
-            whole, half = self.first_candidate, self._phase("reduce-scatter", self.budget.part(0.5))
-            scatter = replace(half, first_candidate=_part(whole, reduce=True)).solve(first)
+            scatter = self._phase("reduce-scatter", self.budget.part(0.5)).solve(first)
             if not isinstance(scatter, Solution):
                 return scatter
             interrupted = scatter.ending == "interrupt" or pressed()
             gather: Solution | Infeasible | GaveUp | None = None
             if not interrupted:
                 try:
-                    later = self._phase("allgather", self.budget.left_after(now() - started))
-                    gather = replace(later, first_candidate=_part(whole, reduce=False)).solve(second)
+                    gather = self._phase("allgather", self.budget.left_after(now() - started)).solve(second)
                 except KeyboardInterrupt:
                     if abandoned():
                         raise
@@ -115,13 +111,13 @@ class Solver:
                 bound = lower_bound(problem, self.policy.packing)
             interrupted |= interrupt.is_set()
             return Solution(
-                schedule=schedule,
-                bound=bound,
-                cut_short=scatter.cut_short or gather.cut_short or interrupted,
-                bound_seconds=scatter.bound_seconds + gather.bound_seconds + now() - before,
-                first_seconds=scatter.first_seconds + gather.first_seconds,
-                within=scatter.bound.steps + gather.bound.steps,
-                ending="interrupt" if interrupted else max(scatter.ending, gather.ending, key=ENDINGS.index),
+                schedule,
+                bound,
+                scatter.cut_short or gather.cut_short or interrupted,
+                scatter.bound_seconds + gather.bound_seconds + now() - before,
+                scatter.first_seconds + gather.first_seconds,
+                scatter.bound.steps + gather.bound.steps,
+                combined((scatter.ending, gather.ending), interrupted=interrupted, cut_short=False),
             )
         if problem.collective.name in DUAL:
             dual, recover = invert(problem)
@@ -132,8 +128,12 @@ class Solver:
         return self._copying(problem)
 
     def _phase(self, name: str, budget: Budget) -> Solver:
-        decisions, trace = self.decisions.inside(name), self.trace.inside(name)
-        return replace(self, budget=budget, decisions=decisions, trace=trace)
+        decisions, trace, first = self.decisions.inside(name), self.trace.inside(name), self.first_candidate
+        if isinstance(first, Schedule):  # its additions or its copies, which begin with the first of them
+            part = [t for t in first.transfers if t.reduce == (name == "reduce-scatter")]
+            begin = min((t.start for t in part), default=0)
+            first = Schedule.of(replace(t, start=t.start - begin, end=t.end - begin) for t in part)
+        return replace(self, budget=budget, decisions=decisions, trace=trace, first_candidate=first)
 
     def _copying(self, problem: Problem, *, backwards: bool = False) -> Solution | Infeasible | GaveUp:
         """``backwards``: the problem is a reduction's, reversed, and texts say so."""

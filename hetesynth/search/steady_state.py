@@ -8,8 +8,8 @@ ForestColl; Edmonds 1973). Chunks of an allreduce may be reduced at any rank, un
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -17,10 +17,10 @@ import numpy as np
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.problem import Problem
-from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.policy import PackingPolicy, Policy
+from hetesynth.model.schedule import Schedule
+from hetesynth.policy import Policy
 from hetesynth.search.copy_problem import CopyProblem
-from hetesynth.search.list_scheduling import Room
+from hetesynth.search.list_scheduling import Task, Tasks
 from hetesynth.search.packing.column_generation import optimal_packing
 from hetesynth.search.packing.exchange import few_trees
 from hetesynth.search.packing.network import Network
@@ -33,49 +33,24 @@ from hetesynth.search.timed.earliest_arrival import Rates
 
 
 def schedule_of(problem: Problem, carriers: Sequence[Carrier]) -> Schedule:
-    """The schedule of ``carriers``, one for each chunk of ``problem``: every delivery in the earliest step with
-    room (serial schedule generation; Kolisch 1996), what has the longest path behind it first."""
-    tables = CopyProblem(problem)
-    room = Room([resource.capacity for resource in tables.resources])
-    ready: dict[tuple[int, int], int] = defaultdict(int)  # (chunk, rank) -> step from which it may send
-    copying = not problem.collective.reduces  # also the dual of a reduction
-    transfers = []
-    deliveries: list[
-        tuple[int, int, int, bool]
-    ] = []  # minus those on the longest path from here on, chunk, arc, sum
+    """Along ``carriers``, one a chunk: the longest path behind it first, in the first step with room."""
+    arcs, ordered = problem.arcs, list[Task]()
     for chunk, carrier in enumerate(carriers):  # additions towards the root, and copies from it
-        arcs = problem.arcs
-        copies = _from_root(carrier.root, [(arcs[a].src, arcs[a].dst, a) for a in carrier.outward.tolist()])
-        additions = _from_root(carrier.root, [(arcs[a].dst, arcs[a].src, a) for a in carrier.inward.tolist()])
-        below: dict[int, int] = defaultdict(int)  # by rank, deliveries on the longest path that begins there
-        for src, dst, a in reversed(copies):
-            deliveries.append((-below[dst] - 1, chunk, a, False))
-            below[src] = max(below[src], below[dst] + 1)
-        depth = {carrier.root: below[carrier.root]}
-        for parent, child, a in additions:
-            depth[child] = depth[parent] + 1
-            deliveries.append((-depth[child], chunk, a, True))
-    # as this order has senders before receivers, each delivery is placed once
-    for _, k, a, reduce in sorted(deliveries):
-        arc = problem.arcs[a]
-        excluded = problem.exclusive_reduction and (copying or reduce)
-        shared = arc.src if copying else arc.dst  # of the dual: a rank sends a chunk to one peer in a step
-        step = room.take(tables.resources_of[a], ready[k, arc.src], (k, shared) if excluded else None)
-        ready[k, arc.dst] = max(ready[k, arc.dst], step + 1)
-        transfers.append(Transfer(step, step + 1, k, a, reduce))
-    return Schedule.of(transfers)
+        additions = _from_root(carrier.root, {a: (arcs[a].dst, arcs[a].src) for a in carrier.inward.tolist()})
+        copies = _from_root(carrier.root, {a: (arcs[a].src, arcs[a].dst) for a in carrier.outward.tolist()})
+        ordered += [*(Task(chunk, a, True) for a in reversed(additions)), *(Task(chunk, a) for a in copies)]
+    tasks = Tasks(CopyProblem(problem), ordered)
+    return tasks.schedule(tasks.early([(-height, *t) for height, t in zip(tasks.heights, ordered, strict=True)]))
 
 
-def _from_root(root: int, edges: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """``edges`` of a tree, (parent, child, arc), parents first."""
-    leaving: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    for edge in edges:
-        leaving[edge[0]].append(edge)
-    ordered: list[tuple[int, int, int]] = []
-    level = [root]
-    while level:
-        ordered += (following := [edge for rank in level for edge in leaving[rank]])
-        level = [child for _, child, _ in following]
+def _from_root(root: int, ends: Mapping[int, tuple[int, int]]) -> list[int]:
+    """The arcs of a tree, whose parents and children are ``ends``, parents first."""
+    leaving: dict[int, list[int]] = defaultdict(list)
+    for a, (parent, _) in ends.items():
+        leaving[parent].append(a)
+    ordered = list(leaving[root])
+    for a in ordered:
+        ordered += leaving[ends[a][1]]
     return ordered
 
 
@@ -83,44 +58,10 @@ PACKED: tuple[CollectiveName, ...] = ("allgather", "broadcast", "allreduce")
 """What is carried by trees, reductions being taken backwards."""
 
 
-@dataclass(frozen=True)
-class _Question:
-    """What a packing depends on; equal ones are answered once."""
-
-    name: CollectiveName
-    root: int | None
-    ranks: int
-    ends: tuple[tuple[int, int], ...]
-    resources: tuple[tuple[int, ...], ...]
-    rate: tuple[float, ...]
-    alpha: tuple[float, ...]
-    servers: tuple[str, ...]
-    policy: PackingPolicy
-
-
 Entry = tuple[Expansion, Deadline, dict[object, WholePacking]]
-EXPANSIONS: OrderedDict[_Question, Entry] = OrderedDict()
-"""The last few expansions, by what was asked, with what they were rounded to; what a deadline cut short is not
-used under another one."""
-
-
-def _whole(question: _Question, deadline: Deadline, trees: int, connections: int | None) -> WholePacking:
-    """``trees`` trees of each root, or in all, from the fractional packing of ``question``, or what there is of it
-    at ``deadline``; worked out once."""
-    entry, policy = EXPANSIONS.pop(question, None), question.policy
-    if entry is None or (entry[0].packing.cut_short and entry[1] is not deadline):
-        rates, name, root = tuple(map(Fraction, question.rate)), question.name, question.root
-        network = Network.of_links(question.ranks, question.ends, question.resources, rates, question.alpha)
-        alike, packing = optimal_packing(network, name, root, question.servers, policy, deadline)
-        every = demands(network, name, root, trivial(network), policy)
-        entry = Expansion(network, alike, every, packing, name == "allreduce"), deadline, {}
-    EXPANSIONS[question] = entry
-    while len(EXPANSIONS) > 4:
-        EXPANSIONS.popitem(last=False)
-    expansion, _, rounded = entry
-    if (trees, connections) not in rounded:
-        rounded[trees, connections] = few_trees(expansion, trees, connections, policy.exchange_rounds)
-    return rounded[trees, connections]
+EXPANSIONS: OrderedDict[tuple[object, ...], Entry] = OrderedDict()
+"""The last few expansions, by all that they depend on, with what they were rounded to; what a deadline cut short
+is not used under another one."""
 
 
 def whole_packing(
@@ -131,23 +72,30 @@ def whole_packing(
     trees: int | None = None,
     connections: int | None = None,
 ) -> WholePacking:
-    """Trees for the chunks of ``problem`` on links of ``rates``, in their order; links are its arcs."""
-    collective, tables = problem.collective, within_peers(problem)
+    """Trees for the chunks of ``problem`` on links of ``rates``, in their order; links are its arcs. They come of
+    the fractional packing, or what there is of it at ``deadline``; each is worked out once."""
+    collective, tables, n = problem.collective, within_peers(problem), problem.ranks
     usable = range(len(problem.arcs)) if tables is None else tables.arcs
-    question = _Question(
-        name=collective.name,
-        root=next(iter(collective.pre[0])) if collective.name == "broadcast" else None,
-        ranks=problem.ranks,
-        ends=tuple((problem.arcs[a].src, problem.arcs[a].dst) for a in usable),
-        resources=tuple(tuple(rates.resources[a]) for a in usable),
-        rate=tuple(rates.rate),
-        alpha=tuple(rates.alpha[a] for a in usable),
-        servers=tuple(rates.servers) or ("",) * problem.ranks,  # where none are told apart, one
-        policy=policy.packing,
-    )
-    chunks = len(collective.chunks) // (problem.ranks if collective.name == "allgather" else 1)
-    number = trees or chunks
-    packed = _whole(question, deadline, number, connections)
+    name, root = collective.name, min(collective.pre[0]) if collective.name == "broadcast" else None
+    ends = tuple((problem.arcs[a].src, problem.arcs[a].dst) for a in usable)
+    resources, alpha = tuple(tuple(rates.resources[a]) for a in usable), tuple(rates.alpha[a] for a in usable)
+    servers = tuple(rates.servers) or ("",) * n  # where none are told apart, one
+    question = name, root, n, ends, resources, tuple(rates.rate), alpha, servers, policy.packing
+    entry = EXPANSIONS.pop(question, None)
+    if entry is None or (entry[0].packing.cut_short and entry[1] is not deadline):
+        network = Network.of_links(n, ends, resources, tuple(map(Fraction, rates.rate)), alpha)
+        alike, packing = optimal_packing(network, name, root, servers, policy.packing, deadline)
+        every = demands(network, name, root, trivial(network), policy.packing)
+        entry = Expansion(network, alike, every, packing, name == "allreduce"), deadline, {}
+    EXPANSIONS[question] = entry
+    while len(EXPANSIONS) > 4:
+        EXPANSIONS.popitem(last=False)
+    expansion, _, rounded = entry
+    chunks = len(collective.chunks) // (n if name == "allgather" else 1)
+    number = trees or chunks  # of each root, or in all
+    if (number, connections) not in rounded:
+        rounded[number, connections] = few_trees(expansion, number, connections, policy.packing.exchange_rounds)
+    packed = rounded[number, connections]
     arcs, each = np.array(usable), chunks // number
     carriers = [Carrier(c.root, arcs[c.outward], arcs[c.inward]) for c in packed.carriers]
     repeated = tuple(carrier for carrier in carriers for _ in range(each))

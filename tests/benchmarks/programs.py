@@ -60,7 +60,7 @@ def measured(topology: Path, collective: CollectiveName, targets: Iterable[Targe
     supporting = [t for t in targets if collective in t.collectives]
     request = Request(topology, collective, strategy="greedy", targets=tuple(supporting))
     chunking, problem = load_problem(request, PhaseTimer())
-    outcome = Solver(Strategy("greedy", greedy.one_round), Budget(), schedule_violations).solve(problem)
+    outcome = Solver(Strategy("one", lambda s: greedy.improve(s, 1)), Budget(), schedule_violations).solve(problem)
     cell = Cell(topology.parent.name, problem.ranks, collective, {})
     for t in supporting:
         if not isinstance(outcome, Solution):

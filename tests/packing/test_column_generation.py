@@ -16,7 +16,7 @@ from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.deadline import ClockDecisions, Deadline, no_deadline
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT, PackingPolicy
-from hetesynth.search.packing.column_generation import GAP, PACKING, FractionalPacking, Master, pack
+from hetesynth.search.packing.column_generation import GAP, PACKING, FractionalPacking, Master, _Generation
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.structures import contract, demands, earliest
 from hetesynth.search.packing.symmetry import Symmetry, symmetry, trivial
@@ -45,7 +45,7 @@ def packed(
     root = 0 if name in ROOTED else None
     group = group_of(topology, root) if alike else trivial(network)
     asked = demands(network, name, root, group, policy)
-    return pack(network, asked, group, policy, deadline or no_deadline(), gap)
+    return _Generation(network, asked, group, policy, deadline or no_deadline()).packing(gap)
 
 
 def group_of(topology: Topology, root: int | None = None) -> Symmetry:
@@ -75,7 +75,7 @@ def seconds_of(packing: FractionalPacking, network: Network) -> float:
     crossings = np.zeros(len(network.src))
     for structure, weight in zip(packing.structures, packing.weights, strict=True):
         crossings[structure.links] += weight * structure.crossings
-    return float((network.loads(crossings) / network.rate).max())
+    return float((network.loads_of(np.arange(len(crossings)), crossings) / network.rate).max())
 
 
 @pytest.mark.parametrize("name", ["allgather", "allreduce", "broadcast", "scatter"])

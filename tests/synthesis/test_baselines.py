@@ -17,14 +17,14 @@ from hetesynth.errors import HetesynthError
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.search.baselines.table import BASELINES, parents, ring_routes
+from hetesynth.search.baselines.table import parents, ring_routes
 from hetesynth.search.chunking import Chunking
 from hetesynth.search.copy_problem import CopyProblem, NoRoute
-from hetesynth.search.registry import strategy
+from hetesynth.search.registry import ROWS, strategy
 from hetesynth.search.solve import Solution, Solver
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-NAMES = [s.name for s in BASELINES]
+NAMES = [row.name for row in ROWS if row.library]
 
 
 def cluster(name: str, collective: CollectiveName, chunks: int) -> Problem:

@@ -23,7 +23,7 @@ from hetesynth.model.verdict import Infeasible, Synthesized
 from hetesynth.search.bounds.lower import lower_bound
 from hetesynth.search.copy_problem import CopyProblem, start_arrays, without_useless
 from hetesynth.search.search import Candidate, Search
-from hetesynth.search.smt import cegis, monolithic
+from hetesynth.search.smt import cegis, step_model
 from hetesynth.search.smt.cegis import candidate
 from hetesynth.search.smt.step_choice import SuffixLaws
 
@@ -173,11 +173,11 @@ def test_a_frozen_prefix_that_leads_nowhere_is_unfrozen() -> None:
 )
 def test_cegis_and_the_whole_model_decide_alike(asked: Problem, optimum: int) -> None:
     for steps in range(1, optimum + 2):
-        for module in (cegis, monolithic):
-            outcome, model = module.synthesize(search_from(asked), steps)
+        for decide in (cegis.synthesize, cegis.monolithic):
+            outcome, model = decide(search_from(asked), steps)
             assert isinstance(outcome, Synthesized if steps >= optimum else Infeasible), steps
-            if module is cegis and steps == optimum and model is not None:
-                assert len(model.laws) < len(monolithic.every_law(model.tables)), "it needs few laws"
+            if decide is cegis.synthesize and steps == optimum and model is not None:
+                assert len(model.laws) < len(step_model.every_law(model.tables)), "it needs few laws"
 
 
 def test_useless_deliveries_are_left_out() -> None:

@@ -19,10 +19,10 @@ from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.search.copy_problem import CopyProblem, excess, most_peers
+from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.peers import within_peers
 from hetesynth.search.registry import ROWS, names, strategy, timed_strategies
-from hetesynth.search.search import Search, Strategy
+from hetesynth.search.search import Search, Strategy, excess, most_peers
 from hetesynth.search.solve import Solution, Solver
 from hetesynth.search.timed.earliest_arrival import Rates
 

@@ -13,7 +13,7 @@ from hetesynth.model.bound import LowerBound, UnsatWitness
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.verdict import Infeasible, Synthesized
 from hetesynth.search.search import Search, unsat_bound
-from hetesynth.search.smt import monolithic
+from hetesynth.search.smt import cegis
 
 fixed = settings(
     max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
@@ -26,7 +26,7 @@ def test_the_monolithic_model_finds_the_optimum_and_the_judge_agrees(wanted: Pro
     best = copying_optimum(wanted)
     assert best is not None
     for steps in range(max(1, best - 1), best + 1):
-        outcome, model = monolithic.synthesize(Search(wanted, 1, Budget(), schedule_violations), steps)
+        outcome, model = cegis.monolithic(Search(wanted, 1, Budget(), schedule_violations), steps)
         assert isinstance(outcome, Synthesized if steps >= best else Infeasible)
         if isinstance(outcome, Infeasible) and model is not None:
             assert not certificate_violations(wanted, unsat_bound(steps, model.smt2()))

@@ -17,7 +17,6 @@ from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.policy import DEFAULT
-from hetesynth.search.baselines.table import BASELINES
 from hetesynth.search.effort import for_steps
 from hetesynth.search.registry import names, row_of, strategy
 from hetesynth.search.solve import Solution, Solver
@@ -52,7 +51,7 @@ def takes(p: Problem) -> bool:
 
 @pytest.mark.parametrize("case", OPTIMA, ids=lambda c: "-".join(map(str, (c[0], *c[2:]))))
 # composition is for clusters of several instances, and no search for the optimum of the whole
-@pytest.mark.parametrize("name", sorted(set(names("steps")) - {s.name for s in BASELINES} - {"composition"}))
+@pytest.mark.parametrize("name", sorted(n for n in names("steps") if n != "composition" and not row_of(n).library))
 def test_strategies_agree_on_the_optimum(case: tuple[str, Graph, CollectiveName, int, int], name: str) -> None:
     _, graph, wanted, chunks, steps = case
     if name == "monolithic" and graph.ranks > 8:

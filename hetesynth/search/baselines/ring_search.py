@@ -1,10 +1,10 @@
 """Rings through all ranks as NCCL's graph search has them: server after server, one a NIC.
 
-In: links with what they draw from, and servers. Out: sets of 1, 2, 3, ... rings of links. A ring enters a server
-by one rank and leaves it by another where it has several, so on two modules with a NIC each in by one and out by
-the other. All rings carry equally much. Every ring is the cheapest at prices that rise steeply with the load of
-what a link draws from, and is searched again while the others stay, as nets are rerouted in PathFinder. NCCL's own
-search (src/graph/search.cc) tries fixed rates, the highest first, and takes the first paths that it can place.
+In: links with what they draw from, and servers. Out: sets of 1, 2, 3, ... rings of links that all carry equally
+much. A ring enters a server by one rank and leaves it by another where it has several. Every ring is the cheapest
+at prices that rise steeply with the load of what a link draws from, and is searched again while the others stay,
+as nets are rerouted in PathFinder. NCCL's own search (src/graph/search.cc) tries fixed rates, the highest first,
+and takes the first paths that it can place.
 """
 
 from __future__ import annotations
@@ -19,18 +19,13 @@ from numpy.typing import NDArray
 
 from hetesynth.model.topology import Rank
 from hetesynth.search.copy_problem import NoRoute, cheapest_links
+from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.portable_math import power
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def patched_cycle(prices: Floats) -> list[int] | None:
-    """The ranks in the order of a cheap cycle; None where 32 assignments give none.
-
-    The cheapest assignment of a successor to each rank is a set of cycles; two become one where their links can be
-    exchanged.
-    """
+    """The ranks in the order of a cheap cycle; None where 32 assignments of a successor to each rank give none. A
+    cheapest assignment is a set of cycles; two become one where their links can be exchanged."""
     from scipy.optimize import linear_sum_assignment
 
     rng = np.random.default_rng(len(prices))
@@ -92,11 +87,8 @@ def _cycle_of(successor: Ints, start: int) -> list[int]:
 
 
 class ServerPaths:
-    """Paths through one server. ``cost[e, x]``: of the path from rank e to rank x.
-
-    Exact for few ranks (Held and Karp 1962) and where links are so few that all paths can be listed, from the
-    first ``starts`` ranks on; else the nearest rank comes next.
-    """
+    """Paths through one server: ``cost[e, x]`` from rank e to rank x. Exact for few ranks (Held and Karp 1962) and
+    where all paths from the first ``starts`` ranks can be listed; else the nearest rank comes next."""
 
     def __init__(self, prices: Floats, starts: int) -> None:
         if len(prices) <= 8:  # the table doubles with each rank
@@ -323,7 +315,7 @@ class _RingSearch:
     def _circle(self, cost: Floats) -> list[int]:
         """Around all servers: by which ranks each is entered and left."""
         number = len(self._servers)
-        exits: list[NDArray[np.int64]] = []  # [s][entry, next entry]: by which rank server s is left
+        exits: list[Ints] = []  # [s][entry, next entry]: by which rank server s is left
         passed: list[Floats] = []
         every = [_paths(cost[np.ix_(s, s)].tobytes(), len(s), len(s)) for s in self._servers]
         for s, (ranks, paths) in enumerate(zip(self._servers, every, strict=True)):
@@ -349,7 +341,7 @@ class _RingSearch:
             order += [int(self._servers[s][i]) for i in paths.path(enters[s], left)]
         return order
 
-    def _in_a_circle(self, servers: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+    def _in_a_circle(self, servers: list[Ints]) -> list[Ints]:
         """The servers in an order in which links lead from each to the next: as they come, where that is one."""
         if len(servers) == 1:
             return servers

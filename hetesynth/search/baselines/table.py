@@ -5,43 +5,41 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from functools import lru_cache
 
 from hetesynth.model.collective import PERSONALIZED
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.baselines.ring_search import Ring, RingSet, Wiring, ring_sets
-from hetesynth.search.copy_problem import CopyProblem, Load, NoRoute, Routes, arcs_between, excess
+from hetesynth.search.copy_problem import CopyProblem, Load, NoRoute, Routes, arcs_between
 from hetesynth.search.list_scheduling import list_schedule
 from hetesynth.search.peers import within_peers
-from hetesynth.search.search import Search, Strategy
+from hetesynth.search.search import Search, Strategy, excess
 from hetesynth.search.server_groups import ServerGraph, ring_servers
 
 
-def _origins(tables: CopyProblem) -> list[Rank]:
-    """Where each chunk starts. NoRoute: one does at several ranks."""
-    if any(len(pre) > 1 for pre in tables.problem.collective.pre):
+def _moves(tables: CopyProblem) -> list[tuple[Rank, frozenset[Rank]]]:
+    """Where each chunk starts, and who else wants it. NoRoute: one starts at several ranks."""
+    collective = tables.problem.collective
+    if any(len(pre) > 1 for pre in collective.pre):
         raise NoRoute("a chunk starts at several ranks")
-    return [min(pre) for pre in tables.problem.collective.pre]
+    return [(min(pre), post - pre) for pre, post in collective.ends]
 
 
 def all_pairs_routes(tables: CopyProblem) -> Routes:
-    """Every chunk straight to each that wants it, as NCCL sends alltoall, gather and scatter. NoRoute: two ranks
-    have no link."""
-    origins, graph = _origins(tables), ServerGraph(tables)
-    targets = zip(origins, tables.problem.collective.post, strict=True)
-    return [[graph.take(origin, r) for r in sorted(post - {origin})] for origin, post in targets]
+    """Every chunk straight to each that wants it, as NCCL sends alltoall. NoRoute: two ranks have no link."""
+    moves, graph = _moves(tables), ServerGraph(tables)
+    return [[graph.take(origin, r) for r in sorted(targets)] for origin, targets in moves]
 
 
 def shortest_path_routes(tables: CopyProblem) -> Routes:
-    """The tree of shortest paths, an arc being as long as a chunk is on it, whatever else is under way: the
-    heuristic SPH of SCALE-CCL's evaluation."""
+    """The tree of shortest paths, whatever else is under way: the heuristic SPH of SCALE-CCL's evaluation."""
     arcs = tables.problem.arcs
     narrowest = [min(tables.resources[r].capacity for r in used) for used in tables.resources_of]
     trees: dict[Rank, dict[Rank, int]] = {}
     routes = []
-    for k, origin in enumerate(_origins(tables)):
+    for origin, targets in _moves(tables):
         if origin not in trees:
             into: dict[Rank, int] = {}  # the arc by which a shortest path enters each rank
             done: set[Rank] = set()
@@ -55,7 +53,7 @@ def shortest_path_routes(tables: CopyProblem) -> Routes:
                         heapq.heappush(queue, (distance + 1 / narrowest[a], arcs[a].dst, a))
             trees[origin] = into
         route: set[int] = set()
-        for rank in sorted(tables.problem.collective.post[k] - {origin}):
+        for rank in sorted(targets):
             at = rank
             while at != origin:
                 if at not in trees[origin]:
@@ -68,14 +66,13 @@ def shortest_path_routes(tables: CopyProblem) -> Routes:
 
 def doubling_routes(tables: CopyProblem) -> Routes:
     """In round i every rank passes all it holds to the one whose number differs in bit i (Thakur, Rabenseifner and
-    Gropp 2005); halving is the same backwards. NoRoute: the number of ranks is no power of two, or such a pair has
-    no link."""
+    Gropp 2005). NoRoute: the number of ranks is no power of two, or such a pair has no link."""
     n = tables.problem.ranks
     if n & (n - 1):
         raise NoRoute(f"{n} ranks are no power of two")
     graph = ServerGraph(tables)
     routes = []
-    for origin, targets in zip(_origins(tables), tables.problem.collective.post, strict=True):
+    for origin, targets in _moves(tables):
         route, holders = [], [origin]
         for bit in (1 << i for i in range(n.bit_length() - 1)):
             low = 2 * bit - 1  # later rounds lead to the ranks that agree in these bits
@@ -92,8 +89,7 @@ def hierarchical_routes(tables: CopyProblem) -> Routes:
     chunk that one rank wants goes inside its own server first. NoRoute: links between servers are missing."""
     graph = ServerGraph(tables)
     routes = []
-    for origin, post in zip(_origins(tables), tables.problem.collective.post, strict=True):
-        targets = post - {origin}
+    for origin, targets in _moves(tables):
         home = graph.server_of[origin]
         number = graph.servers[home].index(origin)
         route: list[int] = []
@@ -119,11 +115,10 @@ def hierarchical_routes(tables: CopyProblem) -> Routes:
 
 
 def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]]) -> Routes:
-    """Rings as NCCL has them, one a channel: every chunk around the ring of its part, as far as somebody wants it.
-    ``orders``: a ring's ranks in order, one list per channel, as read from a dump of NCCL's own graph; by default
-    rings are searched. NoRoute: there is no ring."""
+    """Rings, one a channel: every chunk around the ring of its part, as far as somebody wants it. ``orders``:
+    ranks of each ring in a dump of NCCL's own graph; by default rings are searched. NoRoute: there is none."""
     collective, arcs = tables.problem.collective, tables.problem.arcs
-    origins = _origins(tables)
+    moves = _moves(tables)
     rings: Sequence[Ring]
     if orders:
         graph, stated = ServerGraph(tables), list[Ring]()
@@ -149,11 +144,11 @@ def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]]) -> Routes
         sets = [s for s in ring_sets(on) if len(s.rings) <= parts]
         rings = min(sets, key=lambda s: (cost(s), -len(s.rings))).rings
     routes = []
-    for chunk, origin, post in zip(collective.chunks, origins, collective.post, strict=True):
+    for chunk, (origin, targets) in zip(collective.chunks, moves, strict=True):
         ring = rings[chunk.part % len(rings)]
         at = next(i for i, a in enumerate(ring) if arcs[a].src == origin)
         turned = [*ring[at:], *ring[:at]][: len(ring) - 1]
-        last = max((i for i, a in enumerate(turned) if arcs[a].dst in post), default=-1)
+        last = max((i for i, a in enumerate(turned) if arcs[a].dst in targets), default=-1)
         routes.append(turned[: last + 1])
     return routes
 
@@ -168,13 +163,9 @@ def wiring(tables: CopyProblem) -> Wiring:
     )
 
 
-@dataclass
-class ServerRing:
-    """``bridges[s]``: the arc from server s to the next; it joins ranks ``leaves[s]`` and ``enters[s + 1]``."""
-
-    enters: dict[int, Rank] = field(default_factory=dict)
-    leaves: dict[int, Rank] = field(default_factory=dict)
-    bridges: list[int] = field(default_factory=list)
+ServerRing = list[int]
+"""The arc from each server to the next: by its source the ring leaves the one, by its destination it enters the
+other."""
 
 
 def server_ring_routes(tables: CopyProblem) -> Routes:
@@ -183,19 +174,17 @@ def server_ring_routes(tables: CopyProblem) -> Routes:
 
     A ring has in each server one rank that takes chunks from the server before and one that sends them on, the
     same one where that can be. So a NIC exchanges with one other all the time, and thread blocks that do not wait
-    for each other still fill it; of a schedule with many partners the program takes longer than predicted
-    . In an allreduce both phases turn the same way: the reversed problem of its
-    first phase (eq. 8 holds there) is given the rings of the graph as it stands, walked backwards.
+    for each other still fill it. In an allreduce both phases turn the same way: the reversed problem of its first
+    phase (eq. 8 holds there) is given the rings of the graph as it stands, walked backwards.
     """
     collective = tables.problem.collective
-    pairs = zip(collective.pre, collective.post, strict=True)
-    if any(len(pre) != 1 or len(pre | post) != tables.problem.ranks for pre, post in pairs):
+    if any(len(pre) != 1 or len(pre | post) != tables.problem.ranks for pre, post in collective.ends):
         raise NoRoute("some chunk does not go from one rank to all others")
     forward = CopyProblem(tables.problem.reversed()) if tables.problem.exclusive_reduction else tables
     graph = ServerGraph(forward)
     if len(graph.servers) < 2:
         raise NoRoute("there is one server only")
-    rings: list[ServerRing] = []
+    rings, arcs = list[ServerRing](), graph.tables.problem.arcs
     passing: dict[Rank, int] = defaultdict(int)  # how many rings enter and leave by a rank
     best: tuple[float, Routes] | None = None
     for _ in range(8):
@@ -203,22 +192,22 @@ def server_ring_routes(tables: CopyProblem) -> Routes:
         for s, sources in enumerate(graph.servers):
             following = (s + 1) % len(graph.servers)
             targets = graph.servers[following]
-            arcs = [(a, u, v) for u in sources for v in targets for a in graph.between.get((u, v), ())]
-            if not arcs:
+            bridges = [(a, u, v) for u in sources for v in targets for a in graph.between.get((u, v), ())]
+            if not bridges:
                 raise NoRoute(f"no link from ranks {list(sources)} to ranks {list(targets)}")
-            into, out = ring.enters.get(s), ring.leaves.get(following)
+            into = arcs[ring[-1]].dst if ring else None
+            out = arcs[ring[0]].src if ring and not following else None
             # the least loaded arc; of equal ones that which stays with the ranks where the ring enters one server
             # and leaves the other, then with ranks that few rings use
-            moved = ((into not in (None, u)) + (out not in (None, v)) for _, u, v in arcs)
-            *_, bridge, leave, enter = min(
+            moved = ((into not in (None, u)) + (out not in (None, v)) for _, u, v in bridges)
+            *_, bridge, _, _ = min(
                 (graph.load.after(a), away, passing[u] + passing[v], a, u, v)
-                for away, (a, u, v) in zip(moved, arcs, strict=True)
+                for away, (a, u, v) in zip(moved, bridges, strict=True)
             )
-            ring.bridges.append(bridge)
-            ring.leaves[s], ring.enters[following] = leave, enter
-        for arc in ring.bridges:
+            ring.append(bridge)
+        for arc in ring:
             graph.load.take(arc)
-            for rank in (graph.tables.problem.arcs[arc].src, graph.tables.problem.arcs[arc].dst):
+            for rank in (arcs[arc].src, arcs[arc].dst):
                 passing[rank] += 1
         rings.append(ring)
         routing = _RingRouting(tables, graph, rings)
@@ -236,6 +225,9 @@ class _RingRouting:
         self.backwards = tables.problem.exclusive_reduction
         self.between = arcs_between(tables)
         self.load = Load(tables)
+        arcs = graph.tables.problem.arcs  # turned around where rings are walked backwards
+        self.leaves = [[arcs[a].src for a in ring] for ring in rings]
+        self.enters = [[arcs[a].dst for a in (ring[-1], *ring[:-1])] for ring in rings]
 
     def busiest(self) -> float:
         loads = zip(self.load.carried, self.tables.resources, strict=True)
@@ -248,20 +240,20 @@ class _RingRouting:
         for pre in self.tables.problem.collective.pre:
             origin = min(pre)
             home = self.graph.server_of[origin]
-            exits = [(ring.enters if self.backwards else ring.leaves)[home] for ring in self.rings]
+            exits = [ranks[home] for ranks in (self.enters if self.backwards else self.leaves)]
             _, _, number = min((chunks[home, i], rank != origin, i) for i, rank in enumerate(exits))
             chunks[home, number] += 1
-            routes.append(self._tree(origin, home, self.rings[number]))
+            routes.append(self._tree(origin, home, number))
         return routes
 
-    def _tree(self, origin: Rank, home: int, ring: ServerRing) -> list[int]:
-        servers = self.graph.servers
-        receivers = ring.leaves if self.backwards else ring.enters
+    def _tree(self, origin: Rank, home: int, number: int) -> list[int]:
+        servers, ring = self.graph.servers, self.rings[number]
+        receivers = (self.leaves if self.backwards else self.enters)[number]
         turn = -1 if self.backwards else 1
-        at, route = home, self._fan(origin, servers[home], ring.bridges[home])
+        at, route = home, self._fan(origin, servers[home], ring[home])
         for _ in range(len(servers) - 1):
             following = (at + turn) % len(servers)
-            bridge = ring.bridges[following if self.backwards else at]
+            bridge = ring[following if self.backwards else at]
             self.load.take(bridge)
             route += [bridge, *self._fan(receivers[following], servers[following], bridge)]
             at = following
@@ -314,8 +306,7 @@ def trees_of(tables: CopyProblem, number: int) -> list[Tree]:
 
 def double_tree_routes(tables: CopyProblem) -> Routes:
     """Double binary trees as in NCCL: two trees over the servers, a rank inner in one is a leaf of the other, and
-    a chain inside each server. Even parts take the first, odd parts the second; every part has its own chains and
-    NICs. NoRoute: a link the tree needs is missing in one direction."""
+    a chain inside each server. Even parts take the first, odd parts the second. NoRoute: a link is missing."""
     graph = ServerGraph(tables)
     collective = tables.problem.collective
     number = min(32, max(2, collective.chunks_per_rank))
@@ -392,14 +383,11 @@ def few_peers_routes(tables: CopyProblem) -> Routes:
 
 def baseline(name: str, router: Router) -> Strategy:
     """A strategy that offers the one schedule of its routes."""
-    latest: dict[int, tuple[CopyProblem, Routes]] = {}  # of the last problem, which the tables keep
 
+    @lru_cache(maxsize=1)
     def routed(problem: Problem) -> tuple[CopyProblem, Routes]:
-        if id(problem) not in latest:
-            latest.clear()
-            tables = CopyProblem(problem)
-            latest[id(problem)] = tables, router(tables)
-        return latest[id(problem)]
+        tables = CopyProblem(problem)
+        return tables, router(tables)
 
     def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
         try:
@@ -410,7 +398,7 @@ def baseline(name: str, router: Router) -> Strategy:
 
     def improve(search: Search) -> None:
         tables, routes = routed(search.problem)
-        latest.clear()
+        routed.cache_clear()
         schedule = list_schedule(tables, routes, search.may_leave)
         if schedule is not None:
             search.offer(schedule, name)
@@ -437,5 +425,3 @@ ALL_PAIRS = baseline("all-pairs", all_pairs_routes)
 DOUBLING = baseline("doubling", doubling_routes)
 SERVER_RINGS = baseline("server-rings", server_ring_routes)
 HIERARCHICAL = baseline("hierarchical", hierarchical_routes)
-
-BASELINES = (RING, DOUBLE_TREE, SHORTEST_PATHS, ALL_PAIRS, DOUBLING, SERVER_RINGS, HIERARCHICAL)

@@ -1,13 +1,11 @@
 """The single-destination max-flow bound on the time-expanded graph.
 
-In: a copying problem. Out: the least T such that for every destination alone all chunks it lacks can reach it
-in T steps. Copies are free for one destination, so a flow is all it takes; what limits several destinations at
-once is left out, which keeps the bound valid (cf. TE-CCL 3.1 and 4.1 for the time-expanded network).
-
-Nodes: every GPU at steps 0..T, every forwarding vertex at steps 0..T-1 (it does not store). A segment carries
-its capacity each step; a GPU keeps what it has. Vertices that look alike to the destination are one node
-(``classes``), so a cluster of a thousand GPUs is a network of a few nodes per step, and of destinations that look
-alike one is tried.
+In: a copying problem. Out: the least T such that for every destination alone all chunks it lacks can reach it in T
+steps. Copies are free for one destination, so a flow is all it takes; what limits several destinations at once is
+left out, which keeps the bound valid (cf. TE-CCL 3.1 and 4.1 for the time-expanded network). Nodes are every GPU
+at steps 0..T, which keeps what it has, and every forwarding vertex at steps 0..T-1, which does not. Vertices that
+look alike to the destination are one node (``classes``), so a cluster of a thousand GPUs is a network of a few
+nodes per step, and of destinations that look alike one is tried.
 """
 
 from __future__ import annotations
@@ -18,7 +16,8 @@ import numpy as np
 
 from hetesynth.model.bound import FlowWitness, LowerBound
 from hetesynth.model.problem import Problem
-from hetesynth.search.packing.network import Ints
+from hetesynth.search.copy_problem import grouped
+from hetesynth.search.machine_code import Ints
 from hetesynth.search.packing.symmetry import StepGraph, classes
 
 INT32 = 2**31 - 1  # what scipy's flows are stored in
@@ -27,11 +26,8 @@ Edge = tuple[int, int, int]
 
 
 def maximum_flow(nodes: int, edges: Sequence[Edge], source: int, sink: int) -> tuple[int, list[int]]:
-    """The flow from ``source`` to ``sink``; the nodes on the source side of a minimum cut, in order.
-
-    Plain loops need nothing to be imported (0.2 s of the processor on 16 GPUs) and know no largest integer; large
-    networks whose sums fit 31 bits go to scipy.
-    """
+    """The flow; the nodes on the source side of a minimum cut, in order. Plain loops need no import (0.2 s on 16
+    GPUs) and know no largest integer; large networks whose sums fit 31 bits go to scipy."""
     supply = sum(capacity for start, _, capacity in edges if start == source)
     wide = 2 * max(supply, *(capacity for _, _, capacity in edges), 0) > INT32
     if wide or len(edges) <= 12_000:
@@ -108,15 +104,9 @@ def _dinic(
 
 def flow_bound(problem: Problem, at_least: int) -> LowerBound | None:
     """The bound, searched upwards from ``at_least`` (a bound already proved); None when it adds nothing."""
-    edges: list[Edge] = []
-    used: set[int] = set()
-    for arc in problem.arcs:
-        if not arc.segments:
-            edges.append((arc.src, arc.dst, arc.capacity))
-        used.update(arc.segments)
-    for s in sorted(used):
-        segment = problem.segments[s]
-        edges.append((segment.src, segment.dst, -1 if segment.capacity is None else segment.capacity))
+    edges = [(arc.src, arc.dst, arc.capacity) for arc in problem.arcs if not arc.segments]
+    crossed = (problem.segments[s] for s in sorted({s for arc in problem.arcs for s in arc.segments}))
+    edges += [(s.src, s.dst, -1 if s.capacity is None else s.capacity) for s in crossed]
     table = np.array(edges, dtype=np.int64).reshape(-1, 3)
     graph = table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy()
     best: LowerBound | None = None
@@ -125,7 +115,7 @@ def flow_bound(problem: Problem, at_least: int) -> LowerBound | None:
         # chunks that it lacks by the rank where they start; one with several holders would need a source of its
         # own: leaving it out is valid
         supply = np.zeros(problem.ranks, dtype=np.int64)
-        for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
+        for pre, post in problem.collective.ends:
             if destination in post and destination not in pre and len(pre) == 1:
                 supply[min(pre)] += 1
         needed = int(supply.sum())
@@ -150,7 +140,7 @@ def _destinations(problem: Problem, graph: StepGraph) -> list[int]:
     entering, lacking, holding = ([0] * problem.ranks for _ in range(3))
     for arc in problem.arcs:
         entering[arc.dst] += arc.capacity
-    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
+    for pre, post in problem.collective.ends:
         for rank in post - pre:
             lacking[rank] += 1
         for rank in pre:
@@ -181,9 +171,7 @@ class _Lumped:
             if u != v:  # what stays within a class gains nothing over keeping it
                 capacity[u, v] = min(self.total, capacity.get((u, v), 0) + (self.total if wide < 0 else wide))
         self.edges = [(u, v, wide) for (u, v), wide in sorted(capacity.items())]
-        self.vertices: list[list[int]] = [[] for _ in range(int(look.max()) + 1)]
-        for vertex, c in enumerate(look.tolist()):
-            self.vertices[c].append(vertex)
+        self.vertices = list(grouped(look.tolist()).values())
         self.storing = [vertices[0] < problem.ranks for vertices in self.vertices]
         self.supplies = [int(sum(supply[v] for v in part if v < problem.ranks)) for part in self.vertices]
 

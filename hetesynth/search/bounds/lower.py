@@ -12,14 +12,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-from hetesynth.model.bound import (
-    CutWitness,
-    DistanceWitness,
-    GrowthWitness,
-    LastStepWitness,
-    LowerBound,
-    VolumeWitness,
-)
+from hetesynth.model import bound as proofs
+from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT, PackingPolicy
 from hetesynth.search.bounds.regions import Coverer, Region, partitions
@@ -29,19 +23,17 @@ from hetesynth.search.bounds.regions import Coverer, Region, partitions
 class Reach:
     """``farthest``: the (chunk, rank, hops) that takes longest. ``stranded``: a (chunk, rank) with no path."""
 
-    farthest: DistanceWitness
+    farthest: proofs.DistanceWitness
     stranded: tuple[int, int] | None
 
 
 def reach(problem: Problem) -> Reach:
-    """How far chunks must travel. In a reduction every contribution must reach the chunk's targets.
-
-    Reachability runs for all origins at once: a rank's state is a bit set of the origins that reach it so far.
-    """
+    """How far chunks must travel; in a reduction every contribution to the chunk's targets. For all origins at
+    once: a rank's state is a bit set of the origins that reach it so far."""
     collective = problem.collective
     index: dict[frozenset[int], int] = {}  # the distinct places chunks start from, one bit each
     needs = [0] * problem.ranks
-    for pre, post in dict.fromkeys(zip(collective.pre, collective.post, strict=True)):
+    for pre, post in dict.fromkeys(collective.ends):
         for origin in [frozenset({r}) for r in sorted(pre)] if collective.reduces else [pre]:
             bit = 1 << index.setdefault(origin, len(index))
             for target in post:
@@ -51,7 +43,7 @@ def reach(problem: Problem) -> Reach:
     neighbours: list[set[int]] = [set() for _ in range(problem.ranks)]
     for arc in problem.arcs:
         neighbours[arc.dst].add(arc.src)
-    farthest = DistanceWitness(0, 0, 0)
+    farthest = proofs.DistanceWitness(0, 0, 0)
     hops = 0
     while True:
         missing = [need & ~has for need, has in zip(needs, state, strict=True)]
@@ -64,7 +56,7 @@ def reach(problem: Problem) -> Reach:
         )
         late = next(k for k in starts if rank in collective.post[k]), rank
         hops += 1
-        farthest = DistanceWitness(*late, hops)
+        farthest = proofs.DistanceWitness(*late, hops)
         after = list(state)
         for v, senders in enumerate(neighbours):
             if state[v] != everything:
@@ -87,7 +79,7 @@ def doubling_bound(problem: Problem) -> LowerBound | None:
     if not problem.exclusive_reduction:
         return None
     collective = problem.collective
-    spread = max(max(len(pre), len(post)) for pre, post in zip(collective.pre, collective.post, strict=True))
+    spread = max(max(len(pre), len(post)) for pre, post in collective.ends)
     steps = max(0, spread - 1).bit_length()
     proof = f"one addition per chunk, rank and step: {spread} contributions need {steps} doublings (eq. 8)"
     return LowerBound(steps, "doubling", proof)
@@ -101,9 +93,7 @@ def cut_bounds(problem: Problem) -> tuple[LowerBound | None, LowerBound | None]:
     directions: what must enter a region, over what can enter it in a step (SCCL 3.1, the bandwidth bound)."""
     coverer = Coverer(problem)
     alike: set[tuple[int, ...]] | None = set() if len(problem.arcs) > 20_000 else None
-    cut: LowerBound | None = None
-    last_step: LowerBound | None = None
-    seen: set[Region] = set()
+    cuts, last_steps, seen = list[LowerBound](), list[LowerBound](), set[Region]()
     for parts in partitions(problem):
         crossing = _crossing(problem, parts)
         for p, region in enumerate(parts):
@@ -128,12 +118,12 @@ def cut_bounds(problem: Problem) -> tuple[LowerBound | None, LowerBound | None]:
                 where = f"rank {region[0]}" if len(region) == 1 else f"ranks {named}"
                 verb = "enter" if direction == "in" else "leave"
                 proof = f"{len(crossed)} chunks must {verb} {where}, at most {cover.capacity} can in a step"
-                witness = CutWitness(region, direction, cover.resources, len(crossed), cover.capacity)
+                witness = proofs.CutWitness(region, direction, cover.resources, len(crossed), cover.capacity)
                 bound = LowerBound(-(-len(crossed) // cover.capacity), "cut", proof, witness)
-                cut = bound if cut is None or bound.steps > cut.steps else cut
-                arrived = None if problem.collective.reduces else _last_step_bound(problem, bound, witness)
-                if arrived is not None and (last_step is None or arrived.steps > last_step.steps):
-                    last_step = arrived
+                cuts.append(bound)
+                if not problem.collective.reduces and (late := _last_step_bound(problem, bound, witness)):
+                    last_steps.append(late)
+    cut, last_step = (max(some, key=lambda b: b.steps, default=None) for some in (cuts, last_steps))
     return cut, last_step
 
 
@@ -148,7 +138,7 @@ def _crossing(problem: Problem, parts: list[Region]) -> dict[Direction, dict[int
     return crossing
 
 
-def _last_step_bound(problem: Problem, cut: LowerBound, w: CutWitness) -> LowerBound | None:
+def _last_step_bound(problem: Problem, cut: LowerBound, w: proofs.CutWitness) -> LowerBound | None:
     """What ``cut`` proves when the last step is looked at; None when that is no more.
 
     A copied chunk that crosses when r steps are left, that one included, reaches (1 + d)^(r - 1) ranks of the far
@@ -170,7 +160,7 @@ def _last_step_bound(problem: Problem, cut: LowerBound, w: CutWitness) -> LowerB
         steps += 1
     if steps <= cut.steps:
         return None
-    witness = LastStepWitness(w.region, w.direction, w.resources, w.needed, w.capacity, listeners, copies)
+    witness = proofs.LastStepWitness(w.region, w.direction, w.resources, w.needed, w.capacity, listeners, copies)
     if listeners <= 1 + copies:
         late = f"in the last step does so {listeners} times"
     else:
@@ -193,7 +183,7 @@ def _must_cross(problem: Problem, region: frozenset[int], direction: Direction) 
     """Chunks that cannot be complete where they must be unless something crosses in ``direction``."""
     collective = problem.collective
     crossing = []
-    for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
+    for k, (pre, post) in enumerate(collective.ends):
         inside, outside = not pre.isdisjoint(region), not pre <= region
         goes_in, goes_out = not post.isdisjoint(region), not post <= region
         if direction == "in":
@@ -211,7 +201,7 @@ def volume_bound(problem: Problem) -> LowerBound | None:
     if problem.collective.name != "allreduce":
         return None
     coverer = Coverer(problem)
-    best: LowerBound | None = None
+    bounds: list[LowerBound] = []
     for parts in partitions(problem):
         crossing = [a for arcs in _crossing(problem, parts)["in"].values() for a in arcs]
         if not crossing:
@@ -223,10 +213,9 @@ def volume_bound(problem: Problem) -> LowerBound | None:
             f"each of {chunks} chunks crosses between {len(parts)} parts at least {crossings} times, "
             f"at most {cover.capacity} crossings fit in a step"
         )
-        if best is None or steps > best.steps:
-            witness = VolumeWitness(tuple(parts), chunks, crossings, cover.resources, cover.capacity)
-            best = LowerBound(steps, "volume", proof, witness)
-    return best
+        witness = proofs.VolumeWitness(tuple(parts), chunks, crossings, cover.resources, cover.capacity)
+        bounds.append(LowerBound(steps, "volume", proof, witness))
+    return max(bounds, key=lambda b: b.steps, default=None)
 
 
 def growth_bound(problem: Problem) -> LowerBound | None:
@@ -244,24 +233,19 @@ def growth_bound(problem: Problem) -> LowerBound | None:
     """
     if len(set(problem.collective.pre)) > 1:
         return None  # several sources: the flow into one destination asks for more
-    ends = enumerate(zip(problem.collective.pre, problem.collective.post, strict=True))
+    ends = enumerate(problem.collective.ends)
     chunk = next((k for k, (pre, post) in ends if len(post) == problem.ranks > len(pre)), None)
     if chunk is None or len(problem.arcs) > 20_000:
         return None
     coverer = Coverer(problem)
     holders = problem.collective.pre[chunk]
-    best: LowerBound | None = None
+    bounds: list[LowerBound] = []
     for parts in partitions(problem):
-        home = {r: p for p, part in enumerate(parts) for r in part}
-        leaving: list[list[int]] = [[] for _ in parts]
-        entering: list[list[int]] = [[] for _ in parts]
-        sent: list[list[int]] = [[] for _ in range(problem.ranks)]
-        for a, arc in enumerate(problem.arcs):
-            if home[arc.src] != home[arc.dst]:
-                leaving[home[arc.src]].append(a)
-                entering[home[arc.dst]].append(a)
-                sent[arc.src].append(a)
-        out_of, into, rank_out = ([coverer.cover(arcs) for arcs in side] for side in (leaving, entering, sent))
+        crossing, sent = _crossing(problem, parts), defaultdict[int, list[int]](list)
+        for a in sorted(a for arcs in crossing["out"].values() for a in arcs):
+            sent[problem.arcs[a].src].append(a)
+        sides = ((crossing["out"], len(parts)), (crossing["in"], len(parts)), (sent, problem.ranks))
+        out_of, into, rank_out = ([coverer.cover(arcs[i]) for i in range(number)] for arcs, number in sides)
         most = max(c.capacity for c in out_of), max(c.capacity for c in rank_out)
         # the least number of steps that the recurrence leaves open
         first = reached = sum(not holders.isdisjoint(part) for part in parts)
@@ -272,13 +256,12 @@ def growth_bound(problem: Problem) -> LowerBound | None:
         while sends and (sum(sizes[: len(parts) - reached]) > sends or reached - first < slow):
             reached, sends = min(len(parts), reached + sends), most[0] * reached + min(most) * sends
             steps += 1
-        if best is None or steps > best.steps:
-            names = [tuple(c.resources for c in side) for side in (out_of, into, rank_out)]
-            witness = GrowthWitness(chunk, tuple(parts), names[0], names[1], names[2])
-            what = "ranks" if len(parts) == problem.ranks else "groups of ranks"
-            proof = f"spreading over {len(parts)} {what}, of which at most {most[0]} chunks leave one in a step"
-            best = LowerBound(steps, "growth", proof, witness)
-    return best
+        names = (tuple(c.resources for c in side) for side in (out_of, into, rank_out))
+        witness = proofs.GrowthWitness(chunk, tuple(parts), *names)
+        what = "ranks" if len(parts) == problem.ranks else "groups of ranks"
+        proof = f"spreading over {len(parts)} {what}, of which at most {most[0]} chunks leave one in a step"
+        bounds.append(LowerBound(steps, "growth", proof, witness))
+    return max(bounds, key=lambda b: b.steps, default=None)
 
 
 def all_bounds(problem: Problem, packing: PackingPolicy = DEFAULT.packing) -> list[LowerBound]:
@@ -310,8 +293,7 @@ def quick_bound(problem: Problem) -> LowerBound:
 def _without_flows(problem: Problem) -> tuple[tuple[LowerBound, ...], tuple[LowerBound, ...]]:
     cut, last_step = cut_bounds(problem)
     collective = problem.collective
-    pairs = zip(collective.pre, collective.post, strict=True)
-    moving = any(post - pre or (collective.reduces and len(pre) > 1) for pre, post in pairs)
+    moving = any(post - pre or (collective.reduces and len(pre) > 1) for pre, post in collective.ends)
     trivial = LowerBound(int(moving), "trivial", "something must move" if moving else "nothing has to move")
     growth = None if collective.reduces else growth_bound(problem)
     cheap = (trivial, distance_bound(problem), doubling_bound(problem), cut, volume_bound(problem), growth)

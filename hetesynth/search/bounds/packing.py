@@ -18,7 +18,6 @@ from fractions import Fraction
 from math import lcm
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetesynth.model.bound import LowerBound, PriceWitness, ResourcePrices, Scope, TimeBound
 from hetesynth.model.collective import PERSONALIZED, CollectiveName
@@ -26,38 +25,33 @@ from hetesynth.model.deadline import no_deadline
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import PackingPolicy, Policy
+from hetesynth.search.copy_problem import CopyProblem, grouped
+from hetesynth.search.machine_code import Floats
 from hetesynth.search.packing.column_generation import optimal_packing
-from hetesynth.search.packing.network import Floats, Network
+from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.structures import BACKWARDS, ShortestPaths, contract
-
-Ints = NDArray[np.int64]
 
 
 def price_bound(problem: Problem, policy: PackingPolicy) -> LowerBound | None:
     """The bound by prices of chunks for one rank each (alltoall, gather, scatter), or for all; None: of others.
 
-    Give every resource a price; a chunk pays at least its cheapest path, or the cheapest tree that spans the
-    ranks, and a step earns at most the prices times the capacities. So steps >= what chunks pay / sum of price x
-    capacity, for any prices (linear programming duality of the multi-commodity flow of TE-CCL 4.1, without its
-    time axis). The prices come in floating point from the packing in steady state (``packing/``) with capacities
-    for rates; what they prove is worked out from the rounded ones exactly. A bus that several links share is paid
-    as often as a tree crosses it, which no cut sees.
+    A chunk pays at least its cheapest path, or the cheapest tree that spans the ranks, and a step earns at most
+    the prices times the capacities. So steps >= what chunks pay / sum of price x capacity, for any prices (linear
+    programming duality of the multi-commodity flow of TE-CCL 4.1, without its time axis). The prices come from the
+    packing in steady state (``packing/``) with capacities for rates, rounded. A bus that several links share is
+    paid as often as a tree crosses it, which no cut sees.
     """
     n, everyone = problem.ranks, frozenset(range(problem.ranks))
     if not 1 < n <= 256:
         return None
-    ends = [(pre, post - pre) for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True)]
+    ends = [(pre, post - pre) for pre, post in problem.collective.ends]
     moving = [(pre, targets) for pre, targets in ends if targets]
     apart = all(len(pre) == 1 == len(targets) for pre, targets in moving)
     if not moving or not (apart or all(len(pre) == 1 and pre | targets == everyone for pre, targets in ends)):
         return None
-    used: list[list[int]] = [[] for _ in problem.arcs]
-    for number, resource in enumerate(problem.binding_resources):
-        for arc in resource.arcs:
-            used[arc].append(number)
     capacities = [Fraction(resource.capacity) for resource in problem.binding_resources]
     joined = [(arc.src, arc.dst) for arc in problem.arcs]
-    network = Network.of_links(n, joined, used, capacities, [0.0] * len(joined))
+    network = Network.of_links(n, joined, CopyProblem(problem).resources_of, capacities, [0.0] * len(joined))
     # prices for other shares of the ranks prove less, nothing false
     sources = Counter(min(pre) for pre, _ in moving)
     root = None if len(sources) > 1 else min(sources)
@@ -146,13 +140,12 @@ class _Priced:
     ) -> TimeBound:
         """That the collective costs at least ``cost`` for each byte of the buffer."""
         of = {"wire": [0] * len(self.topology.wires), "group": [0] * len(self.topology.groups)}
-        for (what, place), price in zip(self.network.limits, self.prices, strict=True):
-            of[what][place] = int(price)
-        witness = ResourcePrices(tuple(of["wire"]), tuple(of["group"]), parts)
         shares: dict[str, Fraction] = defaultdict(Fraction)  # of the supply, by kind of resource
         for (what, place), price, rate in zip(self.network.limits, self.prices, self.network.rates, strict=True):
+            of[what][place] = int(price)
             kind = self.topology.wires[place].kind if what == "wire" else self.topology.groups[place].kind
             shares[kind] += int(price) * rate / self.supply
+        witness = ResourcePrices(tuple(of["wire"]), tuple(of["group"]), parts)
         ordered = sorted(((-share, kind) for kind, share in shares.items() if share))
         weights = ", ".join(f"{kind} ({float(-share):.0%} of the price)" for share, kind in ordered)
         lightest = "no set of paths" if name in PERSONALIZED else "no set of trees"
@@ -164,17 +157,12 @@ class _Priced:
 
     def any_algorithm(self) -> TimeBound:
         """What every allreduce costs, by the parts that links without a price join."""
+        from scipy.sparse.csgraph import connected_components
+
         costs, _ = self.network.cheapest(self.network.link_prices(self.prices))
         # ranks in parts: those that reach each other without a price
-        n = len(costs)
-        reach = ((costs == 0) | np.eye(n, dtype=np.bool_)).astype(np.float32)
-        for _ in range(n.bit_length()):
-            reach = np.minimum(reach @ reach, 1.0)
-        first = ((reach > 0) & (reach.T > 0)).argmax(axis=1)
-        members: dict[int, list[Rank]] = defaultdict(list)
-        for rank, part in enumerate(first):
-            members[int(part)].append(rank)
-        parts = tuple(tuple(ranks) for ranks in members.values())
+        part_of = connected_components(costs == 0, connection="strong")[1].tolist()
+        parts = tuple(map(tuple, grouped(part_of).values()))
         forwards, backwards = _gossip(costs, parts), _gossip(costs.T, parts)
         most = Fraction(max(forwards, backwards))
         return self.bound(most, "allreduce", "all", parts, backwards=backwards > forwards)

@@ -10,6 +10,7 @@ from itertools import chain
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
+from hetesynth.search.copy_problem import CopyProblem, grouped
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,7 @@ class Coverer:
 
     def __init__(self, problem: Problem) -> None:
         self.resources = problem.binding_resources
-        self.of_arc: list[list[int]] = [[] for _ in problem.arcs]
-        for r, resource in enumerate(self.resources):
-            for a in resource.arcs:
-                self.of_arc[a].append(r)
+        self.of_arc = CopyProblem(problem).resources_of
         self.arcs_of = [frozenset(resource.arcs) for resource in self.resources]
         ends = [[problem.arcs[a] for a in resource.arcs] for resource in self.resources]
         self.at_receiver = [len({arc.dst for arc in arcs}) <= len({arc.src for arc in arcs}) for arcs in ends]
@@ -104,7 +102,4 @@ def components(ranks: int, pairs: Iterable[tuple[Rank, Rank]]) -> list[Region]:
     for u, v in pairs:
         a, b = find(u), find(v)
         leader[max(a, b)] = min(a, b)
-    members: dict[int, list[Rank]] = {}
-    for r in range(ranks):
-        members.setdefault(find(r), []).append(r)
-    return [tuple(part) for part in members.values()]
+    return [tuple(part) for part in grouped(map(find, range(ranks))).values()]

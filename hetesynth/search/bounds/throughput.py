@@ -1,21 +1,18 @@
-"""How fast bytes can move at best: cuts of the physical graph, exact (the optimum of ForestColl, section 4), and
+"""How fast bytes can move at best: exact cuts of the physical graph (the optimum of ForestColl, section 4), and
 prices.
 
-In: a topology and a collective's name. Out: lower bounds on completion time, affine in the size of the buffer,
-each with its witness. For allgather the largest cut bound is the throughput optimum itself where only wires limit:
-for every set of vertices, what must leave it against what can leave it, by maximum flows and Newton's method on
-the ratio, in integers. Where groups are stated, prices of resources (``packing.py``) say more. Reductions are
-copies on the reversed graph. Knows no chunks, steps or schedules.
-
-The size of the buffer is that of the largest buffer of a rank: the output of an allgather, the input of a
-reduce-scatter, the root's buffer of a gather or a scatter.
+In: a topology and a collective's name. Out: lower bounds on completion time, affine in the size of the largest
+buffer of a rank, each with its witness. For allgather the largest cut bound is the throughput optimum itself where
+only wires limit: for every set of vertices, what must leave it against what can leave it, by maximum flows and
+Newton's method on the ratio, in integers. Where groups are stated, prices of resources (``packing.py``) say more.
+Reductions are copies on the reversed graph.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, lcm
 
@@ -23,18 +20,15 @@ import numpy as np
 
 from hetesynth.model.bound import PartCrossings, SlowestPath, TimeBound, VertexCut
 from hetesynth.model.collective import ROOTED, CollectiveName
-from hetesynth.model.topology import Rank, Topology, Wire
+from hetesynth.model.pods import rate_of
+from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.bounds.flow import maximum_flow
 from hetesynth.search.bounds.packing import price_bounds
 from hetesynth.search.bounds.regions import components
+from hetesynth.search.copy_problem import grouped
 
 Ratio = tuple[Fraction, frozenset[int]]  # bytes per second for each unit of supply, and the side of the cut
-
-
-def rate(wire: Wire) -> Fraction | None:
-    """Bytes per second over all lanes; None where the wire never limits."""
-    return None if wire.bandwidth is None else wire.bandwidth * wire.lanes
 
 
 @dataclass(frozen=True)
@@ -51,7 +45,7 @@ class WireGraph:
     def of(cls, topology: Topology) -> WireGraph:
         """Those of the wires of ``topology`` that links use, with whole-number rates."""
         used = sorted({w for link in topology.links for w in link.wires})
-        rates = [rate(topology.wires[w]) for w in used]
+        rates = [rate_of(topology.wires[w]) for w in used]
         limits = [r for r in rates if r is not None]
         multiple = lcm(*(r.denominator for r in limits))
         divisor = gcd(*(int(r * multiple) for r in limits))
@@ -66,17 +60,14 @@ class WireGraph:
 
     def smallest_ratio(self, supply: Mapping[Rank, int], sink: Rank, best: Ratio | None) -> Ratio | None:
         """The smallest bandwidth out of a side without ``sink`` over the supply inside it, if below ``best``."""
-        if best is None:  # more than all wires together can carry shows any cut of limited wires
-            most = Fraction(sum(c for c in self.capacity if c is not None) + 1)
-            side = self._violated(supply, sink, most)
-            best = self._ratio(side, supply) if side else None
-        while best is not None:
-            side = self._violated(supply, sink, best[0] * self.scale)
+        # more than all wires together can carry shows any cut of limited wires
+        most = Fraction(sum(c for c in self.capacity if c is not None) + 1)
+        while True:
+            side = self._violated(supply, sink, most if best is None else best[0] * self.scale)
             smaller = self._ratio(side, supply) if side else None
-            if smaller is None or smaller[0] >= best[0]:
+            if smaller is None or (best is not None and smaller[0] >= best[0]):
                 return best
             best = smaller
-        return best
 
     def _ratio(self, side: frozenset[int], supply: Mapping[Rank, int]) -> Ratio | None:
         inside = sum(units for rank, units in supply.items() if rank in side)
@@ -137,8 +128,6 @@ def time_bounds(
     # the farthest pair that must hear of each other, by sums of link latencies, and the bytes that go there
     n = topology.ranks
     outward, inward = name in ("broadcast", "scatter"), name in ("gather", "reduce")
-    sources = [root or 0] if outward else list(range(n))
-    best: tuple[int, Rank, Rank] = (-1, 0, 0)
     # least sums of link latencies between all ranks, in whole units (Floyd 1962)
     unit = lcm(*(link.latency.denominator for link in topology.links))
     far = sum(int(latency * unit) for latency in {link.latency for link in topology.links}) * n + 1
@@ -148,11 +137,11 @@ def time_bounds(
     np.fill_diagonal(reach, 0)
     for via in range(n):
         np.minimum(reach, reach[:, via, None] + reach[None, via, :], out=reach)
-    for u in sources:
-        for v in [root or 0] if inward else range(n):
-            if u != v and int(reach[u, v]) > best[0]:
-                best = int(reach[u, v]), u, v
-    latency, u, v = Fraction(best[0], unit), best[1], best[2]
+    sources, targets = ([root or 0] if one else range(n) for one in (outward, inward))
+    u, v = max(
+        ((u, v) for u in sources for v in targets if u != v), key=lambda pair: int(reach[pair]), default=(0, 0)
+    )
+    latency = Fraction(int(reach[u, v]), unit)
     share = Fraction(1) if name in ("allreduce", "broadcast", "reduce") else Fraction(1, n)
     entering, side = narrowest(topology, (v,), WireGraph.of(topology))
     if entering is None:  # wires without a limit lead there: only latency counts
@@ -167,60 +156,44 @@ def time_bounds(
 def cut_bounds(topology: Topology, name: CollectiveName, root: Rank | None) -> list[TimeBound]:
     """The bounds by cuts and by volume, which are quicker to compute than prices."""
     n, graph = topology.ranks, WireGraph.of(topology)
-    backwards = reversed_topology(topology)
+    backwards = topology.reversed()
     everyone = dict.fromkeys(range(n), 1)
     copying, summing = (topology, graph, False), (backwards, WireGraph.of(backwards), True)
-    others = [r for r in range(n) if r != root]
-    match name:
-        case "allgather" | "reducescatter":
-            way = copying if name == "allgather" else summing
-            bounds = _cuts(*way, everyone, Fraction(1, n), range(n))
-        case "gather" | "scatter":
-            way = copying if name == "gather" else summing
-            bounds = _cuts(*way, everyone, Fraction(1, n), (root or 0,))
-        case "broadcast" | "reduce":
-            way = copying if name == "broadcast" else summing
-            bounds = _cuts(*way, {root or 0: 1}, Fraction(1), others)
-        case "allreduce":  # whatever is on one side, a sum of it must reach the other
-            bounds = _cuts(*copying, {0: 1}, Fraction(1), range(1, n))
-            bounds += _cuts(*summing, {0: 1}, Fraction(1), range(1, n))
-        case _:  # from every rank inside a server (or a rank alone) to every one outside, and back
-            servers = _servers(topology)
-            parts = servers if len(servers) > 1 else tuple((r,) for r in range(n))
-            rest = [tuple(r for r in range(n) if r not in part) for part in parts]
-            bounds = []
-            for width, side in (narrowest(topology, part, graph) for part in (*parts, *rest)):
-                if width is not None:
-                    outside = Fraction(sum(1 for r in range(n) if r not in side), n)
-                    bounds.append(_cut_bound(topology, side, everyone, outside, False))
-            bounds = [max(bounds, key=lambda b: b.seconds_per_byte)] if bounds else []
+    if name == "alltoall":  # from every rank inside a server (or a rank alone) to every one outside, and back
+        servers = _servers(topology)
+        parts = servers if len(servers) > 1 else tuple((r,) for r in range(n))
+        rest = [tuple(r for r in range(n) if r not in part) for part in parts]
+        bounds = []
+        for width, side in (narrowest(topology, part, graph) for part in (*parts, *rest)):
+            if width is not None:
+                outside = Fraction(sum(1 for r in range(n) if r not in side), n)
+                bounds.append(_cut_bound(topology, side, everyone, outside, False))
+        bounds = [max(bounds, key=lambda b: b.seconds_per_byte)] if bounds else []
+    elif name == "allreduce":  # whatever is on one side, a sum of it must reach the other
+        bounds = [b for way in (copying, summing) for b in _cuts(way, {0: 1}, Fraction(1), range(1, n))]
+    else:
+        one = name in ("broadcast", "reduce")
+        supply = {root or 0: 1} if one else everyone
+        sinks = [r for r in range(n) if (r == root) == (name in ("gather", "scatter"))]
+        way = copying if name in ("allgather", "gather", "broadcast") else summing
+        bounds = _cuts(way, supply, Fraction(1) if one else Fraction(1, n), sinks)
     if name not in ROOTED:
         bounds += _by_volume(topology, name, graph)
     return bounds
 
 
-def reversed_topology(topology: Topology) -> Topology:
-    """The same hardware with every direction turned around: on it a reduction is a copy."""
-    wires = tuple(replace(w, src=w.dst, dst=w.src) for w in topology.wires)
-    links = tuple(replace(x, src=x.dst, dst=x.src, wires=x.wires[::-1]) for x in topology.links)
-    return replace(topology, wires=wires, links=links)
+Way = tuple[Topology, WireGraph, bool]  # the last: whether it is turned around
 
 
-def _cuts(
-    topology: Topology,
-    graph: WireGraph,
-    backwards: bool,
-    supply: Mapping[Rank, int],
-    unit: Fraction,
-    sinks: Sequence[Rank],
-) -> list[TimeBound]:
+def _cuts(way: Way, supply: Mapping[Rank, int], unit: Fraction, sinks: Sequence[Rank]) -> list[TimeBound]:
     """The smallest cut ratio over all sinks, and the same with stated groups counted where they bind."""
+    topology, graph, backwards = way
     hardest = sinks
     if len(sinks) > 128:  # of very many those that least bandwidth leads to, which leaves the bound valid
         entering = dict.fromkeys(sinks, Fraction(0))
         for rank, w in sorted({(link.dst, link.wires[-1]) for link in topology.links}):
             if rank in entering:
-                entering[rank] += rate(topology.wires[w]) or 0
+                entering[rank] += rate_of(topology.wires[w]) or 0
         hardest = sorted(sinks, key=lambda r: (entering[r], r))[:128]
     worst: Ratio | None = None
     for sink in hardest:
@@ -274,13 +247,13 @@ def bandwidth_out_of(topology: Topology, side: frozenset[int]) -> tuple[Fraction
     ):
         members = set(group.links)
         covered = {w for w in crossing if users[w] <= members}
-        rates = [rate(topology.wires[w]) for w in covered]
+        rates = [rate_of(topology.wires[w]) for w in covered]
         if covered and (None in rates or sum(r for r in rates if r is not None) > group.bandwidth * group.lanes):
             crossing -= covered
             counted.add(g)
             total += group.bandwidth * group.lanes
     for w in sorted(crossing):
-        width = rate(topology.wires[w])
+        width = rate_of(topology.wires[w])
         if width is None:
             raise ValueError("an unlimited wire crosses the cut")
         total += width
@@ -288,16 +261,12 @@ def bandwidth_out_of(topology: Topology, side: frozenset[int]) -> tuple[Fraction
 
 
 def _servers(topology: Topology) -> tuple[tuple[Rank, ...], ...]:
-    members: dict[str, list[Rank]] = defaultdict(list)
-    for rank in range(topology.ranks):
-        members[topology.vertices[rank].server].append(rank)
-    return tuple(tuple(ranks) for ranks in members.values())
+    return tuple(map(tuple, grouped(topology.servers).values()))
 
 
 def _by_volume(topology: Topology, name: CollectiveName, graph: WireGraph) -> list[TimeBound]:
-    """What all parts together must take in against what they can: each byte enters p - 1 parts (allreduce: another
-    p - 1 to be summed). Parts are GPUs, servers, and GPUs joined by links of at least some rate, for the four
-    highest rates: NVLink's modules in a server."""
+    """What all parts together must take in against what they can: each byte enters p - 1 parts (allreduce: twice).
+    Parts are GPUs, servers, and GPUs joined by links of one of the four highest rates."""
     n = topology.ranks
     joined = [((link.src, link.dst), link.bandwidth * link.lanes) for link in topology.links]
     partitions = [tuple((r,) for r in range(n)), _servers(topology)]

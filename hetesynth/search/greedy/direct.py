@@ -15,9 +15,9 @@ import numpy as np
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import DEFAULT, Policy
-from hetesynth.search.copy_problem import CopyProblem, excess
+from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.machine_code import Ints
-from hetesynth.search.search import Search, Strategy
+from hetesynth.search.search import Search, Strategy, excess
 
 
 def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
@@ -30,8 +30,6 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
 
 def improve(search: Search) -> None:
     """Offer a direct schedule that is no longer than the best, if there is one to be had: it needs no relays."""
-    if refuses(search.problem) is not None:
-        return
     jobs, tables = _jobs(search.problem), CopyProblem(search.problem)
     capacity: Ints = np.array([r.capacity for r in tables.resources], dtype=np.int64)
     load: Ints = np.zeros(len(capacity), dtype=np.int64)
@@ -55,7 +53,7 @@ def _jobs(problem: Problem) -> list[tuple[int, int]]:
         arcs[arc.src, arc.dst] += [a] * arc.capacity
     turn: dict[tuple[int, int], int] = defaultdict(int)
     jobs: list[tuple[int, int]] = []
-    for k, (pre, post) in enumerate(zip(problem.collective.pre, problem.collective.post, strict=True)):
+    for k, (pre, post) in enumerate(problem.collective.ends):
         targets = post - pre
         if not targets:
             continue

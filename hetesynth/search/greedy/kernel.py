@@ -1,30 +1,14 @@
 """The inner loop of the greedy rounds, on arrays: plain Python for small problems, compiled by numba for large.
 
-One source serves both. It uses no randomness of its own; noise comes in as arrays, so both ways give the same
-schedule.
+It uses no randomness of its own; noise comes in as arrays, so both ways give the same schedule.
 
-What lies between a sender u and a receiver v:
-
-      senders          egress resources          ingress resources      receiver
-
-        u0 ---+
-              +-----> [ NIC of u0, u1 ] ----+
-        u1 ---+         class 0             |
-                                            +---> [ NIC of v ] ----+
-        u2 ---+                             |       ingress 0      |
-              +-----> [ NIC of u2, u3 ] ----+                      +---> v
-        u3 ---+         class 0                                    |
-                                                                   |
-        u4 ---------> [ NVLink of u4 ] -------> [ NVLink of v ] ---+
-                        class 1                     ingress 1
-
-An *ingress* is one ingress resource as one receiver sees it: the arcs into v that use it lie side by side. Its
-*sender set* is the set of ranks that those arcs come from: {u0, u1, u2, u3} for ingress 0 and {u4} for ingress 1.
-Ingresses with equal sender sets share one count, for each chunk, of the senders that hold it: where it is zero,
-the chunk cannot come through. Egress resources of equal capacity and as many arcs form an *egress class*. For each
-chunk and class it is counted how many egress resources with capacity left lead away from a holder. Where all arcs
-of an ingress leave by one class, and none of it is open to a chunk, the chunk cannot come through in this step.
-Both counts only say that looking at the arcs would be in vain.
+An *ingress* is one ingress resource as one receiver sees it, such as its NIC or its NVLink: the arcs into the
+receiver that use it lie side by side. Its *sender set* is the set of ranks that those arcs come from. Ingresses
+with equal sender sets share one count, for each chunk, of the senders that hold it: where it is zero, the chunk
+cannot come through. Egress resources (a NIC that several senders share, the NVLink of one) of equal capacity and
+as many arcs form an *egress class*. For each chunk and class it is counted how many egress resources with capacity
+left lead away from a holder. Where all arcs of an ingress leave by one class, and none of it is open to a chunk,
+the chunk cannot come through in this step. Both counts only say that looking at the arcs would be in vain.
 
 A step: every ingress lists its best deliveries (a chunk to the receiver), those that bring the chunk closest to
 the ranks still lacking it. Then they are taken from one queue, best first, each over the cheapest arc that has
@@ -124,10 +108,7 @@ class Scratch(NamedTuple):
 
 
 def run_round(network: Network, rules: Rules, progress: Progress, stop: Ints) -> tuple[int, int]:
-    """Fill ``transfers`` step by step; how many, and the number of steps, or why there is none.
-
-    ``stop`` is one number; when somebody makes it other than zero, the round ends.
-    """
+    """Fill ``transfers``; how many, and the number of steps, or why there is none. ``stop`` is 0 until it ends."""
     chunks, ranks = progress.holds.shape
     ingresses = len(network.ingress)
     rank_of = np.zeros(ingresses, dtype=np.int64)
@@ -206,11 +187,8 @@ def add_first_gains(gain: Floats, lacks: Bools, distance: Floats, towards: Float
 def fill_step(
     network: Network, rules: Rules, progress: Progress, scratch: Scratch, lists: Lists, step: int, stop: Ints
 ) -> bool:
-    """Make deliveries, best first, while there is capacity; False when stopped.
-
-    What happens for each entry of the queue stays in this function: references to the 20 arrays that it reads
-    would be counted at every call of another one.
-    """
+    """Make deliveries, best first, while there is capacity; False when stopped. All is in one function: references
+    to the 20 arrays that it reads would be counted at every call of another one."""
     arc_src, into, ingress, ingress_start, ingresses_of, sender_set = network[:6]
     egress_class, ingress_class, leavers, leavers_start, _, uses, uses_start, capacity = network[8:16]
     price, closest, towards, noise, arc_noise = network[16:]

@@ -1,19 +1,16 @@
 """Column generation: price resources, ask for the cheapest structures, pack them, until prices prove the optimum.
 
-In: a network and what a collective demands of it. Out: a ``FractionalPacking``: structures with weights, the
-seconds that their loads take of the fullest resource, and prices by which no packing takes less than the bound.
-All amounts are shares of the buffer, so seconds are for each byte of it.
+In: a network and what a collective demands of it. Out: a ``FractionalPacking``. All amounts are shares of the
+buffer, so seconds are for each byte of it.
 
-After its first round there is a feasible packing and a bound, so the loop may end at any: at a deadline, which is
-noted, the packing is not the optimum and the bound is lower than need be. Prices are smoothed (Wentges
-1997): structures are asked for at prices between the best so far and those of the master program, which keeps
-them from swinging; and before the first solution come a few rounds of multiplicative weights (Garg and Koenemann
-2007), which give prices and columns to begin with.
+After its first round there is a feasible packing and a bound, so the loop may end at any, as it does at a
+deadline. Prices are smoothed (Wentges 1997): structures are asked for at prices between the best so far and those
+of the master program, which keeps them from swinging; and before the first solution come a few rounds of
+multiplicative weights (Garg and Koenemann 2007), which give prices and columns to begin with.
 
 Structures that are asked for at one price load the same cheap resources. Where many ranks stand for themselves
-they are asked a few at a time, and prices rise in between with what the trees so far load: those of the next few
-avoid it. A sweep asks every rank once; some sweeps come before the first solution, one more follows on each
-solution that is better than the last.
+they are asked a few at a time, and prices rise in between with what the trees so far load. A sweep asks every rank
+once; some sweeps come before the first solution, one more follows on each solution that is better than the last.
 """
 
 from __future__ import annotations
@@ -30,8 +27,9 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.topology import Rank
 from hetesynth.policy import PackingPolicy
-from hetesynth.search.packing.network import Floats, Ints, Network
-from hetesynth.search.packing.structures import Demands, Exchanging, Offer, Reducing, Structure, demands
+from hetesynth.search.machine_code import Floats, Ints
+from hetesynth.search.packing.network import Network
+from hetesynth.search.packing.structures import Demands, Exchanging, Offer, Structure, demands
 from hetesynth.search.packing.symmetry import Symmetry, symmetry
 from hetesynth.search.portable_math import dot, exp
 
@@ -101,8 +99,7 @@ class Master:
         self._column(0.0, rows, np.append(loads[used], 1.0))
 
     def solve(self, seconds: float) -> MasterSolution | None:
-        """The optimum over the columns so far; None where ``seconds`` are over before. Raises ValueError where
-        some row has none."""
+        """The optimum over the columns so far; None: ``seconds`` are over. ValueError: some row has no column."""
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(0.0, seconds))
         self._highs.run()
         if self._highs.getModelStatus() == self._too_late:
@@ -124,22 +121,18 @@ def optimal_packing(
     deadline: Deadline,
     gap: float = GAP,
 ) -> tuple[Symmetry, FractionalPacking]:
-    """The packing within ``gap`` of the optimum, or the best so far at ``deadline``. Raises ValueError where some
-    rank cannot be reached."""
+    """Within ``gap`` of the optimum, or the best at ``deadline``. ValueError: a rank cannot be reached."""
     alike = symmetry(network, servers, 4 * network.ranks, root)
-    return alike, pack(network, demands(network, name, root, alike, policy), alike, policy, deadline, gap)
+    asked = demands(network, name, root, alike, policy)
+    return alike, _Generation(network, asked, alike, policy, deadline).packing(gap)
 
 
 @dataclass(frozen=True, eq=False)
 class FractionalPacking:
-    """``weights[i]`` shares of the buffer travel along ``structures[i]`` and, alike, along their images; many
-    are 0.
-
-    ``seconds``: for each byte of the buffer, of the fullest resource. ``prices``: by resource, sum of price x
-    rate = 1; by them no packing takes less than ``bound`` seconds a byte, as a floating-point number.
-    ``rounds``: how often structures were asked for, a sweep counted once. ``cut_short``: a deadline ended it
-    before the optimum was proved.
-    """
+    """``weights[i]`` shares of the buffer travel along ``structures[i]`` and, alike, along their images; many are
+    0. ``seconds``: for each byte of the buffer, of the fullest resource. ``prices``: by resource, sum of price x
+    rate = 1; by them no packing takes less than ``bound`` seconds a byte. ``rounds``: how often structures were
+    asked for, a sweep counted once. ``cut_short``: a deadline ended it before the optimum was proved."""
 
     structures: tuple[Structure, ...]
     weights: Floats
@@ -159,10 +152,7 @@ class _Generation:
         self.rate: Floats = np.bincount(alike.resource_orbit, network.rate).astype(np.float64)
         self.orbits = len(alike.representatives)
         self.in_turns = self.orbits > policy.ranks_together and not isinstance(demands, Exchanging)
-        if isinstance(demands, Reducing):
-            self.master = Master(self.rate, None, len(demands.out_trees.roots))
-        else:
-            self.master = Master(self.rate, demands.amounts, 0)
+        self.master = Master(self.rate, demands.amounts, len(demands.every_place))
         self.structures: list[Structure] = []
         self.numbers: dict[tuple[int, bytes, bytes], int] = {}  # of structures
         self.turns: Counter[int] = Counter()  # how often each was offered in sweeps
@@ -218,19 +208,16 @@ class _Generation:
                 break
 
     def _offered(self, total: Floats, sharpness: float, places: Ints) -> Floats:
-        """Ask for the structures of ``places`` at prices that rise steeply with ``total``; the seconds of each
-        resource that they take."""
+        """Ask for structures at prices that rise with ``total``; the seconds of each resource that they take."""
         length = exp(sharpness * total / max(total.max(), 1e-300)) / self.rate
         offer = self.ask(length / dot(length, self.rate), places)
         self.add(offer)
         self.turns.update(self.numbers[s.key] for s in offer.structures)
-        seconds: Floats = sum((self._share(s) * self.loads(s) for s in offer.structures), 0.0) / self.rate
-        return seconds
+        return sum((self._share(s) * self.loads(s) for s in offer.structures), 0.0) / self.rate
 
     def _share(self, structure: Structure) -> float:
-        if isinstance(self.demands, Reducing):
-            return 1.0 / len(self.demands.every_place)
-        return float(self.demands.amounts[structure.row])
+        amounts = self.demands.amounts
+        return 1.0 / len(self.demands.every_place) if amounts is None else float(amounts[structure.row])
 
     def late(self) -> bool:
         self.cut_short = self.cut_short or self.deadline.expired(PACKING)
@@ -275,46 +262,28 @@ class _Generation:
         if solution.seconds * (1.0 - gap) <= self.bound:
             return True
         if gained:
-            rows = len(self.demands.every_place) * (2 if isinstance(self.demands, Reducing) else 1)
+            rows = len(self.demands.every_place) * (2 if self.demands.amounts is None else 1)
             self.sweep(self.seconds(solution.weights) * (self.turns.total() / rows), 1)
         else:
             self.smoothed(solution)
         return len(self.structures) > before
 
     def smoothed(self, solution: MasterSolution) -> bool:
-        """Ask once at smoothed prices and, where that gives nothing new, at those of the master; whether new
-        came."""
+        """Ask at smoothed prices and, where that gives nothing new, at the master's; whether new came."""
         share = 0.6
         if self.add(self.ask(share * self.prices + (1.0 - share) * solution.prices, None)):
             return True
         return bool(self.add(self.ask(solution.prices, self.demands.every_place)))
 
-
-def pack(
-    network: Network,
-    demands: Demands,
-    alike: Symmetry,
-    policy: PackingPolicy,
-    deadline: Deadline,
-    gap: float = GAP,
-) -> FractionalPacking:
-    """The optimal packing within ``gap``; the best so far at ``deadline`` or where rounds run out. Raises
-    ValueError where some rank cannot be reached."""
-    generation = _Generation(network, demands, alike, policy, deadline)
-    generation.warm_up()
-    while True:
-        solution = generation.solve()
-        optimal = solution.seconds * (1.0 - gap) <= generation.bound
-        if optimal or generation.rounds >= 400 or generation.late():
-            break
-        if not generation.round(solution, gap):
-            break
-    return FractionalPacking(
-        structures=tuple(generation.structures),
-        weights=np.append(solution.weights, np.zeros(len(generation.structures) - len(solution.weights))),
-        seconds=solution.seconds,
-        bound=generation.bound,
-        prices=generation.prices[alike.resource_orbit],
-        rounds=generation.rounds,
-        cut_short=generation.cut_short,
-    )
+    def packing(self, gap: float) -> FractionalPacking:
+        """Within ``gap`` of the optimum; the best so far where time or rounds run out."""
+        self.warm_up()
+        while True:
+            solution = self.solve()
+            optimal = solution.seconds * (1.0 - gap) <= self.bound
+            if optimal or self.rounds >= 400 or self.late() or not self.round(solution, gap):
+                break
+        structures, prices = tuple(self.structures), self.prices[self.alike.resource_orbit]
+        weights = np.append(solution.weights, np.zeros(len(structures) - len(solution.weights)))
+        proved = self.bound, prices, self.rounds, self.cut_short
+        return FractionalPacking(structures, weights, solution.seconds, *proved)

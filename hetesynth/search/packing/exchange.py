@@ -1,23 +1,23 @@
 """Few whole trees: links of trees are exchanged for others until resources and connections are evenly loaded.
 
-In: an expansion, a number of trees, connections that a rank may have. Out: a ``WholePacking``. A fractional
-packing is many trees that are even together; a few of them, rounded, are not: each may cross one NIC many times.
-So the trees themselves are changed. A move takes away the link by which a rank gets its chunk and joins the part
-below it to the rest by another link, wherever that enters the part, whose links on the way are turned around; or
-it gives an allreduce another root. It is kept where a steep sum of loads falls. Where moves end, a tree is laid
-anew at the prices of what the others load, and kept where moves from there end lower. Every rank has a load of its
-own, connections that begin or end there, as each has a thread block.
+A fractional packing is many trees that are even together; a few of them, rounded, are not: each may cross one NIC
+many times. So the trees themselves are changed. A move takes away the link by which a rank gets its chunk and
+joins the part below it to the rest by another link, wherever that enters the part, whose links on the way are
+turned around; or it gives an allreduce another root. It is kept where a steep sum of loads falls. Where moves end,
+a tree is laid anew at the prices of what the others load, and kept where moves from there end lower. Every rank
+has a load of its own, connections that begin or end there, as each has a thread block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from hetesynth.search.copy_problem import grouped
+from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.packing.column_generation import GAP
-from hetesynth.search.packing.network import Floats, Ints, Network
+from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.rounding import NONE, ROUND, Carrier, Expansion, WholePacking, whole
 from hetesynth.search.portable_math import dot, exp, expm1
 
@@ -74,8 +74,7 @@ class _Loads:
 
     def growth(self) -> Floats:
         """By how much the sum grows with a chunk more on each column."""
-        growth: Floats = self._terms() * expm1(np.minimum(self.sharpness * self.weight / self.top, LARGEST))
-        return growth
+        return self._terms() * expm1(np.minimum(self.sharpness * self.weight / self.top, LARGEST))
 
     def relief(self) -> Floats:
         """By how much it falls with a chunk less on each link."""
@@ -84,20 +83,13 @@ class _Loads:
         return by_link
 
 
-@dataclass(eq=False)
 class _Tree:
     """``link_to[v]``: the link over which rank v gets the chunk; -1 at the root. In-trees are trees on the network
     with its links turned around."""
 
-    network: Network
-    root: int
-    link_to: Ints
-
-    @classmethod
-    def of(cls, network: Network, root: int, links: Ints) -> _Tree:
-        link_to = np.full(network.ranks, -1)
-        link_to[network.dst[links]] = links
-        return cls(network, root, link_to)
+    def __init__(self, network: Network, root: int, links: Ints) -> None:
+        self.network, self.root, self.link_to = network, root, np.full(network.ranks, -1)
+        self.link_to[network.dst[links]] = links
 
     @property
     def links(self) -> Ints:
@@ -109,47 +101,24 @@ class _Tree:
 
     def below(self, top: int, parents: Sequence[int]) -> list[int]:
         """``top`` and what gets the chunk through it, parents first."""
-        children: list[list[int]] = [[] for _ in parents]
-        for rank, parent in enumerate(parents):
-            if parent >= 0:
-                children[parent].append(rank)
-        reached = [top]
+        children, reached = grouped(parents), [top]
         for rank in reached:
-            reached += children[rank]
+            reached += children.get(rank, ())
         return reached
 
-
-@dataclass(frozen=True, eq=False)
-class _Rehang:
-    """A change of a tree: its links and root then, and which links go and come."""
-
-    tree: _Tree
-    link_to: Ints
-    root: int
-    removed: list[int]
-    added: list[int]
-
-
-def _rehung(
-    tree: _Tree, top: int, entry: int, link: int, cheapest: Ints, parents: Sequence[int]
-) -> _Rehang | None:
-    """The chunk enters the ranks below ``top`` at ``entry`` over ``link`` (-1: ``entry`` is the root), and links
-    from there up to ``top`` turn around. None: one has no counterpart. ``cheapest``: the link of each pair."""
-    link_to = tree.link_to.copy()
-    removed = [] if tree.link_to[top] < 0 else [int(tree.link_to[top])]
-    added = [] if link < 0 else [link]
-    rank = entry
-    link_to[entry] = link
-    while rank != top:
-        parent = parents[rank]
-        back = int(cheapest[rank, parent])
-        if back < 0:
-            return None
-        removed.append(int(tree.link_to[rank]))
-        added.append(back)
-        link_to[parent] = back
-        rank = parent
-    return _Rehang(tree, link_to, entry if link < 0 else tree.root, removed, added)
+    def rehung(self, top: int, entry: int, link: int, cheapest: Ints, parents: Sequence[int]) -> Ints | None:
+        """``link_to`` where the chunk enters the ranks below ``top`` at ``entry`` over ``link`` (-1: it is the
+        root), and links up to ``top`` turn around. None: one has no counterpart in ``cheapest``, the link of each
+        pair."""
+        link_to, rank = self.link_to.copy(), entry
+        link_to[entry] = link
+        while rank != top:
+            parent = parents[rank]
+            link_to[parent] = cheapest[rank, parent]
+            if link_to[parent] < 0:
+                return None
+            rank = parent
+        return link_to
 
 
 class _Exchange:
@@ -170,9 +139,9 @@ class _Exchange:
         self.tries = 0
 
     def _trees(self, carrier: Carrier) -> list[_Tree]:
-        trees = [_Tree.of(self.network, carrier.root, carrier.outward)]
+        trees = [_Tree(self.network, carrier.root, carrier.outward)]
         if self.expansion.free_root:
-            trees.append(_Tree.of(self.backwards, carrier.root, carrier.inward))
+            trees.append(_Tree(self.backwards, carrier.root, carrier.inward))
         return trees
 
     @property
@@ -253,31 +222,31 @@ class _Exchange:
         src, entry = divmod(int(joining.argmin()), self.network.ranks)
         if not np.isfinite(joining[src, entry]) or links[src, entry] == link:
             return False
-        change = _rehung(tree, top, entry, int(links[src, entry]), links, parents)
-        return change is not None and self._kept(before, [change])
+        return self._kept(
+            before, tree.root, [tree.rehung(top, entry, int(links[src, entry]), links, parents)], [tree]
+        )
 
     def _reroot(self, trees: Sequence[_Tree]) -> bool:
         """Give the trees of an allreduce's chunk the root that costs least; whether it was kept."""
         self.tries += 1
         before, root = self.loads.steep, trees[0].root
         total = np.zeros(self.network.ranks)
-        views: list[tuple[_Tree, Ints, list[int]]] = []
+        views: list[tuple[Ints, list[int]]] = []
         for tree in trees:
             parents = tree.parents()
             _, links, turned = self._turned(tree, tree.below(root, parents), parents)
             total += turned
-            views.append((tree, links, parents))
+            views.append((links, parents))
         total[root] = np.inf
         entry = int(total.argmin())
         if not np.isfinite(total[entry]):
             return False
-        offered = [_rehung(tree, root, entry, -1, links, parents) for tree, links, parents in views]
-        changes = [change for change in offered if change is not None]
-        return len(changes) == len(trees) and self._kept(before, changes)
+        rehung = [tree.rehung(root, entry, -1, *view) for tree, view in zip(trees, views, strict=True)]
+        return self._kept(before, entry, rehung, trees)
 
     def _turned(self, tree: _Tree, part: Sequence[int], parents: Sequence[int]) -> tuple[Floats, Ints, Floats]:
-        """What the cheapest link of each pair costs, which it is, and what it costs to turn around the links from
-        each rank of ``part`` up to its first."""
+        """By pair what the cheapest link costs, and which it is; what turning links around up to the first rank
+        costs."""
         by_link: Floats = self.loads.growth()[self.loads.columns].sum(axis=1)
         costs, links = tree.network.cheapest(by_link)
         relief = self.loads.relief()
@@ -287,15 +256,18 @@ class _Exchange:
             turned[rank] = turned[parent] + costs[rank, parent] - relief[tree.link_to[rank]]
         return costs, links, turned
 
-    def _kept(self, before: float, changes: Sequence[_Rehang]) -> bool:
-        """Make ``changes``; take them back where the sum does not fall."""
-        removed = [link for change in changes for link in change.removed]
-        added = [link for change in changes for link in change.added]
+    def _kept(self, before: float, root: int, rehung: Sequence[Ints | None], trees: Sequence[_Tree]) -> bool:
+        """Give ``trees`` these links and ``root``, if there are; take it back where the sum does not fall."""
+        now = np.concatenate([tree.link_to for tree in trees])
+        then = np.concatenate([links for links in rehung if links is not None] or [now[:0]])
+        if len(then) < len(now):
+            return False
+        removed, added = now[(now != then) & (now >= 0)], then[(now != then) & (then >= 0)]
         self.loads.add(removed, -1)
         self.loads.add(added, 1)
         if self.loads.steep < before * (1.0 - ROUND):
-            for change in changes:
-                change.tree.link_to, change.tree.root = change.link_to, change.root
+            for tree, links in zip(trees, np.split(then, len(trees)), strict=True):
+                tree.link_to, tree.root = links, root
             return True
         self.loads.add(added, -1)
         self.loads.add(removed, 1)

@@ -1,36 +1,29 @@
 """The links of a cluster and the resources they draw from, as arrays for the pricing of trees and paths.
 
-In: a topology. Out: a ``Network``: for each link its ends and the resources it uses, for each resource its rate,
-exact and in floating point. A resource is a wire with a bandwidth or a stated group; one that another implies
-(its links all draw from a resource that is no faster) is left out. Knows no collective and no size.
+A resource is a wire with a bandwidth or a stated group; one that another implies (its links all draw from a
+resource that is no faster) is left out.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hetesynth.model.pods import rate_of
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.search.copy_problem import cheapest_links
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from hetesynth.search.copy_problem import cheapest_links, transposed
+from hetesynth.search.machine_code import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """``src[i]``, ``dst[i]``: ends of link i. Link i draws from ``uses[uses_start[i]:uses_start[i + 1]]``.
-
-    ``rates[r]``: bytes per second of resource r, exact; ``limits[r]``: what it is in the topology, a wire
-    (("wire", index)) or a stated group (("group", index)), or ("resource", index) where links were given without
-    one. ``latency``: seconds, by link.
-    """
+    """``src[i]``, ``dst[i]``: ends of link i, which draws from ``uses[uses_start[i]:uses_start[i + 1]]``;
+    ``latency``: its seconds. ``rates[r]``: bytes per second of resource r, exact; ``limits[r]``: what it is in the
+    topology, ("wire", index) or ("group", index), or ("resource", index) where links were given without one."""
 
     ranks: int
     src: Ints
@@ -46,17 +39,11 @@ class Network:
         """The network of all links of ``topology``."""
         ends = [(link.src, link.dst) for link in topology.links]
         # every wire with a bandwidth and every group, with the links that draw from it
-        over: dict[int, list[int]] = defaultdict(list)
-        for i, link in enumerate(topology.links):
-            for w in dict.fromkeys(link.wires):
-                over[w].append(i)
-        limits: list[Limit] = []
-        for w, links in sorted(over.items()):
-            bandwidth = topology.wires[w].bandwidth
-            if bandwidth is not None:
-                limits.append((("wire", w), bandwidth * topology.wires[w].lanes, frozenset(links)))
-        for g, group in enumerate(topology.groups):
-            limits.append((("group", g), group.bandwidth * group.lanes, frozenset(group.links)))
+        over = transposed((set(link.wires) for link in topology.links), len(topology.wires))
+        rates = [rate_of(wire) if links else None for wire, links in zip(topology.wires, over, strict=True)]
+        limits: list[Limit] = [(("wire", w), r, frozenset(over[w])) for w, r in enumerate(rates) if r is not None]
+        groups = enumerate(topology.groups)
+        limits += [(("group", g), group.bandwidth * group.lanes, frozenset(group.links)) for g, group in groups]
         return cls._of_limits(topology.ranks, ends, limits, [float(x.latency) for x in topology.links])
 
     @classmethod
@@ -69,10 +56,7 @@ class Network:
         latency: Sequence[float],
     ) -> Network:
         """Link i joins ``ends[i]`` and draws from ``resources[i]``."""
-        users: list[list[int]] = [[] for _ in rates]
-        for i, used in enumerate(resources):
-            for r in used:
-                users[r].append(i)
+        users = transposed(resources, len(rates))
         limits = [(("resource", r), rates[r], frozenset(links)) for r, links in enumerate(users) if links]
         return cls._of_limits(ranks, ends, limits, latency)
 
@@ -80,10 +64,7 @@ class Network:
     def _of_limits(
         cls, ranks: int, ends: Sequence[tuple[Rank, Rank]], limits: list[Limit], latency: Sequence[float]
     ) -> Network:
-        by_link: dict[int, list[int]] = defaultdict(list)
-        for number, (_, _, links) in enumerate(limits):
-            for i in links:
-                by_link[i].append(number)
+        by_link = transposed((links for _, _, links in limits), len(ends))
 
         def implied(number: int) -> bool:
             """Whether its links all draw from another limit that is no faster."""
@@ -96,10 +77,7 @@ class Network:
             return False
 
         kept = [limit for number, limit in enumerate(limits) if not implied(number)]
-        users: list[list[int]] = [[] for _ in ends]
-        for number, (_, _, links) in enumerate(kept):
-            for i in links:
-                users[i].append(number)
+        users = transposed((links for _, _, links in kept), len(ends))
         return cls(
             ranks=ranks,
             src=np.array([src for src, _ in ends], dtype=np.int64),
@@ -139,12 +117,8 @@ class Network:
         """The price of a byte over each link: the sum of those of its resources."""
         return np.add.reduceat(prices[self.uses], self.uses_start[:-1])
 
-    def loads(self, crossings: Floats) -> Floats:
-        """Bytes on each resource when ``crossings[i]`` bytes cross link i."""
-        return np.bincount(self.uses, crossings[self.link_of_use], len(self.rates)).astype(np.float64)
-
     def loads_of(self, links: Ints, crossings: Floats) -> Floats:
-        """The same when ``crossings[i]`` bytes cross link ``links[i]`` and none the others."""
+        """Bytes on each resource when ``crossings[i]`` bytes cross link ``links[i]`` and none the others."""
         first, many = self.uses_start[links], self.uses_start[links + 1] - self.uses_start[links]
         end = np.cumsum(many)
         places = np.arange(end[-1] if len(end) else 0) + np.repeat(first - end + many, many)

@@ -1,9 +1,8 @@
 """Whole chunks: how many each tree carries, so that the fullest resource has little more than its share.
 
-In: a fractional packing and a number of chunks. Out: a ``WholePacking``: a tree for each chunk. Candidates are
-the trees of the packing and those that cost hardly more at its prices, with their images under the
-automorphisms. Chunks begin where the packing's weights put them, rounded down; the rest goes, one by one, to
-where a steep sum of loads grows least, and chunks move as long as that sum falls.
+Candidates are the trees of a fractional packing and those that cost hardly more at its prices, with their images
+under the automorphisms. Chunks begin where the packing's weights put them, rounded down; the rest goes, one by
+one, to where a steep sum of loads grows least, and chunks move as long as that sum falls.
 """
 
 from __future__ import annotations
@@ -15,8 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
+from hetesynth.search.copy_problem import grouped
+from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.packing.column_generation import GAP, FractionalPacking
-from hetesynth.search.packing.network import Floats, Ints, Network
+from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.structures import Demands
 from hetesynth.search.packing.symmetry import Automorphisms, Symmetry
 from hetesynth.search.portable_math import added, dot, exp
@@ -24,8 +25,7 @@ from hetesynth.search.portable_math import added, dot, exp
 
 @dataclass(frozen=True, eq=False)
 class Carrier:
-    """What carries a chunk: ``outward``: links of a tree from ``root``; ``inward``: of one to it, in an
-    allreduce."""
+    """``outward``: links of a tree from ``root``; ``inward``: of one to it, in an allreduce."""
 
     root: int
     outward: Ints
@@ -71,8 +71,7 @@ class Expansion:
 
     @cached_property
     def candidates(self) -> list[tuple[Carrier, Floats, float]]:
-        """The trees that may carry chunks, images included, with the chunks that one puts on each resource, and
-        their shares of the chunks of their group in the fractional packing."""
+        """The trees that may carry chunks, with their loads and their shares of the chunks of their group."""
         sides: dict[tuple[int, bool], dict[bytes, tuple[Ints, float]]] = defaultdict(dict)
         rows = len(self.alike.representatives)
         automorphisms = Automorphisms(self.network)
@@ -80,9 +79,7 @@ class Expansion:
         packing = self.packing
         by_link = self.network.link_prices(packing.prices)
         costs = [dot(by_link[s.links], s.crossings) for s in packing.structures]
-        by_row: dict[int, list[int]] = defaultdict(list)
-        for i, structure in enumerate(packing.structures):
-            by_row[structure.row].append(i)
+        by_row = grouped(structure.row for structure in packing.structures)
         kept: list[int] = []
         least, few = 1e-9, 6  # a share of the buffer that counts; trees of each root to choose among
         for _, members in sorted(by_row.items()):
@@ -123,8 +120,7 @@ class Expansion:
 
     def loads(self, links: Ints) -> Floats:
         """Of a chunk along ``links``, by resource."""
-        crossings = np.bincount(links, minlength=len(self.network.src)).astype(np.float64)
-        return self.network.loads(crossings)
+        return self.network.loads_of(links, np.ones(len(links)))
 
 
 def whole(expansion: Expansion, chunks: int) -> WholePacking:

@@ -16,19 +16,18 @@ Of ranks that stand alike only one has a row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetesynth.model.collective import CollectiveName
 from hetesynth.policy import PackingPolicy
-from hetesynth.search.packing.network import Floats, Ints, Network
+from hetesynth.search.machine_code import Floats, Ints
+from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.symmetry import Symmetry
 from hetesynth.search.portable_math import dot
-
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +63,7 @@ class Contraction:
         for s in range(len(self.dual) - 2, -1, -1):
             if self.dual[s] <= least and s >= self.vertices:
                 stands_for[s] = stands_for[self.parent[s]]
-        joined: Ints = stands_for[self.join]
-        return joined
+        return stands_for[self.join]
 
 
 def contract(costs: Floats) -> Contraction:
@@ -173,8 +171,7 @@ BACKWARDS: frozenset[CollectiveName] = frozenset({"reducescatter", "reduce", "ga
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """``links`` with how often a unit of row ``row`` crosses each. ``root``: of a tree, or the source of
-    paths."""
+    """``links`` with how often a unit of row ``row`` crosses each, from ``root``."""
 
     row: int
     root: int
@@ -205,37 +202,25 @@ class Trees:
     first: int
     seconds: Floats  # by link: what counts as early among trees of one price
 
-    def priced(self, prices: Floats) -> PricedTrees:
-        """The cheapest trees at ``prices`` of resources."""
+    def priced(self, prices: Floats) -> tuple[Floats, Callable[[Sequence[int] | Ints], list[Structure]]]:
+        """What the cheapest tree of each root costs at ``prices`` of resources; and what gives an early one for
+        each of some places of roots, of links whose cost is tight or nearly so."""
         by_link = self.network.link_prices(prices)
         costs, links = self.network.cheapest(by_link)
         contraction = contract(costs)
-        root_costs = contraction.root_costs()[self.roots]
-        return PricedTrees(self, costs, links, contraction, float(by_link.max()), root_costs)
 
+        def structures(places: Sequence[int] | Ints) -> list[Structure]:
+            seconds = np.where(links >= 0, self.seconds[links], np.inf)
+            slack = 1e-7 * float(by_link.max())
+            parent, _ = earliest(contraction, costs, seconds, self.roots[places], slack)
+            trees = []
+            for place, before in zip(places, parent, strict=True):
+                below = np.flatnonzero(before >= 0)
+                used = links[before[below], below]
+                trees.append(Structure(self.first + int(place), int(self.roots[place]), used, np.ones(len(used))))
+            return trees
 
-@dataclass(frozen=True, eq=False)
-class PricedTrees:
-    """``costs``, ``links``: the cheapest between every two ranks; ``root_costs``: of a tree of each root."""
-
-    trees: Trees
-    costs: Floats
-    links: Ints
-    contraction: Contraction
-    highest: float
-    root_costs: Floats
-
-    def structures(self, places: Sequence[int] | Ints) -> list[Structure]:
-        """An early tree for each of the roots at ``places``, of links whose cost is tight or nearly so."""
-        roots = self.trees.roots[places]
-        seconds = np.where(self.links >= 0, self.trees.seconds[self.links], np.inf)
-        parent, _ = earliest(self.contraction, self.costs, seconds, roots, 1e-7 * self.highest)
-        structures = []
-        for place, root, before in zip(places, roots, parent, strict=True):
-            below = np.flatnonzero(before >= 0)
-            used = self.links[before[below], below]
-            structures.append(Structure(self.trees.first + int(place), int(root), used, np.ones(len(used))))
-        return structures
+        return contraction.root_costs()[self.roots], structures
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,50 +251,38 @@ class ShortestPaths:
 
     def crossings(self, before: Ints, links: Ints, place: int, targets: Iterable[int]) -> tuple[Ints, Floats]:
         """The links from source ``place`` to ``targets``, with how many of these paths cross each."""
-        counts: dict[int, float] = {}
+        counts: Counter[int] = Counter()
         for target in targets:
             at = target
             while before[place, at] >= 0:
-                link = int(links[before[place, at], at])
-                counts[link] = counts.get(link, 0.0) + 1.0
+                counts[int(links[before[place, at], at])] += 1
                 at = int(before[place, at])
         used = sorted(counts)
-        return np.array(used, dtype=np.int64), np.array([counts[i] for i in used])
+        return np.array(used, dtype=np.int64), np.array([float(counts[i]) for i in used])
 
 
-class Copying:
-    """Allgather and broadcast, or backwards reduce-scatter and reduce: trees of given roots."""
+class Spanning:
+    """Allgather and broadcast, or backwards reduce-scatter and reduce: trees of given roots. Without ``amounts``
+    allreduce: an out-tree and an in-tree of the same root, whichever it is. Rows: out-trees, then in-trees."""
 
-    def __init__(self, trees: Trees, amounts: Floats) -> None:
-        self.trees, self.amounts, self.every_place = trees, amounts, np.arange(len(amounts))
-
-    def offer(self, prices: Floats, places: Ints | None) -> Offer:
-        """The cheapest trees of the roots at ``places``, by default of all."""
-        priced = self.trees.priced(prices)
-        structures = priced.structures(self.every_place if places is None else places)
-        return Offer(float(dot(priced.root_costs, self.amounts)), structures)
-
-
-class Reducing:
-    """Allreduce: an in-tree and an out-tree of the same root, whichever it is. Rows: out-trees, then in-trees."""
-
-    def __init__(self, out_trees: Trees, in_trees: Trees, few_roots: int) -> None:
-        self.out_trees, self.in_trees, self.few_roots = out_trees, in_trees, few_roots
-        self.every_place = np.arange(len(out_trees.roots))
+    def __init__(self, trees: Sequence[Trees], amounts: Floats | None, few_roots: int = 0) -> None:
+        self.trees, self.amounts, self.few_roots = trees, amounts, few_roots
+        self.every_place = np.arange(len(trees[0].roots))
 
     def offer(self, prices: Floats, places: Ints | None) -> Offer:
-        """The cheapest trees of the roots at ``places``, by default of the cheapest roots."""
-        outward, inward = self.out_trees.priced(prices), self.in_trees.priced(prices)
-        both = outward.root_costs + inward.root_costs
-        cheapest = np.argsort(both, kind="stable")
-        places = cheapest[: self.few_roots] if places is None else cheapest[np.isin(cheapest, places)]
-        structures = [*outward.structures(places), *inward.structures(places)]
-        return Offer(float(both.min()), structures)
+        """The cheapest trees of the roots at ``places``, by default of all, or of the cheapest of an allreduce."""
+        priced = [trees.priced(prices) for trees in self.trees]
+        costs = np.sum([root_costs for root_costs, _ in priced], axis=0)
+        if self.amounts is None:
+            cheapest = np.argsort(costs, kind="stable")
+            places = cheapest[: self.few_roots] if places is None else cheapest[np.isin(cheapest, places)]
+        chosen = self.every_place if places is None else places
+        least = costs.min() if self.amounts is None else dot(costs, self.amounts)
+        return Offer(float(least), [tree for _, structures in priced for tree in structures(chosen)])
 
 
 class Exchanging:
-    """Alltoall: all paths of a source together; scatter and gather: each path of the root a structure of its
-    own."""
+    """Alltoall: all paths of a source together; scatter and gather: each path of the root by itself."""
 
     def __init__(self, paths: ShortestPaths, amounts: Floats, targets: Ints | None) -> None:
         self.paths, self.amounts, self.targets = paths, amounts, targets
@@ -328,14 +301,13 @@ class Exchanging:
         return Offer(float(dot(costs, self.amounts)), structures)
 
 
-Demands = Copying | Reducing | Exchanging
+Demands = Spanning | Exchanging
 
 
 def demands(
     network: Network, name: CollectiveName, root: int | None, alike: Symmetry, policy: PackingPolicy
 ) -> Demands:
-    """What ``name`` asks for on ``network``: rows for one of the ranks that stand alike, amounts for all of
-    them."""
+    """What ``name`` asks for: rows for one of the ranks that stand alike, amounts for all of them."""
     seconds = network.latency + 2**21 / network.link_rate  # of a slice of 2 MB
     n = network.ranks
     roots = alike.representatives
@@ -344,13 +316,13 @@ def demands(
     single = np.array([root or 0])
     match name:
         case "allgather" | "reducescatter":
-            return Copying(Trees(graph, roots, 0, seconds), orbit_size / n)
+            return Spanning([Trees(graph, roots, 0, seconds)], orbit_size / n)
         case "broadcast" | "reduce":
-            return Copying(Trees(graph, single, 0, seconds), np.ones(1))
+            return Spanning([Trees(graph, single, 0, seconds)], np.ones(1))
         case "allreduce":
             out_trees = Trees(network, roots, 0, seconds)
             in_trees = Trees(network.reversed(), roots, len(roots), seconds)
-            return Reducing(out_trees, in_trees, policy.few_roots)
+            return Spanning([out_trees, in_trees], None, policy.few_roots)
         case "alltoall":
             return Exchanging(ShortestPaths(graph, roots), orbit_size / n, None)
         case _:

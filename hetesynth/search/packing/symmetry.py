@@ -1,19 +1,14 @@
 """What stands alike: a small group of automorphisms of a network, so that alike ranks are priced once; and classes
 of vertices by colour refinement, so that flows are sought between few nodes.
 
-In: a network and the server of each rank. Out: ``Symmetry``: permutations of the ranks that map every link to a
-link and every resource to a resource of the same rate, closed under composition, and the orbits of ranks and
-resources. Averaging a packing over the group leaves its time as it is, so there is an optimal one that treats
-orbits alike.
-
+Averaging a packing over the group leaves its time as it is, so there is an optimal one that treats orbits alike.
 Candidates are what clusters have: equal servers in turn, the GPUs of all servers or of one in turn, rows and
-columns of grids. Images of resources are matched by sums of random words; nothing rests on it, as loads and
-prices are worked out anew from what comes of it.
+columns of grids. Images of resources are matched by sums of random words; nothing rests on it, as loads and prices
+are worked out anew from what comes of it.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetesynth.model.topology import Rank
-from hetesynth.search.packing.network import Ints, Network
+from hetesynth.search.copy_problem import grouped
+from hetesynth.search.machine_code import Ints
+from hetesynth.search.packing.network import Network
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +34,7 @@ class Symmetry:
     @property
     def representatives(self) -> Ints:
         """The first rank of each orbit."""
-        first: Ints = np.unique(self.rank_orbit, return_index=True)[1]
-        return first
+        return np.unique(self.rank_orbit, return_index=True)[1]
 
 
 def symmetry(network: Network, servers: Sequence[str], largest: int, fixed: Rank | None = None) -> Symmetry:
@@ -73,15 +69,13 @@ class Automorphisms:
         self.network = network
         n, links = network.ranks, len(network.src)
         self.words = np.random.default_rng(0).integers(0, 2**63, size=links, dtype=np.uint64)
-        rates = np.unique(np.array([float(r) for r in network.rates]), return_inverse=True)[1]
-        self.rate_class = rates.astype(np.uint64)
+        self.rate_class = np.unique(network.rate, return_inverse=True)[1].astype(np.uint64)
         # parallel links told apart by latency and rate
-        rate = np.minimum.reduceat(network.rate[network.uses], network.uses_start[:-1])
-        looks = np.stack([network.latency, rate, np.diff(network.uses_start).astype(np.float64)], axis=1)
+        looks = np.stack([network.latency, network.link_rate, 1.0 * np.diff(network.uses_start)], axis=1)
         self.kind: Ints = np.unique(looks, axis=0, return_inverse=True)[1].reshape(-1)
-        self.key = (network.src * n + network.dst) * (self.kind.max() + 1) + self.kind
-        self.order = np.argsort(self.key, kind="stable")
-        self.sorted_key = self.key[self.order]
+        key = self._keys(np.arange(links), np.arange(n))
+        self.order = np.argsort(key, kind="stable")
+        self.sorted_key = key[self.order]
         self.place = np.empty(links, dtype=np.int64)  # of a link among those with its ends and kind
         self.place[self.order] = np.arange(links) - np.searchsorted(self.sorted_key, self.sorted_key)
         self.sums = self._sums(np.arange(links))
@@ -94,19 +88,21 @@ class Automorphisms:
         np.add.at(sums, network.uses, self.words[image[network.link_of_use]])
         return sums ^ (self.rate_class << np.uint64(1))
 
+    def _keys(self, links: Ints, ranks: Ints) -> Ints:
+        """A number of the ends and the kind of each of ``links``, once ``ranks`` are moved."""
+        src, dst = ranks[self.network.src[links]], ranks[self.network.dst[links]]
+        return np.asarray((src * self.network.ranks + dst) * (self.kind.max() + 1) + self.kind[links])
+
     def images(self, links: Ints, ranks: Ints) -> Ints:
         """Where the automorphism that moves ``ranks`` takes ``links``."""
-        network = self.network
-        kinds = self.kind.max() + 1
-        moved = (ranks[network.src[links]] * network.ranks + ranks[network.dst[links]]) * kinds + self.kind[links]
+        moved = self._keys(links, ranks)
         image: Ints = self.order[np.searchsorted(self.sorted_key, moved) + self.place[links]]
         return image
 
     def resources(self, ranks: Ints) -> Ints | None:
-        """Where the automorphism that moves ``ranks`` takes resources; None where there is none (that keeps
-        parallel links in order)."""
-        network = self.network
-        moved = (ranks[network.src] * network.ranks + ranks[network.dst]) * (self.kind.max() + 1) + self.kind
+        """Where the automorphism that moves ``ranks`` takes resources; None: none keeps parallel links in
+        order."""
+        moved = self._keys(np.arange(len(self.kind)), ranks)
         order = np.argsort(moved, kind="stable")
         if not np.array_equal(moved[order], self.sorted_key):
             return None
@@ -144,27 +140,20 @@ def _orbits(permutations: Sequence[Ints], size: int) -> Ints:
             np.minimum.at(smaller, permutation, orbit)
             smaller = np.minimum(smaller, smaller[permutation])
         if np.array_equal(smaller, orbit):
-            numbered: Ints = np.unique(orbit, return_inverse=True)[1]
-            return numbered
+            return np.unique(orbit, return_inverse=True)[1]
         orbit = smaller
 
 
 def _candidates(servers: Sequence[str], n: int, fixed: Rank | None) -> Iterator[Ints]:
     """Permutations that may be automorphisms, those that move most ranks first; all leave ``fixed`` alone."""
-    members: dict[str, list[int]] = defaultdict(list)
-    for rank, server in enumerate(servers):
-        members[server].append(rank)
+    members = grouped(servers)
     blocks = [np.array(ranks) for ranks in members.values() if fixed not in ranks]
     if len(members) == 1 and fixed is None:  # a ring, and rows and columns of grids in turn or mirrored
         yield np.roll(np.arange(n), -1)
         for rows in (rows for rows in range(2, n // 2 + 1) if n % rows == 0):
             grid = np.arange(n).reshape(rows, n // rows)
-            yield np.roll(grid, 1, axis=0).ravel()
-            yield np.roll(grid, 1, axis=1).ravel()
-            yield grid[::-1].ravel()
-            yield grid[:, ::-1].ravel()
-            if rows * rows == n:
-                yield grid.T.ravel()
+            images = [np.roll(grid, 1, axis=0), np.roll(grid, 1, axis=1), grid[::-1], grid[:, ::-1], grid.T]
+            yield from (image.ravel() for image in images[: 5 if rows * rows == n else 4])
     sizes = sorted({len(block) for block in blocks}, reverse=True)
     if len(blocks) > 1:
         for some in (sizes, *([size] for size in sizes)):  # each server to the next of its size
@@ -208,10 +197,8 @@ def classes(graph: StepGraph, colour: Ints) -> Ints:
 
     A flow that treats the members of a class alike is as large as any: average over the class, all along the
     refinement (Ramana, Scheinerman and Ullman 1994). So flows may be sought between classes, and a cut between
-    classes is a cut.
-
-    Colours are compared by 64-bit sums of mixed words. Nothing rests on it: what comes of it is rechecked vertex
-    by vertex.
+    classes is a cut. Colours are compared by 64-bit sums of mixed words; what comes of it is rechecked vertex by
+    vertex.
     """
     current = _numbered(colour)
     count = int(current.max()) + 1
@@ -232,8 +219,7 @@ def classes(graph: StepGraph, colour: Ints) -> Ints:
 def _numbered(values: NDArray[np.generic]) -> Ints:
     """The same partition with numbers from 0, by first appearance."""
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
-    numbered: Ints = np.argsort(np.argsort(first))[inverse]
-    return numbered
+    return np.argsort(np.argsort(first))[inverse]
 
 
 def _mixed(words: Words) -> Words:

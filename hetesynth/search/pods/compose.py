@@ -12,26 +12,17 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.pods import PodCluster
 from hetesynth.search.chunking import ChunkingOptions
-from hetesynth.search.pods.gates import (
-    Entries,
-    GateTable,
-    Move,
-    Round,
-    doubling,
-    entries,
-    gates_of,
-    ring,
-)
-from hetesynth.search.pods.loads import Crossings, Inside, NoPath, Spread, Spreads, StepLoads, picoseconds
+from hetesynth.search.copy_problem import NoRoute
+from hetesynth.search.machine_code import Ints
+from hetesynth.search.pods.gates import Entries, GateTable, Move, Round, doubling, entries, gates_of, ring
+from hetesynth.search.pods.loads import Crossings, Inside, Spread, Spreads, StepLoads, picoseconds
 from hetesynth.search.search import Progress
 from hetesynth.search.solve import Solver
 
-Ints = NDArray[np.int64]
 Times = tuple[int, ...]
 
 
@@ -76,26 +67,28 @@ class Timer:
     entered: tuple[Spread, ...]
 
     def phase(self, rounds: Sequence[Round]) -> Phase:
-        """``rounds`` in time. NoPath: two gates between which chunks are to move are not joined."""
+        """``rounds`` in time. NoRoute: two gates between which chunks are to move are not joined."""
         table = GateTable(self.entries)
-        kinds = range(len(self.home))
+        kinds, kind_of = range(len(self.home)), np.array(self.entries.gates.kind_of, np.int64)
         whole = [(self.entries.chunks,) * len(spread.origins) for spread in self.home]
         batches: list[list[Times]] = [[self._batch(k, self.home[k], [whole[k]], 0)] for k in kinds]
         now = 0 if self.entries.own else max((b[0][-1] for b in batches), default=0)
         spans = []
         for moves in rounds:
             src, dst, position = expanded(moves)
-            end = now + self.crossings.duration(table.at(src, position), table.at(dst, position))
+            load, wait = self.crossings.load(table.at(src, position), table.at(dst, position))
+            end = now + self.crossings.lasting(load, wait)
             spans.append((now, end))
-            counts = self._entered(dst, position)
-            for k in kinds:
+            by_pod = self.slot_counts(dst, position)
+            for k in kinds:  # the different numbers of chunks by slot that entered its pods
+                counts = np.unique(by_pod[kind_of == k][:, : len(self.entries.slots[k])], axis=0).tolist()
                 begin = max(end, batches[k][-1][-1])
-                batches[k].append(self._batch(k, self.entered[k], counts[k], begin))
+                batches[k].append(self._batch(k, self.entered[k], list(map(tuple, counts)), begin))
             now = end
         return self._in_time(rounds, tuple(spans), tuple(tuple(b) for b in batches))
 
     def lockstep(self, rounds: Sequence[Round]) -> Phase:
-        """``rounds`` and the steps of batches in common intervals. NoPath as above."""
+        """``rounds`` and the steps of batches in common intervals. NoRoute as above."""
         kinds, pipeline = range(len(self.home)), _Pipeline(self, rounds)
         first = 0 if self.entries.own else max(len(s.steps) for s in self.home)
         last = max(len(s.steps) for s in self.entered)
@@ -134,16 +127,6 @@ class Timer:
         cells = np.bincount(dst * width + position % length, minlength=len(kind) * width)
         return cells.reshape(len(kind), width)
 
-    def _entered(self, dst: Ints, position: Ints) -> list[list[tuple[int, ...]]]:
-        """By kind, the different numbers of chunks by slot that entered its pods."""
-        kind = np.array(self.entries.gates.kind_of, np.int64)
-        by_pod = self.slot_counts(dst, position)
-        result = []
-        for k, pattern in enumerate(self.entries.slots):
-            rows = np.unique(by_pod[kind == k][:, : len(pattern)], axis=0)
-            result.append([tuple(row) for row in rows.tolist()])
-        return result
-
     def serial(self) -> bool:
         """Whether wires of gates are used inside pods too."""
         kinds = self.entries.gates.kinds
@@ -160,14 +143,20 @@ class _Pipeline:
     """What the intervals of a lockstep carry."""
 
     def __init__(self, timer: Timer, rounds: Sequence[Round]) -> None:
-        self._timer, self._rounds = timer, rounds
         gates = timer.entries.gates
-        cluster = gates.cluster
-        self._table = GateTable(timer.entries)
+        pods = gates.cluster.pods
+        self._timer, self._rounds, self._table = timer, rounds, GateTable(timer.entries)
         self._pods = [np.flatnonzero(np.array(gates.kind_of) == k) for k in range(len(gates.kinds))]
-        self._wires = [np.array([cluster.pods[p].wires for p in pods], np.int64) for pods in self._pods]
-        self._loads: dict[tuple[bool, int, int], StepLoads] = {}
-        self._counts: dict[tuple[int, int], Ints] = {}
+        self._wires = [np.array([pods[p].wires for p in alike], np.int64) for alike in self._pods]
+        types = [gates.cluster.types[kind.type] for kind in gates.kinds]
+        self._home, self._entered = (
+            [
+                [StepLoads.of(pod, step, len(spread.origins)) for step in spread.steps]
+                for pod, spread in zip(types, spreads, strict=True)
+            ]
+            for spreads in (timer.home, timer.entered)
+        )
+        self._counts = [timer.slot_counts(*expanded(moves)[1:]) for moves in rounds]
 
     def duration(self, stage: int, first: int) -> int:
         """Picoseconds of interval ``stage``; round 0 is in interval ``first``."""
@@ -177,51 +166,29 @@ class _Pipeline:
             src, dst, position = expanded(self._rounds[number])
             load, wait = crossings.load(self._table.at(src, position), self._table.at(dst, position))
         in_groups = Fraction(0)  # chunks over rate of the fullest stated group
-        for k in range(len(self._pods)):
-            total: Ints | None = None
-            rates: tuple[Fraction, ...] = ()
-            for step, counts, spread in self._active(k, stage, number):
-                loads = self._step(k, step, home=spread)
+        for k, pods in enumerate(self._pods):
+            # the steps of this kind in this interval, each with the chunks of each pod and slot
+            active = [
+                (loads, np.full((len(pods), len(loads.wires)), self._timer.entries.chunks, np.int64))
+                for loads in self._home[k][stage : stage + 1]
+            ]
+            active += [
+                (loads, self._counts[number - 1 - step][pods][:, : len(loads.wires)])
+                for step, loads in enumerate(self._entered[k])
+                if 0 <= number - 1 - step < len(self._rounds)
+            ]
+            for loads, counts in active:
                 if counts.any() and loads.wires.any():
                     np.add.at(load, self._wires[k], counts @ loads.wires)
                     wait = max(wait, int(loads.waits.max()))
-                rates = loads.group_rates
-                total = counts @ loads.groups + (0 if total is None else total)
-            if total is not None and rates:
-                shares = zip(total.max(axis=0), rates, strict=True)
-                in_groups = max(in_groups, *(Fraction(int(most)) / rate for most, rate in shares))
+            if active:
+                total = np.sum([counts @ loads.groups for loads, counts in active], axis=0).max(axis=0).tolist()
+                shares = zip(total, active[0][0].group_rates, strict=True)
+                in_groups = max([in_groups, *(most / rate for most, rate in shares)])
         if not load.any() and not in_groups:
             return 0
         least = wait + picoseconds(in_groups * self._timer.inside.chunk_bytes)
         return max(crossings.lasting(load, wait), least + crossings.after)
-
-    def _active(self, kind: int, stage: int, number: int) -> Iterator[tuple[int, Ints, bool]]:
-        """The steps of a kind in an interval: which, the chunks of each pod and slot, whether of own chunks."""
-        home, entered = self._timer.home[kind], self._timer.entered[kind]
-        if stage < len(home.steps):
-            shape = len(self._pods[kind]), len(home.origins)
-            yield stage, np.full(shape, self._timer.entries.chunks, np.int64), True
-        for step in range(len(entered.steps)):
-            if 0 <= number - 1 - step < len(self._rounds):
-                yield step, self._entered(kind, number - 1 - step), False
-
-    def _step(self, kind: int, step: int, *, home: bool) -> StepLoads:
-        key = home, kind, step
-        if key not in self._loads:
-            gates = self._timer.entries.gates
-            pod = gates.cluster.types[gates.kinds[kind].type]
-            spread = self._timer.home[kind] if home else self._timer.entered[kind]
-            self._loads[key] = StepLoads.of(pod, spread.steps[step], len(spread.origins))
-        return self._loads[key]
-
-    def _entered(self, kind: int, number: int) -> Ints:
-        """Chunks of each pod and slot that entered in a round."""
-        if (kind, number) not in self._counts:
-            _, dst, position = expanded(self._rounds[number])
-            counts = self._timer.slot_counts(dst, position)
-            for k, pods in enumerate(self._pods):
-                self._counts[k, number] = counts[pods][:, : len(self._timer.entries.slots[k])]
-        return self._counts[kind, number]
 
 
 def expanded(moves: Round) -> tuple[Ints, Ints, Ints]:
@@ -287,8 +254,7 @@ class Composition:
 
 
 def compose(task: Task, solvers: tuple[Solver, ...], progress: Progress) -> Composition:
-    """The composition for ``task``; ``solvers`` search inside pods, the first for all of them. HetesynthError: no
-    pods, no gates, or no path between them."""
+    """The composition for ``task``; the first of ``solvers`` searches inside all pods. HetesynthError: none."""
     if len(task.cluster.pods) < 2:
         raise HetesynthError(
             "the cluster has one instance: there is nothing to compose",
@@ -333,7 +299,7 @@ def _gathered(
             progress(f"pods: {name}", None)
             try:
                 phase = timer.lockstep(rounds) if timer.serial() else timer.phase(rounds)
-            except NoPath as missing:
+            except NoRoute as missing:
                 reason = str(missing)
                 break
             if best is None or phase.end < best[0].end:
@@ -359,9 +325,10 @@ def _ways(pattern: Entries) -> Iterator[tuple[str, list[Round]]]:
     yield "doubling", doubling(blocks, order)
     longest = max(map(len, pattern.slots))
     edges = max(len({(gate.leave, gate.enter) for gate in kind.gates}) for kind in pattern.gates.kinds)
-    whole = {max(*blocks.count, longest), min(blocks.count)}
+    counts = [count for _, count in blocks]
+    whole = {max(*counts, longest), min(counts)}
     for at_once in sorted({*whole, longest, edges}, reverse=True):
         # moves of one ring; one of 512 pods has 261,632 and is composed, timed and judged in some 20 s
         most = 2_000_000 if at_once in whole else 20_000
-        if len(order) * sum(blocks.count) <= most * at_once:
+        if len(order) * sum(counts) <= most * at_once:
             yield f"ring, {at_once} chunks a round,", ring(blocks, order, at_once)

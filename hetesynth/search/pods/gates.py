@@ -16,11 +16,12 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.pods import PodCluster, rate_of
 from hetesynth.model.topology import Rank
+from hetesynth.search.copy_problem import grouped
+from hetesynth.search.machine_code import Ints
 
 
 class Move(NamedTuple):
@@ -35,19 +36,15 @@ class Move(NamedTuple):
 Round = list[Move]
 
 
-@dataclass(frozen=True, slots=True)
-class Blocks:
-    """The positions of each pod: ``count[q]`` from ``first[q]`` on."""
-
-    first: tuple[int, ...]
-    count: tuple[int, ...]
+Blocks = Sequence[tuple[int, int]]
+"""Of each pod the first of its positions, and how many they are."""
 
 
 def ring(blocks: Blocks, order: Sequence[int], at_once: int) -> list[Round]:
     """Every pod passes on to the next what it has, first its own and then in the order of arrival, ``at_once``
     chunks a round; nothing returns to the pod that it comes from."""
     pods = len(order)
-    queues = [deque([(blocks.first[p], blocks.count[p], p)]) for p in order]
+    queues = [deque([(*blocks[p], p)]) for p in order]
     rounds: list[Round] = []
     while any(queues):
         sends: list[list[tuple[int, int, int]]] = []
@@ -97,25 +94,18 @@ def doubling(blocks: Blocks, order: Sequence[int]) -> list[Round]:
             [
                 Move(order[i], order[(i + distance) % pods], first, count)
                 for i in range(pods)
-                for first, count in _joined(
-                    (blocks.first[q], blocks.count[q]) for q in (order[i - b] for b in range(some))
-                )
+                for first, count in _joined(blocks[order[i - b]] for b in range(some))
             ]
         )
         distance *= 2
     return rounds
 
 
-Ints = NDArray[np.int64]
-
-
 @dataclass(frozen=True)
 class Entries:
-    """``order[k]``: the GPUs of kind k in the order of positions.
-
-    ``slots[k]``: the gate of kind k at which position x enters and leaves is ``slots[k][x mod len]``; ``own``:
-    the gate from which a pod sends its own position ``first + x``, by kind; empty: as the others, after they have
-    been spread."""
+    """``order[k]``: the GPUs of kind k in the order of positions. ``slots[k]``: the gate of kind k at which
+    position x enters and leaves is ``slots[k][x mod len]``; ``own``: the gate from which a pod sends its own
+    position ``first + x``, by kind; empty: as the others, after they have been spread."""
 
     gates: Gates
     chunks: int
@@ -126,29 +116,22 @@ class Entries:
     @property
     def blocks(self) -> Blocks:
         """The positions of each pod."""
-        cluster = self.gates.cluster
-        return Blocks(
-            tuple(pod.first_rank * self.chunks for pod in cluster.pods),
-            tuple(cluster.size(p) * self.chunks for p in range(len(cluster.pods))),
-        )
+        cluster, each = self.gates.cluster, self.chunks
+        return [(pod.first_rank * each, cluster.size(p) * each) for p, pod in enumerate(cluster.pods)]
 
 
 def entries(gates: Gates, chunks: int, *, spread_first: bool) -> Entries | None:
     """Patterns for all pods. ``spread_first``: chunks leave their pod by the pattern too, once they are spread;
-    else from their own GPU: None where one has no gate.
-
-    Position ``first + j n + i`` of a pod with n GPUs is part j of the chunks of its GPU ``order[i]``: n
-    consecutive positions are of n GPUs, and few of them leave by different edges.
-    """
+    else from their own GPU: None where one has no gate. Position ``first + j n + i`` of a pod with n GPUs is part
+    j of the chunks of its GPU ``order[i]``: n consecutive positions are of n GPUs, and few of them leave by
+    different edges."""
     own: list[tuple[int, ...]] = []
     order: list[tuple[int, ...]] = []  # all GPUs, in the order in which the pattern of gates first names them
     for kind in gates.kinds:
         first = (kind.gates[g].gpu for g in _pattern(kind))
         order.append(tuple(dict.fromkeys([*first, *range(gates.cluster.types[kind.type].ranks)])))
     for number, kind in enumerate(gates.kinds if not spread_first else ()):
-        of_gpu = defaultdict(list)
-        for g, gate in enumerate(kind.gates):
-            of_gpu[gate.gpu].append(g)
+        of_gpu = grouped(gate.gpu for gate in kind.gates)
         ranks = gates.cluster.types[kind.type].ranks
         if len(of_gpu) < ranks and len(gates.cluster.pods) > 1:
             return None
@@ -163,18 +146,14 @@ def entries(gates: Gates, chunks: int, *, spread_first: bool) -> Entries | None:
 
 
 def _pattern(kind: Kind) -> tuple[int, ...]:
-    """Gates in proportion to their rates, so that any stretch of the pattern loads the edge evenly: edges by
-    smooth weighted round robin, the gates of an edge in turn."""
+    """Gates in proportion to their rates: edges by smooth weighted round robin, the gates of an edge in turn."""
     scale = math.lcm(*(s.denominator for s in kind.share))
     whole = [int(s * scale) for s in kind.share]
     weights = [w // math.gcd(*whole) for w in whole]
     most = max(64, len(weights))  # a longer pattern is rounded
     if sum(weights) > most:
         weights = [max(1, round(w * most / sum(weights))) for w in weights]
-    at_edge: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for number, gate in enumerate(kind.gates):
-        at_edge[gate.leave, gate.enter].append(number)
-    edges = list(at_edge.values())
+    edges = list(grouped((gate.leave, gate.enter) for gate in kind.gates).values())
     total = [sum(weights[g] for g in edge) for edge in edges]
     left = [[g for r in range(max(weights[g] for g in edge)) for g in edge if weights[g] > r] for edge in edges]
     credit = [0] * len(edges)
@@ -196,7 +175,7 @@ class GateTable:
         self._base = np.cumsum([0, *sizes], dtype=np.int64)
         self._kind = np.array(gates.kind_of, np.int64)
         self._length = np.array([len(pattern) for pattern in entries.slots], np.int64)
-        self._first, self._count = np.array(blocks.first, np.int64), np.array(blocks.count, np.int64)
+        self._first, self._count = np.array(blocks, np.int64).T
         self._slots, self._own = (
             np.array([[*row, *[0] * (max(map(len, rows)) - len(row))] for row in rows], np.int64)
             for rows in (entries.slots, entries.own)

@@ -7,14 +7,13 @@ path, then the bytes of the fullest wire or group over its rate, then the additi
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import Chunk
@@ -22,15 +21,16 @@ from hetesynth.model.pods import rate_of
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.search.chunking import ChunkingOptions, chunk
 from hetesynth.search.collectives import collective
-from hetesynth.search.machine_code import rows as flat_rows
+from hetesynth.search.copy_problem import NoRoute, grouped
+from hetesynth.search.machine_code import Ints, rows
 from hetesynth.search.pods.gates import Gates, Network
 from hetesynth.search.solve import Solution, Solver
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """``steps[s]``: (slot, link of the pod's type) of every transfer; slot i starts at GPU ``origins[i]``.
-    ``optimal``: whether the number of steps is proved to be the least."""
+    """``steps[s]``: (slot, link) of each transfer; slot i starts at GPU ``origins[i]``. ``optimal``: none is
+    shorter."""
 
     origins: tuple[Rank, ...]
     steps: tuple[tuple[tuple[int, int], ...], ...]
@@ -39,13 +39,9 @@ class Spread:
 
 @dataclass
 class Spreads:
-    """Spreads by pod type and origins. ``solvers``: the first decides, but for types in ``sharing``, whose wires
-    also lead out of the pod. ``exclusive``: no GPU sends a chunk to two others in a step, as where the whole is
-    read backwards as a reduction under eq. 8.
-
-    Where wires inside a pod also lead out of it, of several schedules the one counts that loads its fullest wire
-    least: there the load of all steps goes beside what enters.
-    """
+    """Spreads by pod type and origins. ``exclusive``: no GPU sends a chunk to two others in a step (eq. 8, read
+    backwards). The first of ``solvers`` decides, but for types in ``sharing``, whose wires also lead out of the
+    pod: there the schedule that loads its fullest wire least."""
 
     types: tuple[Topology, ...]
     options: ChunkingOptions
@@ -64,14 +60,11 @@ class Spreads:
             return self.solved.setdefault(key, Spread(key[1], (), True))
         often, everyone = Counter(origins), frozenset(range(pod.ranks))
         parts = len(origins) // pod.ranks
-        goal, slot_of = collective("allgather", pod.ranks, max(1, parts)), {}
+        goal = collective("allgather", pod.ranks, max(1, parts))
+        slot_of: Sequence[int] = range(len(origins))
         if all(often[rank] == parts for rank in range(pod.ranks)):  # every GPU is the origin of equally many
-            before: Counter[Rank] = Counter()
-            for slot, rank in enumerate(origins):
-                slot_of[rank * parts + before[rank]] = slot
-                before[rank] += 1
+            slot_of = sorted(slot_of, key=origins.__getitem__)
         else:
-            slot_of = {slot: slot for slot in range(len(origins))}
             goal = replace(
                 goal,
                 chunks_per_rank=1,
@@ -106,13 +99,7 @@ class Spreads:
         return self.solved.setdefault(key, Spread(key[1], steps, best.certificate.proven_optimal))
 
 
-Ints = NDArray[np.int64]
-
 PICOSECONDS = 10**12
-
-
-class NoPath(Exception):
-    """Two gates between which chunks are to move have no path; says which in words."""
 
 
 def picoseconds(seconds: Fraction) -> int:
@@ -123,9 +110,9 @@ def picoseconds(seconds: Fraction) -> int:
 class _Paths:
     """Lists of wires one after another, those of list i from ``begin[i]`` on, and the latency of each list."""
 
-    def __init__(self, rows: Sequence[Sequence[int]], latency: Sequence[int]) -> None:
-        self.begin, self.wires = flat_rows(rows)
-        self.latency: Ints = np.array([sum(latency[w] for w in row) for row in rows], np.int64)
+    def __init__(self, lists: Sequence[Sequence[int]], latency: Sequence[int]) -> None:
+        self.begin, self.wires = rows(lists)
+        self.latency: Ints = np.array([sum(latency[w] for w in row) for row in lists], np.int64)
 
     def load(self, count: Ints, size: int) -> Ints:
         carried = np.bincount(self.wires, weights=np.repeat(count, np.diff(self.begin)), minlength=size)
@@ -152,20 +139,11 @@ class Crossings:
         self.network = Network(cluster)
         self.paths: dict[tuple[int, int], tuple[int, ...]] = {}
         # the different rates, the wires that have one ordered by it, and where each rate begins
-        wires: dict[Fraction, list[int]] = defaultdict(list)
-        for number, wire in enumerate(cluster.wires):
-            rate = rate_of(wire)
-            if rate is not None:
-                wires[rate].append(number)
-        self._rates, ordered = list(wires), list(wires.values())
+        by_rate = [(rate, numbers) for rate, numbers in grouped(map(rate_of, cluster.wires)).items() if rate]
+        self._rates, ordered = [rate for rate, _ in by_rate], [numbers for _, numbers in by_rate]
         self._by_rate = np.array([w for numbers in ordered for w in numbers], np.int64)
         self._begin = np.cumsum([0, *map(len, ordered[:-1])], dtype=np.int64)[: len(ordered)]
         self.after = max((_addition(t, chunk_bytes) for t in cluster.types), default=0) if adding else 0
-
-    def duration(self, src: Ints, dst: Ints) -> int:
-        """Picoseconds of one round that moves a chunk from each gate of ``src`` to that of ``dst``. NoPath."""
-        load, wait = self.load(src, dst)
-        return self.lasting(load, wait)
 
     def lasting(self, load: Ints, wait: int) -> int:
         """Picoseconds in which all wires carry ``load`` chunks after ``wait``."""
@@ -174,7 +152,8 @@ class Crossings:
         return wait + self.after + picoseconds(max(seconds, default=Fraction(0)))
 
     def load(self, src: Ints, dst: Ints) -> tuple[Ints, int]:
-        """What each wire carries in such a round, and its longest latency. NoPath."""
+        """What each wire carries when chunks go from gates ``src`` to gates ``dst``; the longest latency.
+        NoRoute."""
         gates, wires = len(self._heads), len(self._cluster.wires)
         load = self._out.load(np.bincount(src, minlength=gates), wires)
         load += self._in.load(np.bincount(dst, minlength=gates), wires)
@@ -186,7 +165,7 @@ class Crossings:
             path = self.paths.get((head, tail)) or self.network.path(head, tail)
             if path is None:
                 names = self._cluster.vertices[head].name, self._cluster.vertices[tail].name
-                raise NoPath(f"nothing leads from {names[0]} to {names[1]}")
+                raise NoRoute(f"nothing leads from {names[0]} to {names[1]}")
             self.paths[head, tail] = path
             between.append(sum(self._latency[w] for w in path))
             for wire in path:

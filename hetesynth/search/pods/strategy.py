@@ -8,7 +8,6 @@ solved once. For clusters that are small enough for their links to be listed; ``
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -16,10 +15,10 @@ from hetesynth.model.problem import Arc, Problem, Resource, Segment
 from hetesynth.model.topology import Rank
 from hetesynth.policy import Policy
 from hetesynth.search.collectives import collective
-from hetesynth.search.copy_problem import CopyProblem, Load, arcs_between
+from hetesynth.search.copy_problem import CopyProblem, Load, arcs_between, grouped
 from hetesynth.search.greedy.greedy import STRATEGY as GREEDY
 from hetesynth.search.list_scheduling import list_schedule
-from hetesynth.search.pods.gates import Blocks, doubling, ring
+from hetesynth.search.pods.gates import doubling, ring
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.solve import Solution, Solver
 
@@ -28,10 +27,7 @@ Trees = dict[Rank, tuple[int, ...]]  # for each rank of a pod, the arcs by which
 
 def pod_ranks(problem: Problem) -> list[list[Rank]]:
     """The ranks of each pod: of one instance of the cluster, whose name is the first part of a server's."""
-    pods: dict[str, list[Rank]] = defaultdict(list)
-    for rank, server in enumerate(problem.servers):
-        pods[server.partition(".")[0]].append(rank)
-    return list(pods.values())
+    return list(grouped(server.partition(".")[0] for server in problem.servers).values())
 
 
 def refuses(problem: Problem, policy: Policy) -> str | None:
@@ -61,8 +57,8 @@ def improve(search: Search) -> None:
     origins: list[list[int]] = [[] for _ in pods]  # the chunks that start in each pod, one of each rank in turn
     for chunk in sorted(problem.collective.chunks, key=lambda chunk: (chunk.part, chunk.index)):
         origins[pod_of[min(problem.collective.pre[chunk.index])]].append(chunk.index)
-    counts = tuple(map(len, origins))  # positions count the chunks of pod after pod
-    blocks, order = Blocks(tuple(sum(counts[:p]) for p in range(len(pods))), counts), range(len(pods))
+    counts, order = [len(chunks) for chunks in origins], range(len(pods))
+    blocks = [(sum(counts[:p]), counts[p]) for p in order]  # positions count the chunks of pod after pod
     chunk_at = [k for chunks in origins for k in chunks]
     for name, rounds in (("ring", ring(blocks, order, max(counts))), ("doubling", doubling(blocks, order))):
         load, between = Load(tables), arcs_between(tables)
@@ -115,27 +111,27 @@ def _inside(problem: Problem, ranks: Sequence[Rank]) -> tuple[Problem, list[int]
     local = {a: i for i, a in enumerate(arcs)}
     crossed = sorted({s for a in arcs for s in problem.arcs[a].segments})
     segment_of = {s: i for i, s in enumerate(crossed)}
-    for s in crossed:
-        for vertex in (problem.segments[s].src, problem.segments[s].dst):
-            number.setdefault(vertex, len(number))
-    segments = tuple(
-        Segment(
-            number[problem.segments[s].src], number[problem.segments[s].dst], problem.segments[s].capacity, f"{i}"
-        )
-        for i, s in enumerate(crossed)
-    )
-    inner = tuple(
+    segments = []
+    for i, segment in enumerate(problem.segments[s] for s in crossed):
+        src, dst = (number.setdefault(vertex, len(number)) for vertex in (segment.src, segment.dst))
+        segments.append(Segment(src, dst, segment.capacity, f"{i}"))
+    inner = (
         Arc(number[arc.src], number[arc.dst], arc.capacity, tuple(segment_of[s] for s in arc.segments))
         for arc in (problem.arcs[a] for a in arcs)
     )
-    groups: list[Resource] = []
-    for group in problem.groups:
-        members = tuple(local[a] for a in group.arcs if a in local)
-        if members:
-            groups.append(Resource(f"group {len(groups)}", members, group.capacity))
-    goal = collective("allgather", len(ranks), 1)
-    graph = {"segments": segments, "arcs": inner, "groups": tuple(groups), "servers": ()}
-    return replace(problem, ranks=len(ranks), vertices=len(number), collective=goal, **graph), arcs  # type: ignore[arg-type]
+    members = [(tuple(local[a] for a in group.arcs if a in local), group.capacity) for group in problem.groups]
+    groups = ((used, capacity) for used, capacity in members if used)
+    inside = replace(
+        problem,
+        ranks=len(ranks),
+        vertices=len(number),
+        collective=collective("allgather", len(ranks), 1),
+        segments=tuple(segments),
+        arcs=tuple(inner),
+        groups=tuple(Resource(f"group {i}", used, capacity) for i, (used, capacity) in enumerate(groups)),
+        servers=(),
+    )
+    return inside, arcs
 
 
 STRATEGY = Strategy("composition", improve, refuses)

@@ -22,15 +22,14 @@ from hetesynth.model.cegis_trace import Action, CegisEntry, Sent
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized, Violation
-from hetesynth.search.copy_problem import CopyProblem, excess, of_chunks, start_arrays, without_useless
+from hetesynth.search.copy_problem import CopyProblem, of_chunks, start_arrays, without_useless
 from hetesynth.search.effort import scaled
 from hetesynth.search.interrupts import deferred
 from hetesynth.search.machine_code import Bools
-from hetesynth.search.search import Candidate, OutOfTime, Search
+from hetesynth.search.search import Candidate, OutOfTime, Search, excess
 from hetesynth.search.smt.clauses import Answer, Clauses
-from hetesynth.search.smt.monolithic import every_law
 from hetesynth.search.smt.step_choice import Peers, Refill, Send, Step, StepChoice, SuffixLaws
-from hetesynth.search.smt.step_model import Law, Sending, StepModel, size
+from hetesynth.search.smt.step_model import Law, Sending, StepModel, every_law, size
 
 
 def candidate(problem: Problem, seed: Candidate, most_steps: int) -> Schedule | None:
@@ -70,14 +69,14 @@ Steps = list[list[Send]]
 @dataclass
 class Checkpoints:
     """One number of steps of one problem. ``units``: solver resource units that are left; ``first``: the first
-    candidate; ``reserve``: seconds of the budget that are left for others.
+    candidate, valid or not; ``reserve``: seconds of the budget that are left for others.
 
-    In: a copying problem, a number of steps, a first candidate, valid or not. VERIFY names the earliest step with
-    a counterexample; the steps before are frozen. At the checkpoint what breaks no law is kept and the step is
-    filled greedily. The prefix with this step must obey the laws of suffixes: where one is broken, which is a
-    counterexample as well, Z3 chooses anew what enters the regions that are short of time, and learns which. When
-    Z3 has no answer, the last steps are unfrozen, more and more of them, and given to Z3 as a whole. Proves
-    nothing: what Z3 is shown of a step are the sends worth making, not all of them.
+    VERIFY names the earliest step with a counterexample; the steps before are frozen. At the checkpoint what
+    breaks no law is kept and the step is filled greedily. The prefix with this step must obey the laws of
+    suffixes: where one is broken, which is a counterexample as well, Z3 chooses anew what enters the regions that
+    are short of time, and learns which. When Z3 has no answer, the last steps are unfrozen, more and more of them,
+    and given to Z3 as a whole. Proves nothing: what Z3 is shown of a step are the sends worth making, not all of
+    them.
     """
 
     search: Search
@@ -99,7 +98,7 @@ class Checkpoints:
         for number in range(attempts):
             if self.units <= 0:
                 return None
-            refill = Refill(self.tables, self.laws, np.random.default_rng([self.search.budget.seed, number]))
+            refill = Refill(self.laws, np.random.default_rng([self.search.budget.seed, number]))
             frozen = prefix if number < 2 else []
             schedule = self._attempt(frozen, hints if number == 0 else {}, refill, unfreeze=number >= 3)
             if schedule is not None:
@@ -128,10 +127,8 @@ class Checkpoints:
                 violations = [*violations, *(self._as_violation(i, holds, t) for i in broken)]
                 checkpoint = t
                 break
-        if violations:
-            self._note("seed", checkpoint, sends[: checkpoint + 1], violations)
-        else:
-            self._note("seed", None, sends, [])
+        shown = checkpoint + 1 if violations else len(sends)
+        self._note("seed", checkpoint if violations else None, sends[:shown], violations)
         return sends[:checkpoint], dict(enumerate(sends))
 
     def _attempt(
@@ -176,7 +173,7 @@ class Checkpoints:
         parts = {i for i, region in enumerate(self.laws.regions) if 2 * len(region.ranks) <= ranks}
         regions = (self.learned & parts) | set(broken) if few else parts
         rest = self.steps - len(steps) - 1
-        model = StepChoice(self.tables, self.laws, holds, rest, regions, Peers(self.tables, links), few=few)
+        model = StepChoice(self.laws, holds, rest, regions, Peers(self.tables, links), few=few)
         likely = model.likely()
         if likely is None:
             self._note("solve", len(steps), steps, [], len(model.sends), "infeasible")
@@ -220,11 +217,8 @@ class Checkpoints:
             answer = self._answer(model.clauses, len(model.send))
             self._note("whole", len(kept), kept, [], len(model.send), answer, model.clauses.spent)
             if answer == "sat":
-                later = len(kept)
-                tail = [
-                    Transfer(t.start + later, t.end + later, chunks[t.chunk], t.link) for t in model.transfers()
-                ]
-                return self._accepted(kept, tail)
+                ends = [(t, t.start + len(kept)) for t in model.transfers()]
+                return self._accepted(kept, [Transfer(b, b + 1, chunks[t.chunk], t.link) for t, b in ends])
         return None
 
     def _accepted(self, steps: Steps, tail: Sequence[Transfer]) -> Schedule | None:
@@ -310,9 +304,30 @@ def synthesize(search: Search, steps: int, *, rlimit: int | None = None) -> tupl
             return GaveUp("out of time", search.elapsed()), None
 
 
+def monolithic(search: Search, steps: int) -> tuple[Outcome, StepModel | None]:
+    """The same with every law stated from the start (as SCCL does, PPoPP 2021, section 3): for small problems, and
+    the reference that faster strategies must agree with."""
+    with deferred() as interrupted:
+        stop_check = search.stop_check(interrupted)
+        try:
+            model = StepModel(CopyProblem(search.problem), steps, stop_check, interrupted)
+            for law in every_law(model.tables):
+                stop_check()
+                model.add(law)
+            answer = model.check((), scaled(200_000_000, search.policy.smt.units), search.remaining())
+        except OutOfTime:
+            return GaveUp("out of time", search.elapsed()), None
+    if answer == "sat":
+        return Synthesized(without_useless(search.problem, model.transfers(), steps)), model
+    if answer == "unsat":
+        return Infeasible("the monolithic step model is unsatisfiable", steps), model
+    if model.clauses.timed_out:
+        search.clock_decisions.note("solver")
+    return GaveUp(f"no answer for {steps} steps within the solver's budget", search.elapsed()), model
+
+
 def from_checkpoints(search: Search, steps: int, rlimit: int, attempts: int, share: float) -> Schedule | None:
-    """A schedule of ``steps`` steps from one checkpoint to the next, the best so far as the first candidate; None:
-    nothing is known."""
+    """A schedule of ``steps`` steps, from checkpoint to checkpoint of the best so far; None: nothing is known."""
     reserve = (1.0 - share) * (search.remaining() or 0.0)
     with deferred() as interrupted:
         try:
@@ -378,7 +393,7 @@ def _revise(model: StepModel, proposal: Schedule, violations: list[Violation]) -
     holds, _ = start_arrays(problem)
     for k, a, _ in chain.from_iterable(before):
         holds[k, problem.arcs[a].dst] = True
-    filled = Step(tables, holds, Peers(tables, limited=False))
+    filled = Step(tables, holds, Peers(tables, tables.arcs))
     for k, a, _ in sorted(_sendings(proposal.steps()[checkpoint])):
         filled.send(k, a)
     for k, targets in enumerate(problem.collective.post):

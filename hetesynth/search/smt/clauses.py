@@ -23,11 +23,8 @@ def unsatisfiable(query: str, seconds: float, units: int = 0) -> bool | None:
     try:
         with deferred() as interrupted:
             solver = _solver()
-            solver.set("rlimit", units)
-            if not math.isinf(seconds):
-                solver.set("timeout", max(1, int(seconds * 1000)))
             solver.from_string(query)
-            answer = _decided(solver, (), interrupted)
+            answer = _decided(solver, (), interrupted, units, None if math.isinf(seconds) else seconds)
             return None if answer == "unknown" else answer == "unsat"
     except (KeyboardInterrupt, z3.Z3Exception):
         return None
@@ -43,8 +40,13 @@ def _solver() -> z3.Solver:
     return solver
 
 
-def _decided(solver: z3.Solver, assumptions: Sequence[z3.BoolRef], stop: threading.Event) -> Answer:
+def _decided(
+    solver: z3.Solver, assumptions: Sequence[z3.BoolRef], stop: threading.Event, rlimit: int, seconds: float | None
+) -> Answer:
     """The answer, from a thread, so that Ctrl-C reaches Python, which then stops the solver."""
+    solver.set("rlimit", rlimit)
+    if seconds is not None:
+        solver.set("timeout", max(1, int(seconds * 1000)))
     answers: list[z3.CheckSatResult] = []
     worker = threading.Thread(target=lambda: answers.append(solver.check(*assumptions)), daemon=True)
     worker.start()
@@ -107,10 +109,7 @@ class Clauses:
     def check(self, assumed: Iterable[int], rlimit: int, seconds: float | None) -> Answer:
         """Decide with ``assumed`` literals; ``unknown`` after ``rlimit`` resource units or ``seconds``."""
         before = self._used()
-        self._solver.set("rlimit", rlimit)
-        if seconds is not None:
-            self._solver.set("timeout", max(1, int(seconds * 1000)))
-        answer = _decided(self._solver, [self._literals[v] for v in assumed], self.stop)
+        answer = _decided(self._solver, [self._literals[v] for v in assumed], self.stop, rlimit, seconds)
         used = self._used() - before
         self.timed_out = answer == "unknown" and seconds is not None and used < rlimit and not self.stop.is_set()
         self.spent += rlimit if answer == "unknown" else used

@@ -1,11 +1,9 @@
-"""One step of a schedule as a model: what enters the regions that are short of time.
+"""One step of a schedule as a model: sends by which the regions that are short of time get enough, or that there
+are none, or neither.
 
-In: who holds what at the start of the step, the regions and how much they may lack at its end. Out: sends that
-keep every capacity and leave each region enough time, or that there are none, or neither. A chunk enters a region
-over one link at most. What else the step carries is filled in greedily afterwards, so it is no part of the model.
-
-The model is shown to a linear program first. Where that has no answer there is none; else Z3 is told the sends
-that it uses.
+A chunk enters a region over one link at most. What else the step carries is filled in greedily afterwards, so it
+is no part of the model. It is shown to a linear program first: where that has no answer there is none; else Z3 is
+told the sends that it uses.
 """
 
 from __future__ import annotations
@@ -14,7 +12,8 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,9 +29,9 @@ Send = tuple[int, int]  # chunk, arc
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A set of ranks. ``entering``: arcs from outside; ``capacity``: chunks they carry in a step; ``wanting``: how
-    many of the ranks want a chunk that starts outside, at least; ``copies``: to how many others of the set a rank
-    sends one chunk in a step, at most."""
+    """``entering``: arcs from outside; ``capacity``: chunks they carry in a step; ``wanting``: how many of
+    ``ranks`` want a chunk from outside, at least; ``copies``: to how many others of them one sends it in a step,
+    at most."""
 
     ranks: tuple[int, ...]
     entering: tuple[int, ...]
@@ -54,16 +53,13 @@ class Region:
 
 class SuffixLaws:
     """What a prefix of a schedule must leave for the steps that are left: for single ranks, servers, and all ranks
-    but these, how many chunks that none of them holds may be left when so many steps remain.
-
-    That follows from the capacity of the links that enter the set and from how fast a chunk spreads in it, so
-    every schedule obeys it: a prefix that breaks one of these laws cannot be completed in time, which shows the
-    step of the mistake long before the end. ``levels``: partitions of the ranks, coarsest first; ``wants``: chunks
-    x ranks.
-    """
+    but these, how many chunks that none of them holds may be left when so many steps remain. That follows from the
+    capacity of the links that enter the set and from how fast a chunk spreads in it, so a prefix that breaks one
+    of these laws cannot be completed in time, which shows the step of the mistake long before the end. ``levels``:
+    partitions of the ranks, coarsest first; ``wants``: chunks x ranks."""
 
     def __init__(self, tables: CopyProblem) -> None:
-        problem = tables.problem
+        self.tables, problem = tables, tables.problem
         everybody = frozenset(range(problem.ranks))
         self.wants: Bools = np.zeros((len(problem.collective.post), problem.ranks), dtype=np.bool_)
         for k, post in enumerate(problem.collective.post):
@@ -75,8 +71,8 @@ class SuffixLaws:
         regions: list[Region] = []
         for ranks in distinct:
             entering = tuple(a for a, arc in enumerate(problem.arcs) if arc.dst in ranks and arc.src not in ranks)
-            pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
-            wanting = [len(post & ranks) for pre, post in pairs if post & ranks and not pre & ranks]
+            ends = problem.collective.ends
+            wanting = [len(post & ranks) for pre, post in ends if post & ranks and not pre & ranks]
             if entering and wanting:
                 capacity, copies = coverer.cover(entering).capacity, most_copies(problem, ranks)
                 regions.append(Region(tuple(sorted(ranks)), entering, capacity, min(wanting), copies))
@@ -88,8 +84,7 @@ class SuffixLaws:
 
     def lacking(self, holds: Bools) -> Bools:
         """Chunks x regions: wanted there and held by none of its ranks. ``holds``: chunks x ranks."""
-        lacking: Bools = self._wanted & ~(holds.astype(np.float32) @ self._members > 0)
-        return lacking
+        return self._wanted & ~(holds.astype(np.float32) @ self._members > 0)
 
     def broken(self, holds: Bools, rest: int) -> list[int]:
         """The regions that lack more than can still enter them in ``rest`` steps."""
@@ -100,9 +95,9 @@ class SuffixLaws:
 class Peers:
     """Whom each rank sends to and receives from, where the problem limits that."""
 
-    def __init__(self, tables: CopyProblem, links: Iterable[int] = (), *, limited: bool = True) -> None:
+    def __init__(self, tables: CopyProblem, links: Iterable[int]) -> None:
         self._arcs = tables.problem.arcs
-        self._limit = tables.problem.max_peers if limited else None
+        self._limit = tables.problem.max_peers
         self._out: dict[int, set[int]] = defaultdict(set)
         self._in: dict[int, set[int]] = defaultdict(set)
         for a in links:
@@ -165,17 +160,13 @@ class Step(StepRoom):
 
 class Refill:
     """Fills steps of one problem greedily (HeteCCL 5.2, REVISEFULL). ``rng``: breaks ties among chunks that are
-    equally rare.
+    equally rare. The coarsest partition comes before finer ones: a chunk that no rank of a server holds enters it
+    once, the rarest chunks first (those that fewest regions hold), regions in turn. What a region holds spreads in
+    it by the finer partitions, last the single ranks. A chunk that nobody near wants is not relayed."""
 
-    The coarsest partition comes before finer ones: a chunk that no rank of a server holds enters it once, the
-    rarest chunks first (those that fewest regions hold), regions in turn. What a region holds spreads in it by the
-    finer partitions, last the single ranks. A chunk that nobody near wants is not relayed.
-    """
-
-    def __init__(self, tables: CopyProblem, laws: SuffixLaws, rng: np.random.Generator) -> None:
-        self.tables = tables
-        self.laws = laws
-        self._rng = rng
+    def __init__(self, laws: SuffixLaws, rng: np.random.Generator) -> None:
+        self.tables = tables = laws.tables
+        self.laws, self._rng = laws, rng
         arcs = tables.problem.arcs
         self._entering: list[dict[int, list[int]]] = []  # by level, the arcs into each region
         for level in laws.levels:
@@ -187,8 +178,8 @@ class Refill:
             self._entering.append(entering)
 
     def step(self, holds: Bools, keep: Iterable[Send], links: Iterable[int], rest: int) -> Step:
-        """One step: of ``keep`` what breaks no law, in order, then what else fits. ``links``: used before;
-        ``rest``: how many steps follow."""
+        """Of ``keep`` what breaks no law, in order, then what fits. ``links``: used before; ``rest``: steps that
+        follow."""
         step = Step(self.tables, holds, Peers(self.tables, links))
         for k, a in keep:
             step.send(k, a)
@@ -233,32 +224,26 @@ class Refill:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """Of ``variables``, numbered from 0, at most, or at least, so many hold."""
 
     variables: tuple[int, ...]
-    most: int | None = None
-    least: int | None = None
+    most: float = inf
+    least: float = -inf
 
 
 def cheapest(
     variables: int, rows: Sequence[Row], costs: Sequence[float], *, most_nodes: int = 0
 ) -> tuple[list[int], list[int]] | None:
     """The variables above zero in a cheapest solution, and those at one; None: the rows contradict each other.
-
-    Counts that pair senders with receivers are hard for a solver that learns clauses and easy here.
-    """
+    Counts that pair senders with receivers are hard for a solver that learns clauses and easy here."""
     import highspy
 
     model: Any = highspy.HighsLp()
     model.num_col_, model.num_row_ = variables, len(rows)
     model.col_cost_ = np.asarray(costs, dtype=np.float64)
     model.col_lower_, model.col_upper_ = np.zeros(variables), np.ones(variables)
-    model.row_lower_ = np.array(
-        [-highspy.kHighsInf if row.least is None else row.least for row in rows], dtype=float
-    )
-    model.row_upper_ = np.array([highspy.kHighsInf if row.most is None else row.most for row in rows], dtype=float)
+    model.row_lower_, model.row_upper_ = (np.array([row[side] for row in rows], dtype=float) for side in (2, 1))
     used = np.array([v for row in rows for v in row.variables], dtype=np.int32)
     model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
     model.a_matrix_.start_ = np.cumsum([0, *(len(row.variables) for row in rows)]).astype(np.int32)
@@ -284,21 +269,13 @@ def cheapest(
 
 
 class StepChoice:
-    """The model of a step after which ``rest`` steps remain. ``regions``: those whose chunks may enter. ``few``:
-    of each region only the rarest chunks are looked at, four times what can enter it, and for each chunk and
-    receiver four of the senders."""
+    """The model of a step before ``rest`` others. ``regions``: those whose chunks may enter. ``few``: the rarest
+    chunks of each region only, four times what can enter it, and four senders for each chunk and receiver."""
 
     def __init__(
-        self,
-        tables: CopyProblem,
-        laws: SuffixLaws,
-        holds: Bools,
-        rest: int,
-        regions: Set[int],
-        peers: Peers,
-        *,
-        few: bool,
+        self, laws: SuffixLaws, holds: Bools, rest: int, regions: Set[int], peers: Peers, *, few: bool
     ) -> None:
+        tables = laws.tables
         self.sends: list[Send] = []
         self.rows: list[Row] = []
         numbers: dict[Send, int] = {}
@@ -352,7 +329,7 @@ class StepChoice:
     def likely(self, most_nodes: int = 0) -> tuple[list[int], list[int]] | None:
         """The sends that a linear program uses, the rarest chunks first, and of these the whole ones; None: there
         is no answer. ``most_nodes``: of a branch and bound that leaves whole ones only, and may give up."""
-        if any(row.least is not None and row.least > len(row.variables) for row in self.rows):
+        if any(row.least > len(row.variables) for row in self.rows):
             return None
         costs = [self._rarity[k] - 2.0 for k, _ in self.sends]
         return cheapest(len(self.sends), self.rows, costs, most_nodes=most_nodes)
@@ -363,8 +340,8 @@ class StepChoice:
         variables = {n: clauses.variable("send_{}_{}".format(*self.sends[n])) for n in among}
         for row in self.rows:
             stated = [variables[n] for n in row.variables if n in variables]
-            if row.most is not None and len(stated) > row.most:
-                clauses.at_most(stated, row.most)
-            if row.least is not None:
-                clauses.at_least(stated, row.least)
+            if len(stated) > row.most:
+                clauses.at_most(stated, int(row.most))
+            if row.least > 0:
+                clauses.at_least(stated, int(row.least))
         return clauses, variables

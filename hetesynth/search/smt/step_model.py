@@ -23,17 +23,26 @@ Sending = tuple[int, int, int]  # chunk, arc, step
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """One law at one place.
-
-    ``peers``: rank ``a`` sends to, and receives from, at most ``max_peers`` others.
-    ``capacity``: resource ``a`` (eq. 4, 5). ``once``: chunk ``a`` reaches rank ``b`` over one link (eq. 6).
-    ``exclusive``: rank ``b`` sends chunk ``a`` to one peer a step (eq. 8 in the dual). ``peers`` is of all steps,
-    the others are of each.
-    """
+    """``peers``: rank ``a`` sends to, and receives from, at most ``max_peers`` others in all steps. In each step:
+    ``capacity``: of resource ``a`` (eq. 4, 5). ``once``: chunk ``a`` reaches rank ``b`` over one link (eq. 6).
+    ``exclusive``: rank ``b`` sends chunk ``a`` to one peer (eq. 8 in the dual)."""
 
     kind: Literal["capacity", "once", "exclusive", "peers"]
     a: int
     b: int = 0
+
+
+def every_law(tables: CopyProblem) -> list[Law]:
+    """All laws of a problem: capacity (eq. 4, 5), single receipt (eq. 6), exclusion (eq. 8) where asked."""
+    problem = tables.problem
+    pairs = [(k, r) for k in range(len(problem.collective.chunks)) for r in range(problem.ranks)]
+    laws = [Law("capacity", r) for r in range(len(problem.resources))]
+    laws += [Law("once", k, r) for k, r in pairs]
+    if problem.max_peers is not None:
+        laws += [Law("peers", r) for r in range(problem.ranks)]
+    if problem.exclusive_reduction:
+        laws += [Law("exclusive", k, r) for k, r in pairs]
+    return laws
 
 
 def size(tables: CopyProblem, steps: int) -> int:
@@ -50,11 +59,8 @@ def size(tables: CopyProblem, steps: int) -> int:
 
 
 class StepModel:
-    """Z3's view of one problem with ``steps`` steps.
-
-    ``stop_check`` is called now and then while the model is built, and may raise to give it up; ``stop`` ends a
-    check.
-    """
+    """Z3's view of one problem with ``steps`` steps. ``stop_check`` is called now and then while the model is
+    built, and may raise to give it up; ``stop`` ends a check."""
 
     def __init__(
         self,

@@ -1,28 +1,25 @@
 """Earliest arrival first, in seconds: routes for a given chunk size, from the fewest hops to the least load.
 
-In: a copying problem, seconds of latency per arc, seconds a chunk keeps each resource busy. Out: routes with start
-times, and a schedule of the step model with these routes. A delivery is chosen by when it would arrive, the sooner
-the farther it leads, plus a price for the resources it uses; without prices chunks take the quickest path (small
-buffers), with prices they cross scarce resources once and spread (large buffers). Prices are negotiated over
-rounds: what was busiest becomes dearer.
-
-Sources: TACOS (MICRO 2024), matching over time; PathFinder's negotiated congestion. A transfer keeps a resource
-busy for the chunk's bytes at the resource's own rate, so that a wide port serves several slow flows at once.
+A delivery is chosen by when it would arrive, the sooner the farther it leads, plus a price for the resources it
+uses; without prices chunks take the quickest path (small buffers), with prices they cross scarce resources once
+and spread (large buffers). Prices are negotiated over rounds: what was busiest becomes dearer. Sources: TACOS
+(MICRO 2024), matching over time; PathFinder's negotiated congestion. A transfer keeps a resource busy for the
+chunk's bytes at the resource's own rate, so that a wide port serves several slow flows at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.search.copy_problem import CopyProblem, start_arrays, without_useless
+from hetesynth.search.copy_problem import CopyProblem, distances, start_arrays, without_useless
 from hetesynth.search.machine_code import rows, run_kernel
 from hetesynth.search.peers import stranded, within_peers
 from hetesynth.search.portable_math import added, dearer
-from hetesynth.search.search import Search, Strategy
+from hetesynth.search.search import Accepts, Search, Strategy
 from hetesynth.search.timed.kernels import Arrival, Network, Round, run_round
 
 
@@ -44,8 +41,7 @@ class LinkTimes:
 
 @dataclass(frozen=True, slots=True)
 class TimedRoutes:
-    """When chunk k begins to cross arc a, ``start[k, a]``, seconds of work per resource, and when all is there,
-    as the strategy predicts it."""
+    """When chunk k begins to cross arc a, ``start[k, a]``, seconds of work per resource, and when all is there."""
 
     start: dict[tuple[int, int], float]
     load: list[float]
@@ -55,6 +51,9 @@ class TimedRoutes:
     def busiest(self) -> float:
         """Seconds of work of the busiest resource."""
         return max(self.load, default=0.0)
+
+
+Rounds = Callable[[Search, CopyProblem, LinkTimes], Iterator[TimedRoutes]]
 
 
 def full_speed_transfers(tables: CopyProblem, link_times: LinkTimes) -> list[int]:
@@ -68,8 +67,7 @@ def full_speed_transfers(tables: CopyProblem, link_times: LinkTimes) -> list[int
 
 
 def schedule_of(tables: CopyProblem, timed: TimedRoutes, most: Sequence[int] | None = None) -> Schedule:
-    """The routes in the step model: every resource serves its transfers in the order of their start times, at most
-    ``most`` in a step."""
+    """In steps: resources serve transfers in the order of their starts, at most ``most`` in a step."""
     problem = tables.problem
     current = [0] * len(tables.resources)  # the step that a resource is filling
     full = [r.capacity for r in tables.resources]
@@ -97,12 +95,8 @@ def earliest_arrival(tables: CopyProblem, link_times: LinkTimes, price: Sequence
     arcs, n = tables.problem.arcs, tables.problem.ranks
     network = network_of(tables, link_times)
     # seconds from every rank to every other along the quickest arcs, on idle links
-    distance = np.full((n, n), np.inf)
-    np.fill_diagonal(distance, 0.0)
     usable = np.array(tables.arcs, dtype=np.int64)
-    np.minimum.at(distance, (network.arc_src[usable], network.arc_dst[usable]), network.flow[usable])
-    for via in range(n):
-        np.minimum(distance, distance[:, via, None] + distance[None, via, :], out=distance)
+    distance = distances(n, network.arc_src[usable], network.arc_dst[usable], network.flow[usable])
     cost = np.array([added(price[r] for r in used) for used in tables.resources_of], dtype=np.float64)
     starts, lacks = start_arrays(tables.problem)
     chunks, resources = len(starts), len(tables.resources)
@@ -158,30 +152,40 @@ class Rates:
         return LinkTimes(self.alpha, busy)
 
 
-def timed_strategy(rates: Rates, weight: float) -> Strategy:
-    """A strategy that offers the quickest of four rounds, as it predicts them itself, with prices of ``weight``
-    times the seconds a resource is kept busy; without prices there is one round."""
+def quickest(
+    name: str, rates: Rates, rounds: Rounds, refuses: Accepts = stranded, *, full_speed: bool = False
+) -> Strategy:
+    """A strategy that offers the quickest of ``rounds``, as they predict it themselves. ``full_speed``: where no
+    two links share anything, transfers that would slow each other are in different steps."""
 
     def improve(search: Search) -> None:
         tables = within_peers(search.problem)
-        if tables is None:
-            return
-        link_times = rates.link_times(tables)
+        if tables is not None:
+            link_times = rates.link_times(tables)
+            best = min(rounds(search, tables, link_times), key=lambda timed: timed.seconds, default=None)
+            apart = full_speed and all(len(resource.arcs) == 1 for resource in tables.resources)
+            if best is not None:
+                most = full_speed_transfers(tables, link_times) if apart else None
+                search.offer(schedule_of(tables, best, most), name)
+
+    return Strategy(name, improve, refuses)
+
+
+def timed_strategy(rates: Rates, weight: float) -> Strategy:
+    """The quickest of four rounds with prices of ``weight`` times the seconds of work, or of one without."""
+
+    def rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> Iterator[TimedRoutes]:
         scarcity = [1.0] * len(tables.resources)
-        best: TimedRoutes | None = None
-        for _ in range(4 if weight else 1):
-            if best is not None and search.out_of_time():
-                break
+        for number in range(4 if weight else 1):
+            if number and search.out_of_time():
+                return
             price = [weight * s * b for s, b in zip(scarcity, link_times.busy, strict=True)]
             timed = earliest_arrival(tables, link_times, price)
-            if best is None or timed.seconds < best.seconds:
-                best = timed
+            yield timed
             # what each resource costs in the next round
             shares = [seconds / (timed.busiest or 1.0) for seconds in timed.load]
             raised = [dearer(s, share, 0.5, 2) for s, share in zip(scarcity, shares, strict=True)]
             least = min(raised, default=1.0)
             scarcity = [s / least for s in raised]
-        if best is not None:
-            search.offer(schedule_of(tables, best), "timed")
 
-    return Strategy("timed", improve, stranded)
+    return quickest("timed", rates, rounds)

@@ -1,13 +1,10 @@
 """The inner loops of strategies that count seconds, interpreted or compiled.
 
 ``run_round``: one round of earliest arrival first; out come transfers in the order in which they were chosen.
-``run_sweep``: one sweep of rerouting of balanced paths; out come paths, and the load that they put on resources.
-``run_queue`` and ``run_scan``: list scheduling, when each delivery begins. They differ in how the next delivery is
-chosen: ``run_queue`` keeps all that are ready in one queue and computes urgencies anew now and then: for any
-routes, and quick for many deliveries. ``run_scan`` looks at every path before each choice, so that its urgencies
-are always those of the moment: for paths only, and quadratic in their number.
-
-What a transfer does to the resources is the same in all of them: ``earliest_start``, ``book``.
+``run_sweep``: one sweep of rerouting of balanced paths. ``run_queue`` and ``run_scan``: list scheduling, when each
+delivery begins. ``run_queue`` keeps all that are ready in one queue and computes urgencies anew now and then: for
+any routes, and quick for many deliveries. ``run_scan`` looks at every path before each choice, so that its
+urgencies are always those of the moment: for paths only, and quadratic in their number.
 """
 
 from __future__ import annotations
@@ -68,9 +65,7 @@ class Round(NamedTuple):
 
     holds: Row  # K x n: when a rank holds the chunk, infinite where it does not
     lacks: Row  # K x n
-    nearest: (
-        Row  # K x n: seconds from the nearest holder to a rank that lacks the chunk, negative: it lacks nothing
-    )
+    nearest: Row  # K x n: seconds from the nearest holder to a rank that lacks the chunk; of others negative
     lacking: Row  # K: ranks that lack the chunk
     free: Row  # R: when the resource is free
     left: Row  # R: seconds of work, less than zero
@@ -153,8 +148,7 @@ def run_round(n: Network, m: Arrival, p: Round) -> tuple[int, float]:
 
 
 class Sweep(NamedTuple):
-    """K chunks, and what a resource costs: eight times busy where its load is ``target`` seconds, below that
-    exponentially less."""
+    """K chunks; a resource costs eight times busy where its load is ``target``, below exponentially less."""
 
     origin: Row  # K
     goal: Row  # K
@@ -229,6 +223,14 @@ def reach_goal(n: Network, p: Routing, origin: int, goal: int) -> bool:
     return True
 
 
+def put(n: Network, s: Sweep, p: Routing, a: int, sign: float) -> None:
+    """A chunk more on arc ``a``, or one less."""
+    for j in range(n.uses_start[a], n.uses_start[a + 1]):
+        r = n.uses[j]
+        p.load[r] += sign * n.busy[r]
+        p.price[r] = price_of(s, n.busy[r], p.load[r])
+
+
 def add_path(n: Network, s: Sweep, p: Routing, k: int, origin: int, goal: int) -> None:
     """Chunk ``k`` takes the path that was found last."""
     hops = 0
@@ -244,10 +246,7 @@ def add_path(n: Network, s: Sweep, p: Routing, k: int, origin: int, goal: int) -
         a = p.by[at]
         p.paths[place] = a
         at = p.above[at]
-        for j in range(n.uses_start[a], n.uses_start[a + 1]):
-            r = n.uses[j]
-            p.load[r] += n.busy[r]
-            p.price[r] = price_of(s, n.busy[r], p.load[r])
+        put(n, s, p, a, 1.0)
 
 
 def run_sweep(n: Network, s: Sweep, p: Routing) -> bool:
@@ -257,11 +256,7 @@ def run_sweep(n: Network, s: Sweep, p: Routing) -> bool:
     for k in s.order:
         first = k * (len(n.out_start) - 1)
         for i in range(first, first + p.length[k]):
-            a = p.paths[i]
-            for j in range(n.uses_start[a], n.uses_start[a + 1]):
-                r = n.uses[j]
-                p.load[r] -= n.busy[r]
-                p.price[r] = price_of(s, n.busy[r], p.load[r])
+            put(n, s, p, p.paths[i], -1.0)
         if not reach_goal(n, p, s.origin[k], s.goal[k]):
             return False
         add_path(n, s, p, k, s.origin[k], s.goal[k])
@@ -330,8 +325,7 @@ class ScanProgress(NamedTuple):
 
 
 def set_urgencies(d: Deliveries, p: QueueProgress, pressure: float) -> None:
-    """Seconds that each delivery stands before: of work of the busiest resource of it, or of a delivery that waits
-    for it, and the flow of those between."""
+    """Seconds of work and of flow that each delivery stands before."""
     for i in range(len(d.parent)):
         p.urgency[i] = 0.0
     for i in range(len(d.parent) - 1, -1, -1):
@@ -395,11 +389,8 @@ def run_queue(d: Deliveries, rules: QueueRules, p: QueueProgress) -> float:
 
 
 def next_path(d: Deliveries, paths: Paths, rules: ScanRules, p: ScanProgress, count: int) -> int:
-    """The place in ``open_paths`` of the path whose next delivery goes first.
-
-    Its loops are no functions, and its arrays have names of their own: called with records for every path it took
-    three times as long compiled, with arrays 1.4 times as long.
-    """
+    """The place in ``open_paths`` of the path whose next delivery goes first. All in one function on arrays:
+    called with records it took three times as long compiled, with arrays 1.4 times."""
     uses_start, uses, free, left, ready, at = d.uses_start, d.uses, p.free, p.left, p.ready, p.at
     open_paths, end, tail = p.open_paths, paths.end, paths.tail
     same_start, pressure = rules.same_start, rules.pressure

@@ -1,17 +1,14 @@
 """Fixed routes to start times in seconds: list scheduling, what the most work waits for first.
 
-In: a copying problem, what its links cost, the arcs that each chunk takes. Out: when each begins. Sources: Graham
-(1966); Jackson (1955): on one machine, the longest tail first. Routes should come balanced; their schedule is then
-hardly longer than the work of the busiest resource.
-
-This is the one list scheduling in seconds: ``by_start`` for trees, negotiated loads and very many paths, ``Paths``
-looks at every path before each choice. In steps it is another thing (``search.list_scheduling``): there a resource
-has a number of transfers in a step, not a time when it is free.
+Sources: Graham (1966); Jackson (1955): on one machine, the longest tail first. Routes should come balanced; their
+schedule is then hardly longer than the work of the busiest resource. ``by_start`` is for trees, negotiated loads
+and very many paths; ``Paths`` looks at every path before each choice. In steps it is another thing
+(``search.list_scheduling``): there a resource has a number of transfers in a step, not a time when it is free.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -19,56 +16,38 @@ from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.machine_code import Floats, Ints, rows, run_kernel
-from hetesynth.search.peers import stranded, within_peers
+from hetesynth.search.peers import stranded
 from hetesynth.search.portable_math import exp
 from hetesynth.search.search import Search, Strategy
+from hetesynth.search.timed import kernels
 from hetesynth.search.timed.earliest_arrival import (
     LinkTimes,
     Rates,
     TimedRoutes,
     earliest_arrival,
-    full_speed_transfers,
     network_of,
-    schedule_of,
+    quickest,
 )
-from hetesynth.search.timed.kernels import (
-    Deliveries,
-    QueueProgress,
-    QueueRules,
-    Routing,
-    ScanProgress,
-    ScanRules,
-    Sweep,
-    run_queue,
-    run_scan,
-    run_sweep,
-)
-from hetesynth.search.timed.kernels import Paths as PathRows
 from hetesynth.search.trees import packed_trees
 
 
 def timed_trees_strategy(rates: Rates) -> Strategy:
-    """A strategy that offers the quickest schedule of a few sweeps, as it predicts them itself.
+    """The quickest of a few sweeps.
 
     Routes are those of ``trees``, balanced by seconds of work instead of chunks per step, so that 8, 12.5 and 16
     GB/s count as what they are; deliveries are then list-scheduled in seconds, those that can begin first and are
     most urgent (Graham 1966). Urgency: the work still waiting for the busiest resource at or below a delivery.
     """
 
-    def improve(search: Search) -> None:
-        if packed_trees.refuses(search.problem, search.policy) is not None:
-            return
-        tables = CopyProblem(search.problem)
-        link_times = rates.link_times(tables)
-        best: TimedRoutes | None = None
+    def rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> Iterator[TimedRoutes]:
         rng = np.random.default_rng(search.budget.seed)
         routing = packed_trees.TreeRouting(search.problem, 1, rng, search.policy)
         routing.capacity = 1.0 / np.array(link_times.busy)
         deliveries = len(search.problem.collective.chunks) * (search.problem.ranks - 1)
         target = deliveries / routing.capacity.sum()
         for number in range(8):
-            if best is not None and search.out_of_time():
-                break
+            if number > 1 and search.out_of_time():
+                return
             routing.target = target
             if not routing.sweep():
                 return
@@ -76,66 +55,54 @@ def timed_trees_strategy(rates: Rates) -> Strategy:
             if number in (0, 2, 3):  # still uneven; but there is a schedule soon
                 continue
             every = [(k, a) for k, tree in enumerate(routing.trees) for _, _, a in tree]
-            timed = by_start(tables, link_times, every, 1.0, routing.load * np.array(link_times.busy))
-            if best is None or timed.seconds < best.seconds:
-                best = timed
-        if best is not None:
-            search.offer(schedule_of(tables, best), "timed-trees")
+            yield by_start(tables, link_times, every, 1.0, routing.load * np.array(link_times.busy))
 
-    return Strategy("timed-trees", improve, packed_trees.refuses)
+    return quickest("timed-trees", rates, rounds, packed_trees.refuses)
 
 
 def negotiated_strategy(rates: Rates) -> Strategy:
-    """A strategy that offers the quickest list schedule of a few rounds, as it predicts them itself.
+    """The quickest list schedule of a few rounds, as it predicts them itself.
 
     Rounds of earliest arrival (``timed``) find routes under prices. A resource that has to work longer than the
     busiest one should becomes dearer, another cheaper (PathFinder's negotiation with a Lagrangian's step), so that
-    the load evens out at the cost of latency. The order of a round is dropped: list scheduling finds a better one
-    for the same routes, hardly longer than the work of the busiest resource. Where no two links share anything,
-    transfers that share a step would only slow each other, so each has a step of its own.
+    the load evens out at the cost of latency. List scheduling finds a better order for the same routes, hardly
+    longer than the work of the busiest resource. Where no two links share anything, transfers that share a step
+    would only slow each other, so each has a step of its own.
     """
 
-    def improve(search: Search) -> None:
-        tables = within_peers(search.problem)
-        if tables is None:
-            return
-        link_times = rates.link_times(tables)
-        busy = np.array(link_times.busy)
+    def rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> Iterator[TimedRoutes]:
+        busy, tried = np.array(link_times.busy), list[TimedRoutes]()
         scarcity = np.ones(len(busy))
-        rounds: list[TimedRoutes] = []
         least, began = np.inf, search.elapsed()
         for number in range(10):
             if number and search.out_of_time(2 * (search.elapsed() - began) / number):
                 break
-            routes = earliest_arrival(tables, link_times, (16.0 * scarcity * busy).tolist())
-            rounds.append(routes)
-            if routes.busiest <= 0.0:
+            tried.append(earliest_arrival(tables, link_times, (16.0 * scarcity * busy).tolist()))
+            if tried[-1].busiest <= 0.0:
                 break
-            least = min(least, routes.busiest)
-            scarcity *= exp(2.0 * (np.array(routes.load) / (0.96 * least) - 1.0))
+            least = min(least, tried[-1].busiest)
+            scarcity *= exp(2.0 * (np.array(tried[-1].load) / (0.96 * least) - 1.0))
             scarcity = np.maximum(scarcity, 1.0)
-        # the quickest of rounds and of list schedules of those with the least work of a busiest resource
-        rounds.sort(key=lambda routes: routes.busiest)
-        best = min(rounds, key=lambda timed: timed.seconds)
-        for number, routes in enumerate(rounds):
+        # rounds, and list schedules of those with the least work of a busiest resource
+        tried.sort(key=lambda routes: routes.busiest)
+        yield from tried
+        best = min(routes.seconds for routes in tried)
+        for number, routes in enumerate(tried):
             enough = number >= 2 and len(routes.start) > 20_000
-            if enough or best.seconds <= routes.busiest or (number and search.out_of_time()):
-                break
+            if enough or best <= routes.busiest or (number and search.out_of_time()):
+                return
             order = sorted((begins, k, a) for (k, a), begins in routes.start.items())
             again = by_start(tables, link_times, [(k, a) for _, k, a in order], 1.0)
-            best = min((best, again), key=lambda timed: timed.seconds)
-        apart = all(len(resource.arcs) == 1 for resource in tables.resources)
-        most = full_speed_transfers(tables, link_times) if apart else None
-        search.offer(schedule_of(tables, best, most), "negotiated")
+            best = min(best, again.seconds)
+            yield again
 
-    return Strategy("negotiated", improve, stranded)
+    return quickest("negotiated", rates, rounds, full_speed=True)
 
 
 def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
     """Why the problem is no exchange, or None."""
     collective = problem.collective
-    pairs = zip(collective.pre, collective.post, strict=True)
-    if any(len(pre) > 1 or len(post - pre) > 1 for pre, post in pairs):
+    if any(len(pre) > 1 or len(post - pre) > 1 for pre, post in collective.ends):
         return "some chunk has several origins or targets"
     # an alltoall of 256 GPUs has 65,280
     if len(collective.chunks) > (20_000 if collective.chunks_per_rank > 1 else 70_000):
@@ -144,7 +111,7 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
 
 
 def exchange_strategy(rates: Rates) -> Strategy:
-    """A strategy that offers the quickest of a few list schedules of balanced paths, as it predicts them.
+    """The quickest of a few list schedules of balanced paths.
 
     A chunk may take any path; a resource costs exponentially more the nearer its work is to the busiest one's
     (Aspnes et al. 1997), and chunks are rerouted in turn until the work is even. A list schedule follows: always
@@ -152,27 +119,19 @@ def exchange_strategy(rates: Rates) -> Strategy:
     tail first), so that scarce links begin with what must be relayed behind them and end with what need not.
     """
 
-    def improve(search: Search) -> None:
-        tables = within_peers(search.problem)
-        if tables is None or refuses(search.problem, search.policy) is not None:
-            return
-        paths = Paths(tables, rates.link_times(tables), search.budget.seed)
+    def rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> Iterator[TimedRoutes]:
+        paths = Paths(tables, link_times, search.budget.seed)
         for number, sharpness in enumerate(SHARPNESS):
             if number and search.out_of_time():
                 break
             if not paths.sweep(sharpness):
                 return
-        best: TimedRoutes | None = None
-        for pressure in PRESSURES:
-            if best is not None and search.out_of_time():
-                break
-            timed = paths.list_schedule(pressure)
-            if best is None or timed.seconds < best.seconds:
-                best = timed
-        if best is not None:
-            search.offer(schedule_of(tables, best), "exchange")
+        for number, pressure in enumerate(PRESSURES):
+            if number and search.out_of_time():
+                return
+            yield paths.list_schedule(pressure)
 
-    return Strategy("exchange", improve, refuses)
+    return quickest("exchange", rates, rounds, refuses)
 
 
 SHARPNESS = (8.0, 16.0, 32.0, 64.0, 128.0)
@@ -187,14 +146,14 @@ class Paths:
     def __init__(self, tables: CopyProblem, link_times: LinkTimes, seed: int) -> None:
         self.tables, self.link_times = tables, link_times
         problem = tables.problem
-        ends = enumerate(zip(problem.collective.pre, problem.collective.post, strict=True))
+        ends = enumerate(problem.collective.ends)
         moved = [(k, min(pre), min(post - pre)) for k, (pre, post) in ends if post - pre]
         self.chunk = [k for k, _, _ in moved]
         self.origin: Ints = np.array([u for _, u, _ in moved], dtype=np.int64)
         self.goal: Ints = np.array([v for _, _, v in moved], dtype=np.int64)
         self.network = network_of(tables, link_times)
         resources, ranks = len(self.network.busy), problem.ranks
-        self.routing = Routing(
+        self.routing = kernels.Routing(
             length=np.zeros(len(moved), dtype=np.int64),
             paths=np.zeros(len(moved) * ranks, dtype=np.int64),
             load=np.zeros(resources),
@@ -204,13 +163,8 @@ class Paths:
             above=np.zeros(ranks, dtype=np.int64),
             done=np.zeros(ranks, dtype=np.bool_),
         )
+        self.load: Floats = self.routing.load  # seconds of work of each resource
         self.rng = np.random.default_rng(seed)
-
-    @property
-    def load(self) -> Floats:
-        """Seconds of work of each resource."""
-        load: Floats = self.routing.load
-        return load
 
     @property
     def paths(self) -> list[list[int]]:
@@ -223,9 +177,9 @@ class Paths:
         """Reroute every chunk once, in random order; False when one has no path."""
         order, fullest = self.rng.permutation(len(self.chunk)), float(self.load.max(initial=0.0))
         target, steep = (fullest, sharpness) if fullest else (1.0, 0.0)  # at first all take the shortest path
-        sweep = Sweep(self.origin, self.goal, order, target, steep)
+        sweep = kernels.Sweep(self.origin, self.goal, order, target, steep)
         seconds = 3e-6 * len(self.chunk) * len(self.network.arc_src)
-        return bool(run_kernel(run_sweep, self.network, sweep, self.routing, seconds=seconds))
+        return bool(run_kernel(kernels.run_sweep, self.network, sweep, self.routing, seconds=seconds))
 
     def list_schedule(self, pressure: float) -> TimedRoutes:
         """When each chunk takes each arc of its path."""
@@ -240,7 +194,7 @@ class Paths:
         for first, last in zip(at.tolist(), end.tolist(), strict=True):
             for i in range(last - 2, first - 1, -1):
                 tail[i] = tail[i + 1] + record.flow[i + 1]
-        progress = ScanProgress(
+        progress = kernels.ScanProgress(
             left=self.load.copy(),
             free=np.zeros(len(self.load)),
             begins=np.zeros(len(deliveries)),
@@ -248,9 +202,9 @@ class Paths:
             at=at,
             open_paths=np.arange(len(routes)),
         )
-        rules = ScanRules(pressure, 1e-3 * float(record.busy.min()) if len(record.busy) else 0.0)
+        rules = kernels.ScanRules(pressure, 1e-3 * float(record.busy.min()) if len(record.busy) else 0.0)
         estimate = 1e-6 * len(deliveries) * len(routes)
-        seconds = run_kernel(run_scan, record, PathRows(end, tail), rules, progress, seconds=estimate)
+        seconds = run_kernel(kernels.run_scan, record, kernels.Paths(end, tail), rules, progress, seconds=estimate)
         start = dict(zip(deliveries, progress.begins.tolist(), strict=True))
         return TimedRoutes(start, self.load.tolist(), float(seconds))
 
@@ -266,12 +220,12 @@ def by_start(
     record, number = records(tables, link_times, deliveries), len(deliveries)
     if load is None:
         shortest = min((b for b in link_times.busy if b > 0), default=1e-9)
-        rules = QueueRules(pressure, 1e-3 * shortest, 0.0, max(1, number // 60), np.inf)
+        rules = kernels.QueueRules(pressure, 1e-3 * shortest, 0.0, max(1, number // 60), np.inf)
         load = np.zeros(len(record.busy))
         np.add.at(load, record.uses, record.busy[record.uses])
     else:
-        rules = QueueRules(pressure, 0.0, 0.05, 2**62, max(load.tolist(), default=0.0) / 60)
-    progress = QueueProgress(
+        rules = kernels.QueueRules(pressure, 0.0, 0.05, 2**62, max(load.tolist(), default=0.0) / 60)
+    progress = kernels.QueueProgress(
         left=load.copy(),
         free=np.zeros(len(load)),
         begins=np.zeros(number),
@@ -281,12 +235,12 @@ def by_start(
         child=np.zeros(number, dtype=np.int64),
         sibling=np.zeros(number, dtype=np.int64),
     )
-    seconds = run_kernel(run_queue, record, rules, progress, seconds=1.5e-4 * number)
+    seconds = run_kernel(kernels.run_queue, record, rules, progress, seconds=1.5e-4 * number)
     start = dict(zip(deliveries, progress.begins.tolist(), strict=True))
     return TimedRoutes(start, load.tolist(), float(seconds))
 
 
-def records(tables: CopyProblem, link_times: LinkTimes, deliveries: Route) -> Deliveries:
+def records(tables: CopyProblem, link_times: LinkTimes, deliveries: Route) -> kernels.Deliveries:
     """Deliveries as a kernel reads them."""
     arcs = tables.problem.arcs
     brought: dict[tuple[int, int], int] = {}
@@ -297,4 +251,4 @@ def records(tables: CopyProblem, link_times: LinkTimes, deliveries: Route) -> De
     starts, uses = rows([tables.resources_of[a] for _, a in deliveries])
     seconds = link_times.transfer_seconds(tables)
     flow = np.array([seconds[a] for _, a in deliveries])
-    return Deliveries(parent, starts, uses, flow, np.array(link_times.busy))
+    return kernels.Deliveries(parent, starts, uses, flow, np.array(link_times.busy))

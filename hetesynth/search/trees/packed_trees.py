@@ -15,25 +15,24 @@ from typing import Any
 
 import numpy as np
 
-from hetesynth.errors import InternalError
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import DEFAULT, Policy
-from hetesynth.search.copy_problem import CopyProblem, cheapest_links, of_chunks
-from hetesynth.search.list_scheduling import Deliveries, Tree
+from hetesynth.search.copy_problem import CopyProblem, cheapest_links, grouped, of_chunks
+from hetesynth.search.list_scheduling import Task, Tasks
 from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.peers import stranded, within_peers
 from hetesynth.search.portable_math import exp
 from hetesynth.search.search import Search, Strategy
 
+Tree = list[tuple[int, int, int]]  # (sender, receiver, arc), senders before receivers
 ROUND = 1e-6  # an integral solution is this close to integers
 
 
 def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
     """Why the problem is not for trees to everybody, or None."""
     collective = problem.collective
-    pairs = zip(collective.pre, collective.post, strict=True)
-    if any(len(pre) != 1 or len(pre | post) != problem.ranks for pre, post in pairs):
+    if any(len(pre) != 1 or len(pre | post) != problem.ranks for pre, post in collective.ends):
         return "some chunk does not go from one rank to all others"
     if len(collective.chunks) * problem.ranks > 60_000 or problem.ranks > 256:
         return "it is too large"
@@ -42,13 +41,10 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
 
 @dataclass
 class TreeRouting:
-    """Trees of all chunks and the load they put on every resource.
-
-    Every tree grows by the cheapest link to a rank not yet reached; a resource costs exponentially more the nearer
-    it is to carrying what it may (Aspnes et al. 1997), and chunks are rerouted in turn until the load is even.
-    ``target``: steps that the load is to fit into; ``sharpness``: how steeply a resource becomes dearer with the
-    share of these that it is busy.
-    """
+    """Trees of all chunks and the load they put on every resource. Every tree grows by the cheapest link to a rank
+    not yet reached; a resource costs exponentially more the nearer it is to carrying what it may (Aspnes et al.
+    1997), and chunks are rerouted in turn until the load is even. ``target``: steps that the load is to fit into;
+    ``sharpness``: how steeply a resource becomes dearer with the share of these that it is busy."""
 
     problem: Problem
     target: float
@@ -58,8 +54,7 @@ class TreeRouting:
 
     def __post_init__(self) -> None:
         tables = within_peers(self.problem)
-        if tables is None:
-            raise InternalError("trees for a problem that they refuse")
+        assert tables is not None  # else trees refuse the problem
         self.tables = tables
         self.capacity: Floats = np.array([r.capacity for r in tables.resources], dtype=np.float64)
         self.uses = tables.resources_of
@@ -131,37 +126,34 @@ class StepLp:
     A step takes of the deliveries that are ready those with the longest path behind them, and no resource may be
     left with more than the steps after this one can carry; a resource without slack is filled to the last chunk in
     every step. Where that cannot be, the schedule gets a step more. Deliveries over one link with an equally long
-    path behind them are one variable. As in direct exchange, where resources nest the programs have integral
-    solutions. The deliveries of a step are chosen together; ``list_scheduling`` chooses one after the other.
+    path behind them are one variable. Where resources nest the programs have integral solutions.
     """
 
     def __init__(self, tables: CopyProblem, trees: Sequence[Tree], copy: Sequence[int]) -> None:
         self.tables, self.copy = tables, copy
-        self.deliveries = Deliveries(trees)
+        self.deliveries = Tasks(tables, [Task(k, a) for k, tree in enumerate(trees) for _, _, a in tree])
+        self.tasks, self.heights = self.deliveries.tasks, self.deliveries.heights
         columns: dict[tuple[int, int], int] = {}
-        arcs_and_heights = [
-            (a, h) for (_, _, a), h in zip(self.deliveries.all, self.deliveries.height, strict=True)
-        ]
+        arcs_and_heights = zip((task.arc for task in self.tasks), self.heights, strict=True)
         self.column = [columns.setdefault(key, len(columns)) for key in arcs_and_heights]
         self.matrix: Any = tables.use_matrix([a for a, _ in columns])
         self.gain: Floats = np.array([1.0 + h for _, h in columns])
         self.waiting: list[list[tuple[int, int]]] = [[] for _ in columns]  # heaps of (copy, delivery)
         self.capacity: Floats = np.array([r.capacity for r in tables.resources], dtype=np.float64)
         self.left: Floats = np.zeros(len(self.capacity))  # deliveries each resource still has to carry
-        for _, _, a in self.deliveries.all:
-            self.left[tables.resources_of[a]] += 1
+        for task in self.tasks:
+            self.left[tables.resources_of[task.arc]] += 1
         self.postponed: dict[tuple[int, ...], list[tuple[int, int]]] = {}
         # steps that the schedule is to have, and at most
         self.steps = int(np.ceil((self.left / self.capacity).max(initial=0.0) - ROUND))
-        self.most = 3 * self.steps + max(self.deliveries.height, default=0) + 1
+        self.most = 3 * self.steps + max(self.heights, default=0) + 1
 
     def run(self, ended: Callable[[], bool]) -> Schedule | None:
         """The schedule; None when it was ended or grew too long."""
-        tasks, below = self.deliveries.all, self.deliveries.below
-        self._release(below[-1])
+        self._release(self.deliveries.first)
         transfers: list[Transfer] = []
         step = 0
-        while len(transfers) < len(tasks):
+        while len(transfers) < len(self.tasks):
             ready: Ints = np.array([c for c, heap in enumerate(self.waiting) if heap], dtype=np.int64)
             numbers = self._choice(ready, step, ended)
             if numbers is None:
@@ -169,10 +161,10 @@ class StepLp:
             columns = zip(ready.tolist(), numbers.tolist(), strict=True)
             sent = [heappop(self.waiting[c])[1] for c, n in columns for _ in range(n)]
             for i in sent:
-                self.left[self.tables.resources_of[tasks[i][2]]] -= 1
-                self._next(tasks[i][:2])
-            transfers += [Transfer(step, step + 1, tasks[i][0], tasks[i][2]) for i in sent]
-            self._release([i for t in sent for i in below[t]])
+                self.left[self.tables.resources_of[self.tasks[i].arc]] -= 1
+                self._next(self._sender(i))
+            transfers += [Transfer(step, step + 1, self.tasks[i].chunk, self.tasks[i].arc) for i in sent]
+            self._release([j for i in sent for j in self.deliveries.behind[i]])
             step += 1
         return Schedule.of(transfers, step)
 
@@ -202,13 +194,16 @@ class StepLp:
             self.steps += 1
         return None
 
+    def _sender(self, i: int) -> tuple[int, ...]:
+        """The chunk of delivery ``i`` and the rank that sends it."""
+        return self.tasks[i].chunk, self.tables.problem.arcs[self.tasks[i].arc].src
+
     def _release(self, deliveries: Sequence[int]) -> None:
         """Siblings are ready together; where a rank sends a chunk to one peer in a step, one after the other."""
-        of: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        of: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)
         for i in deliveries:
             alone = self.tables.problem.exclusive_reduction
-            key = self.deliveries.all[i][:2] if alone else (i,)
-            of.setdefault(key, []).append((self.deliveries.height[i], i))
+            of[self._sender(i) if alone else (i,)].append((self.heights[i], i))
         for sending, siblings in of.items():
             self.postponed[sending] = sorted(siblings)
             self._next(sending)
@@ -216,23 +211,17 @@ class StepLp:
     def _next(self, sending: tuple[int, ...]) -> None:
         if self.postponed.get(sending):
             i = self.postponed[sending].pop()[1]
-            heappush(self.waiting[self.column[i]], (self.copy[self.deliveries.all[i][0]], i))
+            heappush(self.waiting[self.column[i]], (self.copy[self.tasks[i].chunk], i))
 
 
 def packed(
     problem: Problem, bound: int, rng: np.random.Generator, ended: Callable[[], bool], policy: Policy
 ) -> tuple[list[Tree], list[int]] | None:
     """A tree for every chunk, whose load is as even as was found in a bounded number of sweeps, and the number of
-    each chunk among those of the same tree, from 0; None where peers run out.
-
-    A few chunks of every kind are routed and the rest take copies of their trees, as a few trees with integer
-    weights carry the optimum (ForestColl, section 5).
-    """
+    each chunk among those of the same tree, from 0; None where peers run out. A few chunks of every kind are
+    routed and the rest take copies, as a few trees carry the optimum (ForestColl, section 5)."""
     collective = problem.collective
-    of_ends: dict[tuple[frozenset[int], frozenset[int]], list[int]] = defaultdict(list)
-    for k, ends in enumerate(zip(collective.pre, collective.post, strict=True)):
-        of_ends[ends].append(k)
-    kinds = list(of_ends.values())  # chunks that start and end at the same ranks
+    kinds = list(grouped(collective.ends).values())  # chunks that start and end at the same ranks
     common = gcd(*map(len, kinds))
     few = max(1, min(13, 320 * common // len(collective.chunks)))  # of a kind that are routed
     copies = next(c for c in range(1, common + 1) if common % c == 0 and (common // c <= few or c == common))
@@ -253,16 +242,12 @@ def packed(
 def _negotiated(
     problem: Problem, bound: float, rng: np.random.Generator, ended: Callable[[], bool], policy: Policy
 ) -> list[Tree] | None:
-    """Trees of all chunks.
-
-    Balanced trees come within one chunk of the optimum; the last chunk is found by negotiation (PathFinder,
-    McMurchie and Ebeling 1995): what stays overfull becomes dearer for good, and only chunks that cross it are
-    routed anew.
-    """
+    """Trees of all chunks. Balanced trees come within one chunk of the optimum; the last one by negotiation
+    (PathFinder): what stays overfull becomes dearer for good, and only chunks that cross it are routed anew."""
     routing = TreeRouting(problem, 1, rng, policy, policy.trees.packing_sharpness)
     # steps in which all that a rank lacks can enter it, at least, by the resources most shared by its links
     lacks, entering = [0] * problem.ranks, [0] * problem.ranks
-    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
+    for pre, post in problem.collective.ends:
         for rank in post - pre:
             lacks[rank] += 1
     tables = CopyProblem(problem)
@@ -293,10 +278,7 @@ def _negotiated(
 
 
 def improve(search: Search) -> None:
-    """Offer the schedule of packed trees, if they can be had in time; a first schedule may take 10 seconds more
-    than a deadline that is not strict."""
-    if refuses(search.problem, search.policy) is not None:
-        return
+    """Offer packed trees; a first schedule may take 10 seconds more than a deadline that is not strict."""
 
     def ended() -> bool:
         return search.out_of_time(0.0 if search.budget.strict_deadline else -10.0)
