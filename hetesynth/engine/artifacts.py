@@ -20,11 +20,9 @@ from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, firs
 from hetesynth.engine.problem import MANY_RANKS, recheck_bound
 from hetesynth.engine.program_warnings import (
     Warned,
-    call_warnings,
     demand_single_root,
-    network_warnings,
+    program_warnings,
     runtime_advice,
-    vendor_warnings,
 )
 from hetesynth.engine.recipe import recipe_of, topology_hash
 from hetesynth.engine.request import Request
@@ -34,6 +32,7 @@ from hetesynth.errors import InternalError
 from hetesynth.files.schedule_json import JsonValue, write_schedule_json
 from hetesynth.judge.bounds.judge import Recheck
 from hetesynth.judge.schedule.judge import schedule_violations
+from hetesynth.model.bound import Certificate
 from hetesynth.model.cegis_trace import CegisEntry
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.decisions import Decision
@@ -204,13 +203,9 @@ class Synthesis:
         if self.abandoned and not self.programs:
             return left
         slower = () if self.verdict is None else library_warnings(self.verdict, self.targets)
-        if not self.programs:
-            return slower
-        request, root = self.request, self.problem.collective.root
-        hangs = network_warnings(self.programs.values())
-        strange = vendor_warnings(self.targets, self.topology.models, request.collective)
-        calls = call_warnings(self.targets, request.collective, root, every=self.every_root)
-        return strange + calls + hangs + slower + left
+        programs, goal = self.programs.values(), self.problem.collective
+        of_programs = program_warnings(programs, self.targets, self.topology.models, goal, self.every_root)
+        return of_programs + slower + left
 
     def write(self, stem: Path) -> list[Path]:
         """Write every file next to each other, all or none; the paths, XML first."""
@@ -283,16 +278,7 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
         spec, chunking = solved.programs, solved.chunking
         recipe = recipe_of(request, spec.steady, by_time=choice is not None, trees=trees)
         header: dict[str, JsonValue] = {
-            "cluster": chunking.topology.name,
-            "ranks": [dict(place) for place in places_document(chunking.topology)],
-            "generator": f"hetesynth {__version__}",
-            "chunk_bytes": chunking.chunk_bytes,
-            "tau_ref_us": float(chunking.tau_ref * 1_000_000),
-            "rounding": chunking.options.rounding,
-            "lower_bound": solution.bound.steps,
-            "bound_method": solution.bound.method,
-            "bound_proof": solution.bound.proof,
-            "proven_optimal": solution.certificate.proven_optimal,
+            **header_of(chunking, solution.certificate),
             "recipe": recipe.plain(),
             "topology_sha256": topology_hash(chunking.topology),
             **({} if chunking.options.latencies else {"latencies": False}),
@@ -334,6 +320,22 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     )
 
 
+def header_of(chunking: Chunking, certificate: Certificate) -> dict[str, JsonValue]:
+    """What the header of every schedule says that was made, or checked, on a cluster."""
+    return {
+        "cluster": chunking.topology.name,
+        "ranks": [dict(place) for place in places_document(chunking.topology)],
+        "generator": f"hetesynth {__version__}",
+        "chunk_bytes": chunking.chunk_bytes,
+        "tau_ref_us": float(chunking.tau_ref * 1_000_000),
+        "rounding": chunking.options.rounding,
+        "lower_bound": certificate.bound.steps,
+        "bound_method": certificate.bound.method,
+        "bound_proof": certificate.bound.proof,
+        "proven_optimal": certificate.proven_optimal,
+    }
+
+
 def step_model(solved: SolvedRequest) -> StepModel:
     """The result of the step search, judged like what is written."""
     rechecked = _verified(solved)
@@ -347,12 +349,12 @@ def _verified(solved: SolvedRequest) -> Recheck:
     run, problem, solution = solved.compilation, solved.problem, solved.solution
     timer, budget = run.timer, run.budget
     with timer.phase("verify"):
-        _demand_clean(schedule_violations(problem, solution.schedule), "schedule")
+        demand_clean(schedule_violations(problem, solution.schedule), "schedule")
         timed = budget.seconds is not None
         seconds = min(10.0, max(0.1, run.deadline.left())) if timed else math.inf
         units = 0 if timed else 20_000_000  # as much as strategy cegis spends on one number of steps
         rechecked = recheck_bound(problem, solution.bound, seconds, budget.clock_decisions, units)
-        _demand_clean(list(rechecked.violations), "bound")
+        demand_clean(rechecked.violations, "bound")
     return rechecked
 
 
@@ -395,16 +397,22 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                 if problem.ranks > MANY_RANKS:
                     gc.collect()  # gives back what the lowering used before the judge needs as much
             with timer.phase("verify"):
-                judge = FORMATS[target.format].judge
-                violations = judge(program.data, name, problem, target, topology.servers)
-                _demand_clean(violations, f"program {name}{suffix}")
-            programs[suffix] = program
+                programs[suffix] = judged(program, problem, options, suffix)
     except KeyboardInterrupt:
         if not programs or not abandoned():
             raise
     return programs
 
 
-def _demand_clean(violations: list[Violation], what: str) -> None:
+def judged(program: Emitted, problem: Problem, options: LoweringOptions, suffix: str) -> Emitted:
+    """``program``, made of ``problem`` as ``options`` say, which the judge of its bytes passed."""
+    judge = FORMATS[options.target.format].judge
+    violations = judge(program.data, options.name, problem, options.target, options.servers)
+    demand_clean(violations, f"program {options.name}{suffix}")
+    return program
+
+
+def demand_clean(violations: Sequence[Violation], what: str) -> None:
+    """InternalError where a judge refuses what was made here."""
     if violations:
         raise InternalError(f"the {what} does not verify ({len(violations)} findings): {violations[0].message}")

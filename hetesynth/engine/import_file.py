@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from hetesynth import __version__
+from hetesynth.engine.artifacts import demand_clean, header_of, judged
 from hetesynth.engine.formats import (
     FORMATS,
     SCHEDULE_SUFFIX,
@@ -29,13 +30,7 @@ from hetesynth.engine.formats import (
 from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import recheck_bound
-from hetesynth.engine.program_warnings import (
-    Warned,
-    call_warnings,
-    demand_single_root,
-    network_warnings,
-    vendor_warnings,
-)
+from hetesynth.engine.program_warnings import Warned, demand_single_root, program_warnings
 from hetesynth.engine.schedule_replay import asked_collective, foreign_link
 from hetesynth.engine.time_verdict import implied_size
 from hetesynth.errors import HetesynthError, InternalError
@@ -43,7 +38,6 @@ from hetesynth.files.schedule_json import JsonValue, ScheduleDocument, read_sche
 from hetesynth.model.bound import Certificate
 from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED, Collective
 from hetesynth.model.problem import Arc, Problem
-from hetesynth.model.rank_places import places_document
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Rank
@@ -94,13 +88,9 @@ class Imported:
     @property
     def warnings(self) -> tuple[Warned, ...]:
         """Where the programs hang, and which calls run them that should not."""
-        collective = self.problem.collective
-        if not self.programs:
-            return ()
-        hangs = network_warnings(self.programs.values())
         models = () if self.chunking is None else self.chunking.topology.models
-        strange = vendor_warnings(self.request.targets, models, collective.name)
-        return strange + call_warnings(self.request.targets, collective.name, collective.root) + hangs
+        goal, targets = self.problem.collective, self.request.targets
+        return program_warnings(self.programs.values(), targets, models, goal, every=False)
 
     def write(self, stem: Path) -> list[Path]:
         """Write every file, all or none; the paths, programs first. Refuses to write over what was imported."""
@@ -138,9 +128,7 @@ def import_file(request: ImportRequest) -> Imported:
     demand_single_root(request.targets, imported.problem.collective.name, promised=request.single_root)
     from hetesynth.judge.schedule.judge import schedule_violations
 
-    refused = schedule_violations(imported.problem, imported.schedule)
-    if refused:
-        raise InternalError(f"the imported schedule does not verify: {refused[0].message}")
+    demand_clean(schedule_violations(imported.problem, imported.schedule), "imported schedule")
     if chunking is not None:  # only on a topology do the capacities mean anything
         from hetesynth.search.solve import bounds_of
 
@@ -151,41 +139,19 @@ def import_file(request: ImportRequest) -> Imported:
         imported = replace(imported, certificate=Certificate(imported.schedule.makespan, bound))
     programs: dict[str, Emitted] = {}
     for target, in_place, suffix in variants(request.targets, imported.problem.collective.name):
-        backend = FORMATS[target.format]
-        servers = () if chunking is None else chunking.topology.servers
-        options = LoweringOptions(
-            imported.name,
-            in_place,
-            target=target,
-            servers=servers,
-            policy=request.policy.lowering,
-        )
+        servers, policy = () if chunking is None else chunking.topology.servers, request.policy.lowering
+        options = LoweringOptions(imported.name, in_place, target=target, servers=servers, policy=policy)
         if chunking is None or target.format.plan:
-            program = backend.emit(imported.problem, imported.schedule, options)
+            program = FORMATS[target.format].emit(imported.problem, imported.schedule, options)
         else:
             size, costs = implied_size(imported.problem, chunking.chunk_bytes), CostOptions(policy=request.policy)
             question = chunking.topology, imported.problem, imported.schedule, size, options, costs
             program = Lowering(*question).emitted()
-        findings = backend.judge(program.data, imported.name, imported.problem, target, servers)
-        if findings:
-            raise InternalError(f"the program {imported.name}{suffix} does not verify: {findings[0].message}")
-        programs[suffix] = program
-    header: dict[str, JsonValue] = {
-        "name": imported.name,
-        "generator": f"hetesynth {__version__}",
-        "imported_from": request.path.name,
-    }
-    if chunking is not None:
-        header["cluster"] = chunking.topology.name
-        header["ranks"] = [dict(place) for place in places_document(chunking.topology)]
-        header["chunk_bytes"] = chunking.chunk_bytes
-        header["tau_ref_us"] = float(chunking.tau_ref * 1_000_000)
-        header["rounding"] = chunking.options.rounding
-    if imported.certificate is not None:
-        header["lower_bound"] = imported.certificate.bound.steps
-        header["bound_method"] = imported.certificate.bound.method
-        header["bound_proof"] = imported.certificate.bound.proof
-        header["proven_optimal"] = imported.certificate.proven_optimal
+        programs[suffix] = judged(program, imported.problem, options, suffix)
+    header: dict[str, JsonValue] = {"generator": f"hetesynth {__version__}"}
+    if chunking is not None and imported.certificate is not None:
+        header = header_of(chunking, imported.certificate)
+    header |= {"name": imported.name, "imported_from": request.path.name}
     files = {suffix: program.data for suffix, program in programs.items()}
     files[SCHEDULE_SUFFIX] = write_schedule_json(imported.problem, imported.schedule, header)
     return replace(imported, programs=programs, files=files)

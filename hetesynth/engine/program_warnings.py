@@ -6,12 +6,12 @@ with root 0 as well, and the data is wrong; whoever writes such a file must prom
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from hetesynth.engine.formats import Emitted
 from hetesynth.errors import HetesynthError
-from hetesynth.model.collective import ROOTED, CollectiveName
+from hetesynth.model.collective import ROOTED, Collective, CollectiveName
 from hetesynth.model.target import PORTABLE, TARGETS, USUAL_TARGETS, Target
 from hetesynth.model.topology import Rank
 from hetesynth.topology.importers.gpu_models import gpu_vendor
@@ -64,6 +64,16 @@ def network_warnings(programs: Iterable[Emitted]) -> tuple[Warned, ...]:
     targets = tuple(dict.fromkeys(p.target.name for p in hanging))
     way_out = "use it inside one server, or write LL for Simple into it and verify it again (docs/targets.md)"
     return (Warned(targets, hanging[0].over_nics, way_out),)
+
+
+def program_warnings(
+    programs: Collection[Emitted], targets: Sequence[Target], models: Iterable[str], goal: Collective, every: bool
+) -> tuple[Warned, ...]:
+    """All that may go wrong with ``programs`` on GPUs of ``models``; ``every``: there are some for all roots."""
+    if not programs:
+        return ()
+    strange, hangs = vendor_warnings(targets, models, goal.name), network_warnings(programs)
+    return strange + call_warnings(targets, goal.name, goal.root, every=every) + hangs
 
 
 PROMISE = "--single-root"

@@ -6,7 +6,7 @@ The same input gives the same bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from hetesynth.engine.artifacts import Synthesis
@@ -56,25 +56,6 @@ SMALLEST, LARGEST = 1_000, 4_000_000_000
 MAX_TRANSFERS = 200_000  # of a schedule that is drawn
 
 
-@dataclass(frozen=True)
-class _Subject:
-    """What is reported on, before anything of it is run."""
-
-    title: str
-    topology: Topology
-    size: int
-    sizes: tuple[int, ...]
-    options: CostOptions
-    goal: Collective | None
-    schedule: SchedulePredictor | None
-    program: ProgramPredictor | PlanPredictor | None
-    facts: tuple[tuple[str, str], ...]
-    certificate: tuple[str, ...]
-    notes: tuple[str, ...]
-    capacities: bool
-    verdict: str = ""
-
-
 def report_of_synthesis(synthesis: Synthesis) -> Report:
     """The report of ``synthesis``, for the size it was made for or, without one, that which its chunks make.
 
@@ -111,23 +92,19 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
     said.append(f"The bound was rechecked from its witness by code that shares nothing with what found it{left}.")
     programs = ", every program read back and executed" if synthesis.programs else ""
     said.append(f"The schedule was replayed transfer by transfer{programs}.")
-    return _report(
-        _Subject(
-            title=f"{synthesis.topology.name}: {collective.name}",
-            topology=synthesis.topology,
-            size=shown,
-            sizes=tuple(sorted({*sizes_between(SMALLEST, LARGEST), shown})),
-            options=options,
-            goal=collective,
-            schedule=SchedulePredictor(synthesis.topology, problem, solution.schedule, options),
-            program=program,
-            facts=facts,
-            certificate=tuple(said),
-            notes=notes,
-            capacities=True,
-            verdict="" if synthesis.verdict is None else synthesis.verdict.line,
-        )
+    draft = Report(
+        title=f"{synthesis.topology.name}: {collective.name}",
+        topology=synthesis.topology,
+        collective=collective,
+        size=shown,
+        sizes=tuple(sorted({*sizes_between(SMALLEST, LARGEST), shown})),
+        facts=facts,
+        certificate=tuple(said),
+        notes=notes,
+        verdict="" if synthesis.verdict is None else synthesis.verdict.line,
     )
+    schedule = SchedulePredictor(synthesis.topology, problem, solution.schedule, options)
+    return _drawn(draft, schedule, program, options, capacities=True)
 
 
 def report_of_file(
@@ -181,23 +158,18 @@ def report_of_file(
     if schedule is not None:
         moved = schedule.schedule
         facts += (("Steps", str(moved.makespan)), ("Transfers", f"{len(moved.transfers):,}"))
-    return _report(
-        _Subject(
-            title=title or f"{cluster.name}: {path.name}",
-            topology=cluster,
-            size=shown or max((s for s in sizes if s <= 256_000_000), default=min(sizes)),
-            sizes=tuple(sizes),
-            options=options,
-            goal=None if schedule is None else schedule.problem.collective,
-            schedule=schedule,
-            program=program,
-            facts=facts,
-            certificate=("The number of steps is not judged here: hetesynth bounds says what no schedule beats.",),
-            notes=notes,
-            capacities=False,
-            verdict=verdict,
-        )
+    draft = Report(
+        title=title or f"{cluster.name}: {path.name}",
+        topology=cluster,
+        collective=None if schedule is None else schedule.problem.collective,
+        size=shown or max((s for s in sizes if s <= 256_000_000), default=min(sizes)),
+        sizes=tuple(sizes),
+        facts=facts,
+        certificate=("The number of steps is not judged here: hetesynth bounds says what no schedule beats.",),
+        notes=notes,
+        verdict=verdict,
     )
+    return _drawn(draft, schedule, program, options, capacities=False)
 
 
 def report_files(report: Report, page: Path | None, trace: Path | None) -> Mapping[Path, bytes]:
@@ -240,8 +212,15 @@ def write_reports(report: Report, page: Path | None, trace: Path | None) -> list
 # -- parts of a report
 
 
-def _report(subject: _Subject) -> Report:
-    schedule, program = subject.schedule, subject.program
+def _drawn(
+    draft: Report,
+    schedule: SchedulePredictor | None,
+    program: ProgramPredictor | PlanPredictor | None,
+    options: CostOptions,
+    *,
+    capacities: bool,
+) -> Report:
+    """``draft`` with what ran, with its curves, and with what these say."""
     count = 0 if schedule is None else len(schedule.schedule.transfers)
     if count > MAX_TRANSFERS:
         raise HetesynthError(
@@ -252,10 +231,10 @@ def _report(subject: _Subject) -> Report:
     from hetesynth.engine.page.report_blocks import plan_run, program_run
     from hetesynth.search.bounds.throughput import time_bounds
 
-    goal, sizes, topology, options = subject.goal, subject.sizes, subject.topology, subject.options
+    goal, size, sizes, topology = draft.collective, draft.size, draft.sizes, draft.topology
     bounds: tuple[TimeBound, ...] = ()
     compared: list[Curve] = []
-    notes = list(subject.notes)
+    notes = list(draft.notes)
     if goal is not None:
         bounds = time_bounds(calibrated(topology, options.rates), goal.name, goal.root, options.policy)
         compared, missing = library_curve(topology, goal, sizes, options)
@@ -264,26 +243,19 @@ def _report(subject: _Subject) -> Report:
     run: ScheduleRun | None = None
     ran: ProgramRun | None = None
     if schedule is not None:
-        timeline = schedule.timeline(subject.size)
-        run = ScheduleRun(schedule.problem, schedule.schedule, timeline, subject.capacities)
-        if program is None or subject.capacities:  # else it is read off the program, only to be drawn
+        run = ScheduleRun(schedule.problem, schedule.schedule, schedule.timeline(size), capacities)
+        if program is None or capacities:  # else it is read off the program, only to be drawn
             shown["schedule"] = schedule
     if program is not None:
         shown["program"] = program
-        if isinstance(program, PlanPredictor):
-            ran = plan_run(program, subject.size)
-        else:
-            ran = program_run(program, subject.size)
+        ran = plan_run(program, size) if isinstance(program, PlanPredictor) else program_run(program, size)
         if ran.shown < ran.loops:
             loops = f"The program loops {ran.loops:.4g} times over the buffer"
             notes.append(f"{loops}; {ran.shown} loops are drawn.")
-    curves, facts, certificate = [], list(subject.facts), list(subject.certificate)
+    curves, facts, certificate = [], list(draft.facts), list(draft.certificate)
     for role, predictor in shown.items():
         curves.append(Curve(f"this {role}", role, tuple(predictor.predict(s).seconds for s in sizes)))
-        predicted, what = (
-            predictor.predict(subject.size),
-            "Program" if role == "program" else "Schedule step by step",
-        )
+        predicted, what = predictor.predict(size), "Program" if role == "program" else "Schedule step by step"
         speeds = f"{predicted.algorithm_bandwidth / 1e9:.1f} / {predicted.bus_bandwidth / 1e9:.1f} GB/s"
         facts[:0] = [
             (f"{what}, predicted", f"{predicted.seconds * 1e6:,.1f} us"),
@@ -291,29 +263,24 @@ def _report(subject: _Subject) -> Report:
         ]
     curves += compared
     if bounds:
-        launch, bound = options.launch(topology), tightest(bounds, subject.size)
+        launch, bound = options.launch(topology), tightest(bounds, size)
         curves.append(
             Curve("lower bound", "bound", tuple(launch + float(tightest(bounds, s).seconds(s)) for s in sizes))
         )
-        least = launch + float(bound.seconds(subject.size))
+        least = launch + float(bound.seconds(size))
         started = f", once the kernel has started ({launch * 1e6:g} us)" if launch else ""
         costs = runtime_words(costed(options.runtime, options.rates))
         certificate += [
-            f"No schedule, however fine its chunks, moves {size_text(subject.size)} in less than "
+            f"No schedule, however fine its chunks, moves {size_text(size)} in less than "
             f"{least * 1e6:,.1f} us: {bound.proof}{started}.",
             f"Times are simulated (calibration {options.rates}, {costs}), not measured.",
         ]
-    return Report(
-        title=subject.title,
-        topology=topology,
-        collective=goal,
-        size=subject.size,
-        facts=(("Size", size_text(subject.size)), ("GPUs", str(topology.ranks)), *facts),
+    return replace(
+        draft,
+        facts=(("Size", size_text(size)), ("GPUs", str(topology.ranks)), *facts),
         certificate=tuple(certificate),
         notes=tuple(notes),
         run=run,
         program=ran,
-        sizes=sizes,
         curves=tuple(curves),
-        verdict=subject.verdict,
     )
