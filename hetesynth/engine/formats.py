@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
-from hetesynth.model.collective import CollectiveName
+from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED, CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PLAN_JSON, TARGETS, XML, FileFormat, Target
@@ -20,6 +21,8 @@ from hetesynth.model.verdict import Violation
 if TYPE_CHECKING:
     from hetesynth.judge.msccl.reader import ReadResult
     from hetesynth.model.plan import Plan
+    from hetesynth.model.program import Program
+    from hetesynth.model.topology import Rank
     from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
     from hetesynth.programs.summary import ProgramSummary
 
@@ -148,12 +151,16 @@ def contents(path: Path, most: int, way_out: str) -> bytes:
 
 def format_of(path: Path) -> FileFormat:
     """What the file at ``path`` is written in: by how it begins or, where that does not say, by its extension."""
-    head = b""
-    with suppress(OSError, ValueError):  # the reader says why
+    return _format(head_of(path), path)
+
+
+def head_of(path: Path) -> bytes:
+    """How the file begins; nothing of what cannot be read, of which the reader says why."""
+    with suppress(OSError, ValueError):
         if path.is_file():
             with open_regular(path) as stream:
-                head = stream.read(HEAD)
-    return _format(head, path)
+                return stream.read(HEAD)
+    return b""
 
 
 def kind_of(data: bytes, path: Path) -> FileKind:
@@ -208,6 +215,43 @@ def demand_algorithm(read: ReadResult, path: Path) -> None:
         raise HetesynthError(
             f"{path} is no MSCCL XML: {why}", code="HS542", help="give an MSCCL XML, or JSON in a file named .json"
         )
+
+
+Judge = Callable[..., Sequence[Violation]]  # its parameters: those of the judge of the file's kind, by name
+
+
+def read_moves(path: Path) -> tuple[Program | Plan | None, Judge]:
+    """The program or the plan that ``path`` holds, None where there is none in an MSCCL XML, and its judge.
+
+    HetesynthError HS542 where it is neither.
+    """
+    demand_one_run(path)
+    if format_of(path).plan:
+        from hetesynth.judge.mscclpp.judge import plan_violations
+        from hetesynth.judge.mscclpp.reader import load_plan
+
+        plan = load_plan(path)
+        return plan, partial(plan_violations, plan)
+    from hetesynth.judge.msccl.judge import program_violations
+    from hetesynth.judge.msccl.reader import load_program
+
+    read = load_program(path)
+    demand_algorithm(read, path)
+    return read.program, partial(program_violations, read)
+
+
+def guessed_root(subject: Program | Plan, judge: Judge) -> Rank | None:
+    """Of a rooted collective the first root, of a few, for which ``judge`` finds ``subject`` right."""
+    guesses = range(min(subject.ranks, MAX_GUESSED_ROOTS) if subject.collective in ROOTED else 0)
+    return next((root for root in guesses if not judge(root=root, max_findings=1)), None)
+
+
+def refused(path: Path, what: str, violations: Sequence[Violation], code: str, way_out: str) -> HetesynthError:
+    """What to say, with exit code 1, of a file with which nothing is done for what its judge says."""
+    line = f":{violations[0].line}" if violations and violations[0].line is not None else ""
+    why = f"{violations[0].kind}: {violations[0].message}" if violations else "there is no program in it"
+    more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+    return HetesynthError(f"{path}{line}{what}: {why}{more}", code=code, help=way_out, exit_code=1)
 
 
 def forms(target: Target, collective: CollectiveName) -> tuple[bool, ...]:

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -24,7 +25,9 @@ from hetesynth.engine.formats import (
     demand_algorithm,
     demand_collective,
     demand_one_run,
+    guessed_root,
     kind_of,
+    refused,
     variants,
 )
 from hetesynth.engine.lowering import Lowering
@@ -36,7 +39,7 @@ from hetesynth.engine.time_verdict import implied_size
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.files.schedule_json import JsonValue, ScheduleDocument, read_schedule_json, write_schedule_json
 from hetesynth.model.bound import Certificate
-from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED, Collective
+from hetesynth.model.collective import ROOTED, Collective
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import MAX_PROGRAM_NAME, Target
@@ -198,18 +201,16 @@ def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) 
 
     read = read_program(data, str(request.path))
     demand_algorithm(read, request.path)
-    program = read.program
+    program, judge = read.program, partial(program_violations, read)
     if program is None:
-        raise _refused(request, program_violations(read))
-    stated = program.root if request.root is None else request.root
-    roots: Sequence[Rank | None] = [stated if program.collective in ROOTED else None]
-    if program.collective in ROOTED and stated is None:
-        roots = range(min(program.ranks, MAX_GUESSED_ROOTS))
-    for root in roots:
-        if not program_violations(read, root=root, max_findings=1):
-            break
-    else:
-        raise _refused(request, program_violations(read, root=stated if program.collective in ROOTED else None))
+        raise _refused(request, judge())
+    rooted, root = program.collective in ROOTED, None
+    if rooted:
+        stated = program.root if request.root is None else request.root
+        root = guessed_root(program, judge) if stated is None else stated
+    violations = judge(root=root)
+    if violations or (rooted and root is None):
+        raise _refused(request, violations)
     size = shape(program)
     goal = collective(program.collective, program.ranks, size.chunks_per_rank, root)
     lifted = lift(program, goal, size.pieces, _graph(request, chunking, goal))
@@ -217,16 +218,9 @@ def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) 
     return Imported(request, "program", title, lifted.problem, lifted.schedule, lifted, chunking, None, {}, {})
 
 
-def _refused(request: ImportRequest, violations: list[Violation]) -> HetesynthError:
-    line = f":{violations[0].line}" if violations and violations[0].line is not None else ""
-    what = f"{violations[0].kind}: {violations[0].message}" if violations else "it cannot be read"
-    more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
-    return HetesynthError(
-        f"{request.path}{line}: not imported, for it is wrong: {what}{more}",
-        code="HS702",
-        help=f"`hetesynth verify {request.path}` lists what is wrong",
-        exit_code=1,
-    )
+def _refused(request: ImportRequest, violations: Sequence[Violation]) -> HetesynthError:
+    way_out = f"`hetesynth verify {request.path}` lists what is wrong"
+    return refused(request.path, ": not imported, for it is wrong", violations, "HS702", way_out)
 
 
 def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None) -> Imported:

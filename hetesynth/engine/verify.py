@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hetesynth import __version__
-from hetesynth.engine.formats import HEAD, demand_one_run, format_of
+from hetesynth.engine.formats import demand_one_run, format_of, head_of
 from hetesynth.errors import HetesynthError
-from hetesynth.files.regular_files import open_regular, read_regular
+from hetesynth.files.regular_files import read_regular
 from hetesynth.model.pods import PodCluster
 from hetesynth.model.target import PLAN_JSON, TARGETS, XML, FileFormat, Target
 from hetesynth.model.topology import Rank, Topology
@@ -117,21 +117,12 @@ def judge_file(path: Path, question: Question) -> Judged:
 
 def is_composition(path: Path) -> bool:
     """Whether the file at ``path`` begins as a composition does."""
-    return b'"hetesynth-composition"' in _head(path)
+    return b'"hetesynth-composition"' in head_of(path)
 
 
 def is_schedule(path: Path) -> bool:
     """Whether the file at ``path`` begins as a schedule JSON does."""
-    return b'"hetesynth-schedule"' in _head(path)
-
-
-def _head(path: Path) -> bytes:
-    """How the file begins; nothing of what cannot be read, of which the reader says why."""
-    with suppress(OSError, ValueError):
-        if path.is_file():
-            with open_regular(path) as stream:
-                return stream.read(HEAD)
-    return b""
+    return b'"hetesynth-schedule"' in head_of(path)
 
 
 def _judge_composition(path: Path, question: Question) -> Judged:
