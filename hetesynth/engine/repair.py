@@ -28,7 +28,6 @@ from hetesynth.engine.choice.program_ranking import (
     MOST_TRANSFERS,
     ProgramRanking,
     Ranked,
-    timed_lowering,
     timed_target,
 )
 from hetesynth.engine.choice.steady import Plan, SteadyCandidates, along, copied, schedule_along
@@ -40,7 +39,7 @@ from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, no_sc
 from hetesynth.engine.recipe import Recipe, recipe_in
 from hetesynth.engine.request import Request
 from hetesynth.engine.schedule_replay import read_schedule
-from hetesynth.engine.time_verdict import Bounds, TimeOptimality, bounds_of, implied_size
+from hetesynth.engine.time_verdict import TimeOptimality, implied_size
 from hetesynth.engine.verify import is_composition
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.files.schedule_json import ScheduleDocument
@@ -89,12 +88,6 @@ class Repair:
         chunking = chunk(self.changes.after, self.recipe.chunking)
         return implied_size(self.factory.problem(chunking, self.recipe.chunks), chunking.chunk_bytes)
 
-    @cached_property
-    def bounds(self) -> Bounds:
-        """Of time, on the changed cluster."""
-        options = CostOptions.of(self.run.request)
-        return bounds_of(self.changes.after, self.run.request.collective, self.factory.root, options)
-
     def solved(self) -> SolvedRequest:
         """The repaired schedule with its program. Raises HetesynthError where there is none."""
         demand_several_ranks(self.changes.after)
@@ -102,7 +95,7 @@ class Repair:
         if self.size is None:
             return self._by_steps(target)
         sized = replace(request, size=self.size, chunking=replace(request.chunking, chunk_bytes=None))
-        specs = CandidateSpecs(self.changes.after, sized, self.size, self.bounds.bounds)
+        specs = CandidateSpecs(self.changes.after, sized, self.size)
         ranked, record = None, self.run.decisions.inside("opening")
         with self.run.timer.phase("choice"):  # the program that is made as the old winner was, if there is one
             if target is not None and self.recipe.way == "rings":
@@ -117,7 +110,7 @@ class Repair:
         if ranked is None:
             solved = self._mended(specs.paper_chunking(self.document.chunks_per_rank))
             ranked = self._timed(solved, target, self.size)
-        ranked = self._quickest(specs, sized, target, ranked)
+        ranked = self._quickest(specs, target, ranked)
         spec = ProgramSpec(request.targets, steady=ranked.steady)
         if target is not None and not target.format.plan and ranked.steady is not None:
             spec = replace(spec, seconds=ranked.seconds)
@@ -125,7 +118,7 @@ class Repair:
         trees = None if candidate.pipelined is None else candidate.pipelined.trees
         pipelined = candidate.pipelined is not None
         choice = Choice(candidate.label, 1, cut_short=False, pipelined=pipelined, trees=trees)
-        return candidate.solved(self.run, spec, self.bounds.optimality(self.size, candidate.seconds), choice)
+        return candidate.solved(self.run, spec, specs.bounds.optimality(self.size, candidate.seconds), choice)
 
     def _by_steps(self, target: Target | None) -> SolvedRequest:
         """The schedule of the fewest steps, with a program lowered like the one before; where it is not near the
@@ -198,28 +191,28 @@ class Repair:
         candidate = Candidate.of(label, NAME, solved.chunking, solved.problem, solved.solution, size, options)
         if target is None or len(schedule.transfers) > MOST_TRANSFERS:
             return Ranked(candidate)
-        lowering = timed_lowering(request, target, topology)
+        lowering = CandidateSpecs(topology, request, size).lowering_for(target)
         record = self.run.decisions.inside("programs")
         effort = efforts(self.run.budget, topology.ranks).steady
         ranking = ProgramRanking(topology, size, lowering, options, self.run.deadline, record, effort)
         with self.run.timer.phase("choice"):
             if self.recipe.way == "trees":  # lowered as the old winner was
                 return ranking.in_steady_state(candidate)
-            return Ranked(candidate, ranking.seconds(candidate))
+            return Ranked(candidate, candidate.lowering(size, lowering, options).seconds())
 
     def _steady(
         self, specs: CandidateSpecs, target: Target, record: Decisions, before: Ranked | None = None
     ) -> _SteadyCandidates:
         """Programs in steady state, with the effort of a fresh choice."""
         effort = efforts(self.run.budget, self.changes.after.ranks).steady
-        limit = self.bounds.seconds(specs.size)
+        limit = specs.bounds.seconds(specs.size)
         question = (specs, target, limit, self.run.deadline, record, effort, lambda _: None)
         return _SteadyCandidates(*question, before=before)
 
-    def _quickest(self, specs: CandidateSpecs, sized: Request, target: Target | None, ranked: Ranked) -> Ranked:
+    def _quickest(self, specs: CandidateSpecs, target: Target | None, ranked: Ranked) -> Ranked:
         """``ranked``, or where that is not near the limit and the cluster not large what is quicker of what a
         fresh choice tries: of programs only those it opens with."""
-        limit = self.bounds.seconds(specs.size)
+        limit = specs.bounds.seconds(specs.size)
         seconds = ranked.candidate.seconds if target is None else ranked.seconds
         if seconds is not None and limit >= NEAR_LIMIT * seconds:
             return ranked
@@ -231,9 +224,7 @@ class Repair:
             if target is None:
                 try:
                     tuning = tune(
-                        self.changes.after,
-                        sized,
-                        specs.size,
+                        specs,
                         self.run.progress,
                         budget=self.run.budget_left,
                         decisions=record,
@@ -273,9 +264,8 @@ class Repair:
         chunks, trees = self.document.chunks_per_rank, recipe.trees
 
         def alike(problem: Problem, schedule: Schedule) -> list[Arrangement]:
-            costs = CostOptions.of(request).costs(self.changes.after)
-            lowering = timed_lowering(request, target, self.changes.after)
-            listed = arrangements(problem, schedule, costs, lowering, specs.size)
+            costs = specs.costs.costs(self.changes.after)
+            listed = arrangements(problem, schedule, costs, specs.lowering_for(target), specs.size)
             like = [a for a in listed if a.division == recipe.division] or listed
             return sorted(like, key=lambda a: (abs(a.pieces - (recipe.pieces or 1)), a.turn != recipe.turn))[:1]
 
@@ -325,7 +315,7 @@ class _SteadyCandidates(SteadyCandidates):
         ):
             super().try_plan(plan)
             return
-        self.effort.spend(self._work(plan))
+        self.effort.spent += self._work(plan)
         self.ranked.append(before)
 
 

@@ -27,7 +27,7 @@ from hetesynth.engine.artifacts import (
     judged_files,
     step_model,
 )
-from hetesynth.engine.choice.candidates import strategy_of
+from hetesynth.engine.choice.candidates import CandidateSpecs, strategy_of
 from hetesynth.engine.choice.choice import Chosen
 from hetesynth.engine.choice.program_ranking import Ranked
 from hetesynth.engine.choice.tuning import Effort
@@ -368,9 +368,9 @@ def _chosen(
         if run.improved is None or seconds > 0.95 * shown.handed:
             return
         if ranked.seconds is None and not untimed:
-            ranked = ranked_programs(
-                topology, run.request, [ranked.candidate], size, no_deadline(), Decisions(), Effort(math.inf)
-            )[0]
+            specs = CandidateSpecs(topology, run.request, size)
+            effort = Effort(math.inf)
+            ranked = ranked_programs(specs, [ranked.candidate], no_deadline(), Decisions(), effort)[0]
         if (ranked.seconds is None and not untimed) or _seconds(ranked) >= shown.handed:
             return
         choice = Choice(ranked.candidate.label, tried, True, "time")
@@ -384,7 +384,7 @@ def _chosen(
             run.improved(replace(synthesis, verdict=verdict_of(synthesis, hurried=True)))
             shown.handed = _seconds(ranked)
 
-    return choose(topology, sized, size, run.progress, budget, record, keep, run.trace)
+    return choose(CandidateSpecs(topology, sized, size), run.progress, budget, record, keep, run.trace)
 
 
 def _seconds(ranked: Ranked) -> float:

@@ -13,14 +13,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from hetesynth.engine.predictors import CostOptions
-from hetesynth.engine.problem import ProblemFactory
+from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, no_schedule
 from hetesynth.engine.request import Request
+from hetesynth.engine.time_verdict import Bounds, bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import PERSONALIZED, transfers
 from hetesynth.model.cost import chunk_bytes, costs
-from hetesynth.model.time_bound import TimeBound
+from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
+from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.chunking import Chunking, chunk
+from hetesynth.search.collectives import DUAL, invert
 from hetesynth.search.registry import row_of, strategy, timed_strategies
 from hetesynth.search.search import Strategy
 from hetesynth.search.timed.earliest_arrival import Rates
@@ -43,12 +46,36 @@ class CandidateSpec:
 
 @dataclass(frozen=True)
 class CandidateSpecs:
-    """Makes candidate specs for ``size`` bytes; ``bounds`` tell how latency and bytes compare."""
+    """Makes candidate specs for ``size`` bytes of the collective that ``request`` names, on ``topology``."""
 
     topology: Topology
     request: Request
     size: int
-    bounds: tuple[TimeBound, ...]
+
+    def demand_possible(self) -> None:
+        """HetesynthError HS404 for a cluster of one GPU, HS601 when some rank cannot be reached at all."""
+        from hetesynth.search.bounds.lower import reach
+
+        demand_several_ranks(self.topology)
+        problem = self.factory.problem(chunk(self.topology, self.request.chunking), 1)
+        stranded = reach(invert(problem)[0] if self.request.collective in DUAL else problem).stranded
+        if stranded is not None:
+            raise no_schedule(f"no path leads chunk {stranded[0]} to rank {stranded[1]}")
+
+    @cached_property
+    def costs(self) -> CostOptions:
+        """By which candidates are predicted."""
+        return CostOptions.of(self.request)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """Of time."""
+        return bounds_of(self.topology, self.request.collective, self.factory.root, self.costs)
+
+    def lowering_for(self, target: Target) -> LoweringOptions:
+        """How programs that are only timed are lowered."""
+        policy = self.request.policy.lowering
+        return LoweringOptions("timed", target=target, servers=self.topology.servers, policy=policy)
 
     @cached_property
     def factory(self) -> ProblemFactory:
@@ -63,8 +90,8 @@ class CandidateSpecs:
     @property
     def bandwidth_latency_ratio(self) -> float:
         """Seconds that the bytes take at least over seconds that latency takes at least."""
-        bytes_ = max(float(b.seconds_per_byte) for b in self.bounds) * self.size
-        latency = max(float(b.latency) for b in self.bounds)
+        bytes_ = max(float(b.seconds_per_byte) for b in self.bounds.bounds) * self.size
+        latency = max(float(b.latency) for b in self.bounds.bounds)
         return bytes_ / latency if latency else math.inf
 
     def transfers(self, chunks: int) -> int:
@@ -120,7 +147,7 @@ class CandidateSpecs:
 
     @cached_property
     def _rates(self) -> Rates:
-        prices = costs(self.topology, CostOptions.of(self.request).rates)
+        prices = costs(self.topology, self.costs.rates)
         return Rates(prices.link_alpha, prices.link_resources, prices.resource_rate, 1.0, self.topology.servers)
 
     def rates(self, chunks: int) -> Rates:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.choice import choose
-from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, Ranked, timed_lowering, timed_target
+from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, Ranked, timed_target
 from hetesynth.engine.choice.tuning import SECONDS_AFTER_INTERRUPT, Candidate, TuningRun, tune
 from hetesynth.engine.formats import plan_of
 from hetesynth.engine.predictors import CostOptions, PlanPredictor, ProgramPredictor, first_predictor
@@ -219,11 +220,11 @@ class _TuningRuns:
 
     def _one(self, size: int, budget: Budget) -> tuple[TuningRun, list[Ranked]]:
         """A tuning run and the three best of it."""
-        record = self.decisions.inside(f"{size} bytes")
+        record, specs = self.decisions.inside(f"{size} bytes"), CandidateSpecs(self.topology, self.request, size)
         if self.target is None:
-            run = tune(self.topology, self.request, size, self.progress, budget=budget, decisions=record)
+            run = tune(specs, self.progress, budget=budget, decisions=record)
             return run, [Ranked(c) for c in run.candidates[:3]]
-        chosen = choose(self.topology, self.request, size, self.progress, budget, record)
+        chosen = choose(specs, self.progress, budget, record)
         return chosen.run, chosen.ranked[:3]
 
     def _member(self, ranked: Ranked, size: int) -> Member:
@@ -238,7 +239,7 @@ class _TuningRuns:
             return plain
         if self.members and self.deadline.expired("programs left untimed"):
             return plain
-        options = timed_lowering(self.request, self.target, self.topology)
+        options = CandidateSpecs(self.topology, self.request, size).lowering_for(self.target)
         lowering = candidate.lowering(size, options, costs)
         if not self.target.format.plan:
             return replace(plain, predictor=lowering.predictor(ranked.steady))

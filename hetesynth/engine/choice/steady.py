@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 
 from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.program_ranking import Ranked, timed_lowering
+from hetesynth.engine.choice.program_ranking import Ranked
 from hetesynth.engine.choice.tuning import LATE, UNTRIED, Candidate, Effort, Pipelined
 from hetesynth.engine.lowering import Lowering
-from hetesynth.engine.predictors import CostOptions, SchedulePredictor
+from hetesynth.engine.predictors import SchedulePredictor
 from hetesynth.engine.problem import verified_solver
 from hetesynth.engine.steady_programs import SteadyPlan, SteadyState, steady_plans
 from hetesynth.errors import HetesynthError
@@ -28,7 +28,6 @@ from hetesynth.model.schedule import Schedule, hops
 from hetesynth.model.target import Target
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.model.words import microseconds
-from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.programs.steady_state.lower import Arrangement, arrangements
 from hetesynth.programs.steady_state.traffic import Traffic
 from hetesynth.search.collectives import DUAL, invert
@@ -196,7 +195,7 @@ class SteadyCandidates:
     def _late(self, *, first: bool) -> bool:
         """Whether the deadline has passed. The ``first`` is tried all the same where nothing but this strategy is
         asked for."""
-        alone = self.specs.factory.request.strategy == NAME and first
+        alone = self.specs.request.strategy == NAME and first
         return not alone and self.deadline.expired(UNTRIED)
 
     def _ended(self, plan: Plan) -> str | None:
@@ -229,7 +228,7 @@ class SteadyCandidates:
     def _packings(self) -> list[Packed]:
         """By numbers of trees, until twice as many as load the fullest resource with its share in a program that
         hardly waits; where none does, all with what their programs wait."""
-        policy, packings, enough = self.specs.factory.request.policy, list[Packed](), math.inf
+        policy, packings, enough = self.specs.request.policy, list[Packed](), math.inf
         slow = False
         for chunks, trees in self._counts():
             if trees > enough:
@@ -269,14 +268,14 @@ class SteadyCandidates:
 
     def connections(self, trees: int) -> int | None:
         """How many a rank may have for every tree to have its own; None where they are too many in any case."""
-        most, ranks = self.target.thread_blocks - 1, self.specs.factory.topology.ranks
+        most, ranks = self.target.thread_blocks - 1, self.specs.topology.ranks
         ends = {"allgather": 2 * ranks, "reducescatter": 2 * ranks, "allreduce": 4}
-        many = trees * ends.get(self.specs.factory.request.collective, 2) * (ranks - 1) > most * ranks
+        many = trees * ends.get(self.specs.request.collective, 2) * (ranks - 1) > most * ranks
         return None if many else most
 
     def _counts(self) -> list[tuple[int, int]]:
         """Chunks per rank, and trees of each root, or in all where any root will do."""
-        request, ranks = self.specs.factory.request, self.specs.factory.topology.ranks
+        request, ranks = self.specs.request, self.specs.topology.ranks
         fixed = request.fixed_chunks
         reduced = request.collective == "allreduce"
         numbers = COUNTS
@@ -301,11 +300,11 @@ class SteadyCandidates:
 
     def _exchanges(self) -> Iterator[list[Plan]]:
         """Balanced paths, where every chunk is for one rank; by numbers of chunks and of peers."""
-        request, counts = self.specs.factory.request, (1, 2)
+        request, counts = self.specs.request, (1, 2)
         fixed, blocks = request.fixed_chunks, self.target.thread_blocks - 1
         peers: tuple[int | None, ...] = (None,)  # as many as the request leaves
         if request.max_peers is None:
-            peers = numbers_of_peers(self.specs.factory.topology.servers, blocks, PEERS)
+            peers = numbers_of_peers(self.specs.topology.servers, blocks, PEERS)
         for place, (chunks, few) in enumerate(
             (chunks, few)
             for chunks, _ in self._fitting([(c, c) for c in (counts if fixed is None else (fixed,))])
@@ -353,7 +352,7 @@ class SteadyCandidates:
         """A plan for each of the arrangements of the program that look best."""
         size = self.specs.size
         if self.target.format.plan:
-            for steady in steady_plans(problem, schedule, self._options(), self._costs, size):
+            for steady in steady_plans(problem, schedule, self.specs.lowering_for(self.target), self._costs, size):
                 expected = plan(problem, schedule, steady, 1.0)
                 yield replace(expected, seconds=expected.seconds_per_byte * size)
             return
@@ -375,15 +374,15 @@ class SteadyCandidates:
 
     def _arrangements(self, problem: Problem, schedule: Schedule) -> list[Arrangement]:
         """Of programs along ``schedule``."""
-        return arrangements(problem, schedule, self._costs, self._options(), self.specs.size)
+        return arrangements(problem, schedule, self._costs, self.specs.lowering_for(self.target), self.specs.size)
 
     @cached_property
     def _costs(self) -> Costs:
-        return CostOptions.of(self.specs.factory.request).costs(self.specs.factory.topology)
+        return self.specs.costs.costs(self.specs.topology)
 
     def solved_by(self, problem: Problem, strategy: Strategy) -> Solution | Infeasible | GaveUp:
         """What ``strategy`` finds, verified."""
-        request = self.specs.factory.request
+        request = self.specs.request
         return verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
 
     def try_plan(self, plan: Plan) -> None:
@@ -392,8 +391,8 @@ class SteadyCandidates:
         if not isinstance(solution, Solution):
             self.decisions.note(self._name(plan), "refused", "its schedule was not accepted")
             return
-        topology, size, pipeline = self.specs.factory.topology, self.specs.size, plan.pipeline
-        costs, options = CostOptions.of(self.specs.factory.request), self._options()
+        topology, size, pipeline = self.specs.topology, self.specs.size, plan.pipeline
+        costs, options = self.specs.costs, self.specs.lowering_for(self.target)
         problem, schedule = plan.problem, solution.schedule
         slowest = max(float(link.latency) for link in topology.links)
         latency = costs.start(topology) + hops(schedule, problem.arcs) * slowest
@@ -410,7 +409,7 @@ class SteadyCandidates:
             pipelined,
         )
         self.verified = self.verified or Ranked(candidate, steady=plan.pipeline)
-        self.effort.spend(self._work(plan))
+        self.effort.spent += self._work(plan)
         seconds: float | None = None
         lowering = Lowering(topology, problem, plan.schedule, size, options, costs)
         if isinstance(pipeline, SteadyPlan):
@@ -436,6 +435,3 @@ class SteadyCandidates:
 
     def _name(self, plan: Plan) -> str:
         return f"{plan.label}: {plan.pipeline.label}"
-
-    def _options(self) -> LoweringOptions:
-        return timed_lowering(self.specs.factory.request, self.target, self.specs.factory.topology)

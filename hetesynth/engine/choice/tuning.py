@@ -15,24 +15,16 @@ from hetesynth.engine.choice.candidates import CandidateSpec, CandidateSpecs
 from hetesynth.engine.compilation import Compilation
 from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
-from hetesynth.engine.problem import (
-    ProblemFactory,
-    demand_several_ranks,
-    first_candidate,
-    no_schedule,
-    verified_solver,
-)
-from hetesynth.engine.request import Request
-from hetesynth.engine.time_verdict import Bounds, TimeOptimality, bounds_of
+from hetesynth.engine.problem import first_candidate, verified_solver
+from hetesynth.engine.time_verdict import Bounds, TimeOptimality
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import ClockDecisions, Deadline
 from hetesynth.model.decisions import OVER_EFFORT, Decisions
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.model.topology import Topology
 from hetesynth.model.words import microseconds, whole_percent
 from hetesynth.programs.msccl.lower import LoweringOptions
-from hetesynth.search.chunking import Chunking, chunk
+from hetesynth.search.chunking import Chunking
 from hetesynth.search.effort import for_size
 from hetesynth.search.search import BEST, Ending, Progress, no_progress
 from hetesynth.search.solve import Solution
@@ -50,10 +42,6 @@ class Effort:
         if not self.spent or self.spent + work <= self.allotted:
             return None
         return f"{work:,.0f} {OVER_EFFORT} the {max(0.0, self.allotted - self.spent):,.0f} that are left"
-
-    def spend(self, work: float) -> None:
-        """``work`` is done."""
-        self.spent += work
 
 
 @dataclass(frozen=True)
@@ -168,9 +156,7 @@ class TuningRun:
 
 
 def tune(
-    topology: Topology,
-    request: Request,
-    size: int,
+    specs: CandidateSpecs,
     progress: Progress = no_progress,
     *,
     budget: Budget | None = None,
@@ -178,33 +164,20 @@ def tune(
     trace: CegisTrace | None = None,
     told: Told | None = None,
 ) -> TuningRun:
-    """Try the candidates that ``request`` leaves open for a buffer of ``size`` bytes, as far as the effort goes.
+    """Try the candidates that the request of ``specs`` leaves open, as far as the effort goes.
 
     ``budget``: by default that of the request. ``decisions``: is told what was tried, and what was left out and
     why. ``trace``: is told what CEGIS did. ``told``: is told of each candidate and of how many there were, with
     the bounds in seconds. Raises HetesynthError when the size is too small to be cut, there is no
     schedule, or nothing found one.
     """
-    demand_several_ranks(topology)
-    budget = budget or request.budget
+    specs.demand_possible()
+    request, budget = specs.request, budget or specs.request.budget
     clock_decisions = budget.clock_decisions.inside()
     deadline = replace(budget, clock_decisions=clock_decisions).deadline()
-    factory = ProblemFactory(topology, request)
-    demand_paths(factory)
-    bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
-    specs = CandidateSpecs(topology, request, size, bounds.bounds)
-    run = _TuningRun(
-        specs,
-        bounds,
-        budget,
-        progress,
-        clock_decisions,
-        deadline,
-        decisions or Decisions(),
-        efforts(budget, topology.ranks).schedules,
-        CegisTrace() if trace is None else trace,
-        told,
-    )
+    effort, steps = efforts(budget, specs.topology.ranks).schedules, CegisTrace() if trace is None else trace
+    record = decisions or Decisions()
+    run = _TuningRun(specs, budget, progress, clock_decisions, deadline, record, effort, steps, told)
     try:
         run.all()
     except KeyboardInterrupt:
@@ -214,34 +187,20 @@ def tune(
     if not run.candidates:
         alone = request.strategy != "auto" and run.refusals
         raise HetesynthError(
-            (run.refusals[0] if alone else f"no schedule for {request.collective} of {size} bytes was found")
+            (run.refusals[0] if alone else f"no schedule for {request.collective} of {specs.size} bytes was found")
             + (" in the time budget" if clock_decisions else ""),
             code="HS610",
             exit_code=3,
             help=("raise --time-budget, or " if clock_decisions else "") + "choose another --strategy or --chunks",
         )
     cut_short = run.interrupted or bool(clock_decisions)
-    ending = run.ending(cut_short)
-    candidates = tuple(run.candidates)
-    return TuningRun(size, bounds, candidates, tuple(run.tried), cut_short, run.interrupted, ending)
-
-
-def demand_paths(factory: ProblemFactory) -> None:
-    """Raises HetesynthError HS601 when some rank cannot be reached at all."""
-    from hetesynth.search.bounds.lower import reach
-    from hetesynth.search.collectives import DUAL, invert
-
-    request = factory.request
-    problem = factory.problem(chunk(factory.topology, request.chunking), 1)
-    stranded = reach(invert(problem)[0] if request.collective in DUAL else problem).stranded
-    if stranded is not None:
-        raise no_schedule(f"no path leads chunk {stranded[0]} to rank {stranded[1]}")
+    candidates, tried, ending = tuple(run.candidates), tuple(run.tried), run.ending(cut_short)
+    return TuningRun(specs.size, specs.bounds, candidates, tried, cut_short, run.interrupted, ending)
 
 
 @dataclass
 class _TuningRun:
     specs: CandidateSpecs
-    bounds: Bounds
     budget: Budget
     progress: Progress
     clock_decisions: ClockDecisions  # what the clock decided
@@ -261,7 +220,7 @@ class _TuningRun:
         """Every number of chunks with every strategy, until the bound is met or time or effort is out."""
         from hetesynth.search.auto import FOR_A_SIZE, NO_SEARCH, Attempt
 
-        request, counts = self.specs.factory.request, self.specs.counts()
+        request, counts = self.specs.request, self.specs.counts()
         named = [Attempt(request.strategy, "it is stated")]
         attempts = FOR_A_SIZE if request.strategy == "auto" else named
         for chunks in counts:
@@ -304,7 +263,7 @@ class _TuningRun:
 
     def bound_met(self) -> bool:
         """Whether nothing is left to gain."""
-        least = self.bounds.least_predicted(self.specs.size)
+        least = self.specs.bounds.least_predicted(self.specs.size)
         return bool(self.candidates) and least >= 0.9998 * self.candidates[0].seconds
 
     def ending(self, cut_short: bool) -> Ending:
@@ -326,7 +285,7 @@ class _TuningRun:
 
     def _try(self, spec: CandidateSpec, record: Decisions) -> None:
         """Solve, predict and keep what is among the quickest."""
-        self.effort.spend(self.specs.transfers(spec.chunks))
+        self.effort.spent += self.specs.transfers(spec.chunks)
         left = self.deadline.left()
         seconds = None if math.isinf(left) else 0.2 * max(left, 0.1)
         clock_decisions = self.clock_decisions.inside(spec.label)
@@ -337,9 +296,9 @@ class _TuningRun:
             strict_deadline=self.budget.strict_deadline or bool(self.candidates),
         )
         problem = self.specs.factory.problem(spec.chunking, spec.chunks)
-        policy = for_size(self.specs.factory.request.policy, self.budget.effort)
+        policy = for_size(self.specs.request.policy, self.budget.effort)
         try:
-            first = first_candidate(self.specs.factory.request, problem)
+            first = first_candidate(self.specs.request, problem)
             solver = verified_solver(spec.strategy, budget, policy)
             outcome = replace(solver, first_candidate=first, trace=self.trace.inside(spec.label)).solve(problem)
         except HetesynthError as error:
@@ -350,8 +309,8 @@ class _TuningRun:
             record.note(spec.label, "tried", outcome.reason)
             return
         self.interrupted |= outcome.ending == "interrupt"
-        costs = CostOptions.of(self.specs.factory.request)
-        candidate = Candidate.of(spec.label, spec.name, spec.chunking, problem, outcome, self.specs.size, costs)
+        size, costs = self.specs.size, self.specs.costs
+        candidate = Candidate.of(spec.label, spec.name, spec.chunking, problem, outcome, size, costs)
         record.note(spec.label, "tried", microseconds(candidate.seconds))
         self._keep(candidate, spec.kind)
 
@@ -364,11 +323,11 @@ class _TuningRun:
         self.candidates = ordered[:KEPT]
         for left in ordered[KEPT:]:
             self.decisions.inside("candidates").note(left.label, "dropped", f"{KEPT} so far are quicker")
-        limit = 100 * self.bounds.least_predicted(self.specs.size) / self._best()
+        limit = 100 * self.specs.bounds.least_predicted(self.specs.size) / self._best()
         best = f"schedule {microseconds(self._best())}, {whole_percent(limit)} % of the limit"
         self.progress(f"{label}: {microseconds(seconds)}{BEST}{best}", None)
         if self.told is not None:
-            self.told(self.bounds, len(self.tried), candidate)
+            self.told(self.specs.bounds, len(self.tried), candidate)
 
 
 def _hopeless(chunks: int, start: int, best_of: dict[int, float]) -> bool:
