@@ -34,6 +34,7 @@ from hetesynth.model.topology import Rank, Topology
 from hetesynth.search.chunking import ChunkingOptions, Rounding
 from hetesynth.search.search import Progress, no_progress
 from hetesynth.topology.language import TopologySource, load_topology, parse_topology
+from hetesynth.topology.language.nccl_graph import RingFile
 from hetesynth.topology.language.units import parse_quantity
 
 if TYPE_CHECKING:  # results, whose modules take time to load
@@ -99,8 +100,6 @@ def request(topology: TopologySource, collective: CollectiveName, **options: Unp
         )
     rings = []
     for value in rest.pop("rings", ()):
-        from hetesynth.topology.language.nccl_graph import RingFile
-
         instance, equals, path = value.partition("=")
         rings.append(RingFile(Path(path if equals else value), instance if equals else None))
     return Request(
@@ -172,18 +171,18 @@ def bounds(
     topology: TopologySource, collective: CollectiveName, **options: Unpack[Options]
 ) -> tuple[LowerBound, ...]:
     """Return the proved lower bounds on the steps of ``collective``, each with the witness that proves it."""
-    from hetesynth.engine import problem
+    from hetesynth.engine import bounds as proved
 
-    return tuple(problem.bounds(request(topology, collective, **options))[1])
+    return tuple(proved.bounds(request(topology, collective, **options))[1])
 
 
 def bounds_document(
     topology: TopologySource, collective: CollectiveName, *, check: bool = False, **options: Unpack[Options]
 ) -> dict[str, Any]:
     """Return the same as plain values; with ``check`` each is rechecked from its witness."""
-    from hetesynth.engine import problem
+    from hetesynth.engine import bounds as proved
 
-    return problem.bounds_document(request(topology, collective, **options), check=check)
+    return proved.bounds_document(request(topology, collective, **options), check=check)
 
 
 def limits(

@@ -13,11 +13,12 @@ from functools import cached_property
 from pathlib import Path
 
 from hetesynth import __version__
+from hetesynth.engine.bounds import recheck_bound
 from hetesynth.engine.compilation import Compilation, PhaseTimer
 from hetesynth.engine.formats import FORMATS, SCHEDULE_SUFFIX, Emitted, demand_collective, variants
 from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, first_predictor
-from hetesynth.engine.problem import MANY_RANKS, recheck_bound
+from hetesynth.engine.problem import MANY_RANKS
 from hetesynth.engine.program_warnings import (
     Warned,
     demand_single_root,

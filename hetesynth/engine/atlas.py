@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
@@ -186,7 +186,7 @@ class Atlas:
             "ended_by": members.ending,
             "decided_by_clock": list(self.compilation.budget.clock_decisions.told()),
             "targets": [t.name for t in request.targets],
-            "warnings": [warned.plain() for warned in warnings],
+            "warnings": [asdict(warned) for warned in warnings],
             "runtime_advice": first[0].synthesis.advice if first else None,
             "ranges": ranges,
             "left_to_library": left,

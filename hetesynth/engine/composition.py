@@ -10,12 +10,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hetesynth import __version__
+from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.compilation import Compilation, compilation
 from hetesynth.engine.places import COMPOSITION, COMPOSITION_SUFFIX
 from hetesynth.engine.problem import verified_solver
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.pods import PodBound
 from hetesynth.model.rank_places import places_document
@@ -27,10 +30,6 @@ from hetesynth.search.pods.compose import COMPOSED, Composition, Task, compose
 from hetesynth.search.registry import strategy
 from hetesynth.search.search import Progress
 from hetesynth.topology.language import load_pods
-
-if TYPE_CHECKING:
-    from hetesynth.engine.artifacts import Synthesis
-    from hetesynth.engine.request import Request
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,6 @@ def compose_files(request: Request, progress: Progress) -> ComposedFiles:
         return ComposedFiles(done, None, "--schedule-only")
     if ranks > most:
         return ComposedFiles(done, None, f"{ranks} GPUs are more than the {most} of which programs are tried")
-    from hetesynth.engine.synth import synthesize
-
     flat = replace(request, strategy=COMPOSITION, objective="steps")
     try:
         return ComposedFiles(done, synthesize(flat, progress, run.budget_left), None)

@@ -16,6 +16,7 @@ from typing import Literal
 
 from hetesynth import __version__
 from hetesynth.engine.artifacts import demand_clean, header_of, judged
+from hetesynth.engine.bounds import recheck_bound
 from hetesynth.engine.formats import (
     FORMATS,
     SCHEDULE_SUFFIX,
@@ -32,7 +33,6 @@ from hetesynth.engine.formats import (
 )
 from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions
-from hetesynth.engine.problem import recheck_bound
 from hetesynth.engine.program_warnings import Warned, demand_single_root, program_warnings
 from hetesynth.engine.schedule_replay import asked_collective, foreign_link
 from hetesynth.engine.time_verdict import implied_size

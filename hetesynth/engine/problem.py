@@ -1,31 +1,22 @@
-"""From the topology file to the problem, its bounds, its solver and what strategy cegis begins with."""
+"""From the topology file to the problem, its solver and what strategy cegis begins with."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
-from hetesynth.model.bound import LowerBound
 from hetesynth.model.collective import Collective
-from hetesynth.model.deadline import ClockDecisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import Policy
 from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.collectives import collective
-from hetesynth.search.search import Candidate
+from hetesynth.search.search import Candidate, Strategy
+from hetesynth.search.solve import Solver
 from hetesynth.topology.language import load_topology
-
-if TYPE_CHECKING:
-    from hetesynth.judge.bounds.judge import Recheck
-    from hetesynth.search.search import Strategy
-    from hetesynth.search.solve import Solver
-
 
 MANY_RANKS = 64  # past which peers are limited, and memory is given back between lowering and judging
 PEER_SHARE = 0.75  # of the thread blocks, for the peers of a rank
@@ -85,7 +76,6 @@ def first_candidate(request: Request, problem: Problem) -> Candidate:
 def verified_solver(strategy: Strategy, budget: Budget, policy: Policy) -> Solver:
     """The solver that offers what ``strategy`` finds to the judge, which strategies do not know."""
     from hetesynth.judge.schedule.judge import schedule_violations
-    from hetesynth.search.solve import Solver
 
     return Solver(strategy, budget, schedule_violations, policy=policy)
 
@@ -135,68 +125,6 @@ def demand_several_ranks(topology: Topology) -> None:
         raise HetesynthError(
             "this cluster has one GPU: nothing to communicate", code="HS404", help="add GPUs or instances"
         )
-
-
-def bounds_document(request: Request, *, check: bool) -> dict[str, Any]:
-    """What ``bounds --json`` prints; with ``check`` what rechecking says, else null under ``rechecked``."""
-    goal, every = bounds(request)
-    rows = []
-    for bound in every:
-        recheck = recheck_bound(goal, bound) if check else None
-        row = {
-            "steps": bound.steps,
-            "method": bound.method,
-            "proof": bound.proof,
-            "backwards": bound.backwards,
-            "witness": None if bound.witness is None else asdict(bound.witness),
-            "rechecked": None if recheck is None else recheck.complete,
-            "violations": [violation.message for violation in recheck.violations] if recheck else [],
-        }
-        rows.append(row)
-    return {
-        "collective": goal.collective.name,
-        "ranks": goal.ranks,
-        "chunks": goal.collective.chunks_per_rank,
-        "lower_bound": every[0].steps,
-        "bounds": rows,
-    }
-
-
-def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
-    """Every lower bound for ``request``, best first, without a search."""
-    from hetesynth.search.bounds.lower import reach
-    from hetesynth.search.solve import bounds_of
-
-    _, problem = load_problem(request, PhaseTimer())
-    stranded = reach(problem).stranded
-    if stranded is not None:
-        raise no_schedule(f"no path leads chunk {stranded[0]} to rank {stranded[1]}")
-    return problem, bounds_of(problem, request.policy)
-
-
-def recheck_bound(
-    problem: Problem,
-    bound: LowerBound,
-    seconds: float = 10.0,
-    clock_decisions: ClockDecisions | None = None,
-    units: int = 0,
-) -> Recheck:
-    """What the judge of bounds says of ``bound``; a solver's query is put to a fresh solver for ``seconds`` and
-    ``units`` of its resources (0: no limit).
-
-    ``clock_decisions``: is told where the seconds were not enough.
-    """
-    from hetesynth.judge.bounds.judge import recheck
-
-    def unsat(query: str) -> bool | None:
-        from hetesynth.search.smt.clauses import unsatisfiable
-
-        answer = unsatisfiable(query, seconds, units)
-        if answer is None and clock_decisions is not None and not math.isinf(seconds):
-            clock_decisions.note("recheck of the bound")
-        return answer
-
-    return recheck(problem, bound, unsat=unsat)
 
 
 def no_schedule(reason: str) -> HetesynthError:

@@ -87,10 +87,6 @@ class Warned:
     message: str
     help: str
 
-    def plain(self) -> dict[str, str | list[str]]:
-        """For JSON."""
-        return {"targets": list(self.targets), "message": self.message, "help": self.help}
-
 
 def demand_single_root(
     targets: Sequence[Target], collective: CollectiveName, *, promised: bool, every: bool = False

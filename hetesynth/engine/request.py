@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
@@ -15,9 +15,7 @@ from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.chunking import ChunkingOptions
 from hetesynth.topology.language import TopologySource
-
-if TYPE_CHECKING:
-    from hetesynth.topology.language.nccl_graph import RingFile
+from hetesynth.topology.language.nccl_graph import RingFile
 
 Exclusion = Literal["auto", "step", "program"]
 Objective = Literal["steps", "time"]

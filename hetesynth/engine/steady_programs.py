@@ -6,7 +6,6 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from hetesynth.engine.formats import servers_of
 from hetesynth.errors import HetesynthError
@@ -26,9 +25,7 @@ from hetesynth.programs.msccl.library_programs import (
 )
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
 from hetesynth.programs.steady_state.lower import Arrangement, lower_steady_state
-
-if TYPE_CHECKING:  # plans, which are rare
-    from hetesynth.programs.steady_state.wiring import PlanArrangement
+from hetesynth.programs.steady_state.wiring import PlanArrangement
 
 
 @dataclass(frozen=True, slots=True)
