@@ -127,12 +127,9 @@ def synthesize(
     began: float | None = None,
     **options: Unpack[Options],
 ) -> Synthesis:
-    """Return judged files of ``collective`` and what is proved of them: the quickest program for the size.
-
-    Without a size the schedule of the fewest steps is searched for, and the program is the quickest for the size
-    that its chunks make. ``decisions``, ``trace``: are told what was decided, and what CEGIS did, where nothing is
-    found too. ``began``: from when, of ``time.monotonic``, the time budget counts.
-    """
+    """Return judged files of ``collective`` and what is proved of them: the quickest program for the size, or for
+    that which the chunks of the schedule of fewest steps make. ``decisions``, ``trace``: are told what was
+    decided, and what CEGIS did. ``began``: from when, of ``time.monotonic``, the time budget counts."""
     from hetesynth.engine import synth
 
     asked = request(topology, collective, **options)
@@ -207,10 +204,8 @@ def simulate(
     page: Path | None = None,
     trace: Path | None = None,
 ) -> FilePredictions:
-    """Return what the schedule, program or plan in ``file`` takes on the cluster; ``size`` may be a range.
-
-    ``page``, ``trace``: files to write, of the run as a page or a picture, and as a Chrome trace.
-    """
+    """Return what the schedule, program or plan in ``file`` takes on the cluster, and write the run as a page or
+    picture and as a Chrome trace."""
     from hetesynth.engine.predictors import CostOptions
     from hetesynth.engine.simulate import simulate_file
 
@@ -268,7 +263,7 @@ def import_file(
     rounding: Rounding = "ceil",
 ) -> Imported:
     """Return what the MSCCL XML or schedule JSON in ``file`` moves as a judged schedule, with programs for
-    ``target``, on the links of the cluster if one is given."""
+    ``target``."""
     from hetesynth.engine import import_file as importing
 
     chunking = chunking_options(chunk_size, tau_ref, rounding)
@@ -323,11 +318,8 @@ def single_losses(
 
 
 def write(result: Synthesis | Repaired | Imported | Comparison | Atlas, where: Pathlike) -> list[Path]:
-    """Write the files of ``result``, all or none, and return their paths.
-
-    ``where``: the common part of their names (``out/name`` becomes ``out/name.xml`` and so on); of an atlas a
-    folder that is new or empty, of a comparison the file of its plot.
-    """
+    """Write the files of ``result``, all or none, and return their paths. ``where``: the common part of their
+    names; of an atlas a folder that is new or empty, of a comparison the file of its plot."""
     return result.write(Path(where))
 
 

@@ -86,10 +86,9 @@ UNFIT = frozenset({"HS501", "HS502", "HS503", "HS504", "HS508", "HS509"})  # a p
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How a schedule for a size was chosen: what won of how many. ``pipelined``: its seconds are of its trees in
-    steady state, what they need of the fullest resource and the latency of the longest, not of the schedule step
-    by step. ``trees``: how many these are, in all or of each root. ``runner_up``: the next best program's label
-    and seconds."""
+    """How a schedule for a size was chosen. ``pipelined``: its seconds are of its trees in steady state, not of
+    the schedule step by step. ``trees``: how many, in all or of each root. ``runner_up``: the next best program's
+    label and seconds."""
 
     label: str
     tried: int
@@ -102,9 +101,8 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ProgramSpec:
-    """Which programs are written of a schedule: for which targets, and for calls of
-    which sizes, both ends included, as the runtime counts (0: no limit). ``steady``: how they run in steady state,
-    if they do. ``seconds``: what the first takes, where it is known from its trial."""
+    """Which programs are written of a schedule, for calls of which sizes (0: no limit), and how they run in steady
+    state. ``seconds``: what the first takes, where it is known from its trial."""
 
     targets: tuple[Target, ...]
     min_bytes: int = 0
@@ -148,10 +146,9 @@ class StepModel:
 @dataclass(frozen=True)
 class Synthesis:
     """A verified schedule and its verified programs, ready to be written. ``strategy``: what found the schedule.
-    ``targets``: those that programs were made for, where any were. ``every_root``: there are programs for the
-    other roots as well. ``step_model``: the result of the step search, where it is not what is written.
-    ``abandoned``: Ctrl-C left no time for some programs; for all of them where the schedule is alone. ``cegis``:
-    what CEGIS did, in all searches of the run."""
+    ``step_model``: the result of the step search, where it is not what is written. ``abandoned``: Ctrl-C left no
+    time for some programs; for all of them where the schedule is alone. ``cegis``: what CEGIS did, in all searches
+    of the run."""
 
     request: Request
     strategy: str
@@ -196,8 +193,7 @@ class Synthesis:
 
     @cached_property
     def warnings(self) -> tuple[Warned, ...]:
-        """Which GPUs do not run the programs, which calls run them that should not, where they hang, where a
-        library is quicker, and what an interrupt left out."""
+        """What may go wrong with the programs, where a library is quicker, and what an interrupt left out."""
         left: tuple[Warned, ...] = ()
         if self.abandoned:
             left = (Warned(tuple(t.name for t in self.targets), ABANDONED, "the same command again makes them"),)
@@ -234,10 +230,7 @@ def library_warnings(verdict: TimeVerdict, targets: Sequence[Target]) -> tuple[W
 
 
 def demand_callable(request: Request, *, every_root: bool = False) -> None:
-    """HetesynthError HS513 or HS514 when a target never runs what is asked for, or runs it for other roots too.
-
-    ``every_root``: there are requests for the other roots as well.
-    """
+    """HetesynthError HS513 or HS514 when a target never runs what is asked for, or runs it for other roots too."""
     for target in request.targets:
         demand_collective(target, request.collective)
     if not request.schedule_only:
@@ -245,8 +238,7 @@ def demand_callable(request: Request, *, every_root: bool = False) -> None:
 
 
 def finished(solved: SolvedRequest) -> Synthesis:
-    """A schedule that was found becomes judged files. Where Ctrl-C comes a second time, before or meanwhile, it is
-    the schedule alone."""
+    """The judged files of a schedule; after a second Ctrl-C of the schedule alone."""
     if not abandoned():
         try:
             return judged_files(solved)
@@ -360,8 +352,7 @@ def _verified(solved: SolvedRequest) -> Recheck:
 
 
 def _implied_time(solved: SolvedRequest, *, simulated: bool) -> TimeOptimality:
-    """The time for the size that the chunks make, where it is to be ``simulated`` and the schedule is not too
-    large for that."""
+    """The time for the size that the chunks make, unless the schedule is too large to be simulated."""
     request, problem = solved.compilation.request, solved.problem
     size = implied_size(problem, solved.chunking.chunk_bytes)
     options = CostOptions.of(request)

@@ -47,11 +47,9 @@ MARK = b'"kind": "hetesynth atlas'  # what index.json of any atlas begins with, 
 
 @dataclass(frozen=True)
 class Range:
-    """Sizes of the collective's buffer that have the same programs, ``extent``, of those that were ``asked`` for.
-
-    ``member``: of the pool. ``synthesis``: its files, for buffers of ``min_bytes`` to ``max_bytes`` (0: no limit)
-    as runtimes count. ``plan_bytes``: up to where the plans for MSCCL++ among them go, None where there are none.
-    """
+    """Sizes ``extent`` of the collective's buffer, of those that were ``asked`` for, and the files of a ``member``
+    of the pool for them; ``min_bytes``, ``max_bytes`` (0: no limit): as runtimes count. ``plan_bytes``: up to
+    where plans go."""
 
     asked: SizeRange
     extent: SizeRange
@@ -79,8 +77,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Atlas:
-    """Ranges in order of size, the pool they were chosen from, and what did not fit a target. Sizes of no range
-    are left to the library."""
+    """Ranges in order of size, their pool, and what did not fit a target; other sizes are left to the library."""
 
     compilation: Compilation
     topology: Topology
@@ -197,11 +194,8 @@ class Atlas:
 def atlas(
     request: Request, sizes: Sequence[int], progress: Progress = no_progress, asked: Sequence[SizeRange] = ALL
 ) -> Atlas:
-    """Choose and make the programs for ``sizes``, with files of their own for each range that is ``asked`` for.
-
-    Where every target is MSCCL++ the sizes end where its offsets do. Raises HetesynthError when nothing was found
-    or nothing fits.
-    """
+    """Choose and make the programs for ``sizes``, with files of their own for each range that is ``asked`` for;
+    where every target is MSCCL++ the sizes end where its offsets do."""
     demand_callable(request)
     usable = [size for size in sizes if addressable(request, size)]
     if not usable:

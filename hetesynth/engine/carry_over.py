@@ -85,8 +85,8 @@ class CarryOver:
         return new
 
     def chunks(self, before: Collective, after: Collective) -> list[int | None]:
-        """The new number of each old chunk: the same part of as many of the same block; None: it is lost, or
-        blocks are cut otherwise now."""
+        """The new number of each old chunk, as its block and part tell; None: it is lost, or blocks are cut
+        otherwise."""
         if before.chunks_per_rank != after.chunks_per_rank:
             return [None] * len(before.chunks)
         new = {(chunk.block, chunk.part): chunk.index for chunk in after.chunks}

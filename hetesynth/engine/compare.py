@@ -30,8 +30,8 @@ INTERRUPTED = "interrupted before it was predicted"
 @dataclass(frozen=True)
 class Entry:
     """One strategy at one size: ``time_optimality`` and the candidate that took it, or why there is none.
-    ``simulated``: whether the time is that of its program; else the program was too large or did not fit, and the
-    time is what such programs are taken to need for a schedule."""
+    ``simulated``: whether the time is that of its program, or what such programs are taken to need for a
+    schedule."""
 
     strategy: str
     size: int
@@ -111,11 +111,8 @@ class Comparison:
 def compare(
     request: Request, sizes: Sequence[int], strategies: Sequence[str], progress: Progress = no_progress
 ) -> Comparison:
-    """Every strategy at every size; the budget of ``request`` is for all of them, in equal parts.
-
-    Ctrl-C leaves what is known by then. Raises HetesynthError for an unknown strategy or a cluster where nothing
-    can be done, KeyboardInterrupt where nothing is known.
-    """
+    """Every strategy at every size; the budget of ``request`` is for all of them, in equal parts, and Ctrl-C
+    leaves what is known by then."""
     names = tuple(dict.fromkeys(strategies))
     for name in names:
         demand_strategy(name, sized=True)

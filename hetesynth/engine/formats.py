@@ -33,9 +33,9 @@ HEAD = 1024  # bytes of a file that show which format it has
 
 @dataclass(frozen=True)
 class Emitted:
-    """A file in memory. ``notes``: what was done to meet limits. ``carries``:
-    the largest call in bytes that it can be used for, None for no limit. ``over_nics``: what goes wrong where its
-    messages pass a NIC, empty for nothing."""
+    """A file in memory. ``notes``: what was done to meet limits. ``carries``: the largest call in bytes that it
+    can be used for, None for no limit. ``over_nics``: what goes wrong where its messages pass a NIC, empty for
+    nothing."""
 
     target: Target
     in_place: bool
@@ -48,11 +48,8 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """How files of one format are made, and judged by code that shares nothing with it.
-
-    ``judge``: bytes, a name for messages, the problem they solve, the target and the server of each rank (none:
-    not known) to findings; none means right.
-    """
+    """How files of one format are made, and judged by code that shares nothing with it: ``judge`` takes bytes, a
+    name for messages, the problem they solve, the target and the server of each rank (none: not known)."""
 
     emit: Callable[[Problem, Schedule, LoweringOptions], Emitted]
     judge: Callable[[bytes, str, Problem, Target, Sequence[str]], list[Violation]]
@@ -178,10 +175,8 @@ def _format(head: bytes, path: Path) -> FileFormat:
 
 
 def demand_one_run(path: Path) -> None:
-    """HetesynthError HS543, exit code 1: the run that wrote ``path`` was killed between its renames.
-
-    Asked before a file is read that others belong to: beside it there may be files of an older run.
-    """
+    """HetesynthError HS543: the run that wrote ``path`` was killed between its renames. Asked before a file is
+    read that others belong to: beside it there may be files of an older run."""
     from hetesynth.files import folders, journal
 
     try:
@@ -221,10 +216,8 @@ Judge = Callable[..., Sequence[Violation]]  # its parameters: those of the judge
 
 
 def read_moves(path: Path) -> tuple[Program | Plan | None, Judge]:
-    """The program or the plan that ``path`` holds, None where there is none in an MSCCL XML, and its judge.
-
-    HetesynthError HS542 where it is neither.
-    """
+    """The program or plan that ``path`` holds, None where an MSCCL XML has none, and its judge. HetesynthError
+    HS542: neither."""
     demand_one_run(path)
     if format_of(path).plan:
         from hetesynth.judge.mscclpp.judge import plan_violations

@@ -57,8 +57,7 @@ MAX_FILE_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """What the user asks for. ``topology``: the cluster to lay the transfers on. No ``targets``: no programs.
-    ``single_root``, ``policy``: as in compile.request.Request."""
+    """What the user asks for. ``topology``: the cluster to lay the transfers on. No ``targets``: no programs."""
 
     path: Path
     topology: TopologySource | None = None
@@ -71,11 +70,8 @@ class ImportRequest:
 
 @dataclass(frozen=True)
 class Imported:
-    """A verified schedule and verified programs, ready to be written.
-
-    ``lifted``: how the schedule was made; None when the file held it as it is. ``certificate``: only on a
-    topology. ``files``: suffix -> contents.
-    """
+    """A verified schedule and verified programs, ready to be written. ``lifted``: how the schedule was made; None
+    when the file held it as it is. ``certificate``: only on a topology. ``files``: suffix -> contents."""
 
     request: ImportRequest
     kind: Literal["program", "schedule"]
@@ -110,9 +106,8 @@ class Imported:
 
 
 def import_file(request: ImportRequest) -> Imported:
-    """Read, judge, lift, judge. Raises HetesynthError: HS702 (exit 1) a judge refuses the file, HS520 and HS542 it
-    is no schedule and no program, HS701 and HS703-HS706 it cannot be said as a schedule here, and what its reader
-    raises."""
+    """Read, judge, lift, judge. HetesynthError HS702 (exit 1): a judge refuses the file; HS520, HS542: it is no
+    schedule and no program; HS701, HS703-HS706: it cannot be said as a schedule here."""
     demand_one_run(request.path)
     data = contents(request.path, MAX_FILE_BYTES, "give an MSCCL XML or a schedule JSON")
     if len(data) > MAX_FILE_BYTES:
@@ -161,10 +156,8 @@ def import_file(request: ImportRequest) -> Imported:
 
 
 def read_schedule(data: bytes, filename: str = "<schedule>") -> tuple[ScheduleDocument, Problem, Schedule]:
-    """A schedule JSON as written, and on the links it uses, numbered from 0, each as wide as its busiest step.
-
-    Does not judge. Raises HetesynthError HS520 for what is no such file.
-    """
+    """A schedule JSON as written, and on the links it uses, numbered from 0, each as wide as its busiest step; not
+    judged."""
     document = read_schedule_json(data, filename)
     goal = asked_collective(document, filename)
     number = {index: i for i, (index, _, _) in enumerate(document.links)}

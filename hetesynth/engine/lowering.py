@@ -32,10 +32,8 @@ Pair = tuple[Rank, Rank]
 
 
 def channels_of_pairs(costs: Costs, schedule: Schedule, protocol: Protocol, thread_blocks: int) -> dict[Pair, int]:
-    """The pairs that need more than one channel, and how many, within the ``thread_blocks`` of every GPU.
-
-    Empty where ``costs`` count no copy rates.
-    """
+    """How many channels the pairs need that need more than one, within the ``thread_blocks`` of every GPU; none
+    where ``costs`` count no copy rates."""
     if costs.runtime is None:
         return {}
     needed: dict[Pair, int] = {}
@@ -72,8 +70,7 @@ def _rates(costs: Costs, schedule: Schedule) -> dict[Pair, float]:
 
 
 def _within(needed: dict[Pair, int], thread_blocks: int) -> dict[Pair, int]:
-    """The same where every connection of a rank has a thread block of its own; the widest pairs give up channels
-    first."""
+    """The same where every connection of a rank has a thread block; the widest pairs give up channels first."""
     of_rank: dict[Rank, list[int]] = defaultdict(list)
     for pair, number in needed.items():
         for rank in pair:
@@ -98,8 +95,7 @@ EQUAL = 1e-9  # of the time: programs nearer than that are equally quick, and th
 
 @dataclass(frozen=True)
 class LoweringVariant:
-    """One variant of lowering a schedule; ``seconds``: what its program takes, None where that is not known;
-    ``note``: why it is this one, empty where there was no choice."""
+    """One variant of lowering a schedule, what its program takes if that is known, and why it is this one."""
 
     options: LoweringOptions
     seconds: float | None = None
@@ -117,10 +113,8 @@ class QuickPlan:
 
 @dataclass(frozen=True, eq=False)
 class Lowering:
-    """A schedule that is to be lowered as ``options`` say, so that it is quickest for ``size`` bytes by ``costs``.
-
-    The topology, the problem and the schedule count by their identity.
-    """
+    """A schedule that is to be lowered as ``options`` say, so that it is quickest for ``size`` bytes by ``costs``;
+    the topology, the problem and the schedule count by their identity."""
 
     topology: Topology
     problem: Problem
@@ -140,8 +134,7 @@ class Lowering:
         return hash(self._identity)
 
     def emitted(self, steady: Pipeline | None = None) -> Emitted:
-        """The file: of ``steady`` where the target holds it, else the quickest. Raises HetesynthError as lowering
-        does, where nothing fits."""
+        """The file: of ``steady`` where the target holds it, else the quickest."""
         options, backend = self.options, FORMATS[self.options.target.format]
         if options.target.format.plan:
             plan = self.plan(steady)
@@ -174,8 +167,7 @@ class Lowering:
         return None
 
     def predictor(self, steady: Pipeline | None = None) -> ProgramPredictor | None:
-        """The predictor, for any size, of the program along ``steady``, or step by step; None where the target
-        cannot hold it."""
+        """Of the program along ``steady``, or step by step, for any size; None where the target cannot hold it."""
         program: Program | None = None
         with no_collections():
             if steady is None:
@@ -200,8 +192,7 @@ class Lowering:
     # plans
 
     def plan(self, steady: Pipeline | None) -> Plan | None:
-        """That along ``steady``, else the quickest; None where none fits, or the schedule is so large that plans
-        are not simulated to choose."""
+        """That along ``steady``, else the quickest; None where none fits, or plans are too large to be timed."""
         if isinstance(steady, SteadyPlan):
             with suppress(HetesynthError), no_collections():  # in place the collective may have none
                 return steady.plan(self.problem, self.schedule, self.options)
@@ -211,8 +202,8 @@ class Lowering:
         return None if quick is None else quick.plan
 
     def quick_plan(self, steady: SteadyPlan | None) -> QuickPlan | None:
-        """The plan along ``steady``, or step by step; None where the runtime cannot hold it, or not for so many
-        bytes."""
+        """The plan along ``steady``, or step by step; None where the runtime cannot hold it, or not for the
+        size."""
         from hetesynth.programs.mscclpp.lower import largest_call, lower_plan
 
         servers = servers_of(self.problem, self.options)
@@ -249,12 +240,9 @@ class Lowering:
         return predictor.timeline(self.size).makespan
 
     def variants(self) -> list[LoweringVariant]:
-        """How the schedule may be lowered, the best first; at least one.
-
-        With what runtimes cost, the best is also timed with channels for the copy rate of thread blocks, and with
-        chunks cut where that takes more channels than there are chunks at once, for schedules of up to
-        ``max_spread`` transfers.
-        """
+        """How the schedule may be lowered, the best first; at least one. With what runtimes cost, the best is also
+        timed with channels for the copy rate of thread blocks, and with chunks cut, for schedules of up to
+        ``max_spread`` transfers."""
         asked, prices = self.options, self.costs.costs(self.topology)
         priced = replace(asked.unnamed, chunk_seconds=chunk_seconds(prices, asked.protocol))
         named = partial(replace, name=asked.name, min_bytes=asked.min_bytes, max_bytes=asked.max_bytes)
@@ -301,13 +289,9 @@ def _spread(q: Lowering, first: LoweringVariant) -> tuple[LoweringVariant | None
 
 
 def _receiving(q: Lowering) -> list[LoweringVariant]:
-    """The variants by their receives.
-
-    With fused receives, with fused additions alone, which need no shared thread blocks, and with plain
-    instructions they are timed for schedules of up to ``max_both_receives`` transfers. Past
-    that they come first: which is quicker varies there, and they are a third fewer instructions where data is
-    added.
-    """
+    """The variants by their receives: with fused receives, with fused additions alone, which need no shared thread
+    blocks, and with plain instructions. They are timed for up to ``max_both_receives`` transfers; past that fused
+    ones come first, which are a third fewer instructions where data is added."""
     options, most = q.options, q.costs.policy.compile.max_both_receives
     if not (options.target.ops > PLAIN_OPS and options.optimizations.fuse):
         return [LoweringVariant(options)]

@@ -60,9 +60,7 @@ def named_stem(output: Path | None, suffixes: Collection[str]) -> Path | None:
 
 def stem_of(output: Path, suffixes: Collection[str]) -> Path:
     """The common part of all output paths, from the name of any of them or from the common part itself.
-
-    ``suffixes``: what may follow it. HetesynthError HS512: a name that looks like a file but would be none.
-    """
+    ``suffixes``: what may follow it. HetesynthError HS512: a name that looks like a file but would be none."""
     others = (".xml", ".json", ".inplace", ".schedule")  # what a file that is none of these ends in
     extensions = {Path(suffix).suffix for suffix in suffixes if suffix != SCHEDULE_SUFFIX} or {".xml", ".json"}
     endings = sorted({*suffixes, *extensions}, key=len, reverse=True)

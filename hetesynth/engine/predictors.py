@@ -101,10 +101,8 @@ class CostOptions:
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """What a collective of ``size`` bytes takes: seconds, and nccl-tests' two bandwidths in bytes per second.
-
-    ``unsteady``: where loops of a program were extrapolated, by how much the simulated ones differ from their mean
-    (0: the extrapolation is exact).
-    """
+    ``unsteady``: by how much the simulated loops of a program differ from their mean, where others were
+    extrapolated."""
 
     collective: CollectiveName
     ranks: int
@@ -188,11 +186,8 @@ class SchedulePredictor(_Predictor):
 
 class ProgramPredictor(_Predictor):
     """Predicts one program, loops over slices of large buffers included: the makespan counts all loops, the arrays
-    hold those that were simulated.
-
-    ``target``: whose messages they are; the portable target has the shortest of all. ``alike``: how many of the
-    program run side by side, each with its part of the bytes and of every resource.
-    """
+    hold those that were simulated. ``target``: whose messages they are. ``alike``: how many of the program run
+    side by side."""
 
     kind = "program"
 

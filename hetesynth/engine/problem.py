@@ -44,9 +44,7 @@ def demand_first_candidate(request: Request) -> None:
 
 def first_candidate(request: Request, problem: Problem) -> Candidate:
     """The candidate that ``request`` states for ``problem``: by default the paper's one pass of greedy.
-
-    Raises HetesynthError HS520, HS540 for a file that is no schedule, HS625 for one of another problem.
-    """
+    HetesynthError HS520, HS540 for a file that is no schedule, HS625 for one of another problem."""
     stated = request.first_candidate
     if not isinstance(stated, Path):
         return stated or "greedy"

@@ -91,11 +91,9 @@ class Warned:
 def demand_single_root(
     targets: Sequence[Target], collective: CollectiveName, *, promised: bool, every: bool = False
 ) -> None:
-    """HetesynthError HS514 when a runtime among ``targets`` would run a program for one root for every root.
-
-    ``promised``: the user says that all calls have that root. ``every``: programs for all roots are asked for, of
-    which such a runtime would always take the first. ``portable`` is no runtime: there reports carry a warning.
-    """
+    """HetesynthError HS514 when a runtime among ``targets`` would run a program for one root for every root,
+    unless that is ``promised``. ``every``: programs for all roots are asked for. ``portable`` is no runtime:
+    reports carry a warning."""
     if collective not in ROOTED or (promised and not every):
         return
     blind = [t for t in targets if not t.tells_roots and t.name != PORTABLE.name]

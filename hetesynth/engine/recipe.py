@@ -112,10 +112,7 @@ def recipe_of(request: Request, steady: Pipeline | None, *, by_time: bool, trees
 
 
 def recipe_in(document: ScheduleDocument, name: str) -> Recipe:
-    """The recipe in the header of ``document``, the file ``name``; where there is none, what the header tells.
-
-    Raises HetesynthError HS520 for one that cannot be.
-    """
+    """The recipe in the header of ``document``, the file ``name``; where there is none, what the header tells."""
     header = document.header
     stated: Any = header.get("recipe")
     if stated is None:  # of a schedule of the fewest steps, or of whatever a document says no more of

@@ -121,8 +121,8 @@ class Repair:
         return candidate.solved(self.run, spec, specs.bounds.optimality(self.size, candidate.seconds), choice)
 
     def _by_steps(self, target: Target | None) -> SolvedRequest:
-        """The schedule of the fewest steps, with a program lowered like the one before; where it is not near the
-        bound, what a fresh run finds, if that has fewer steps."""
+        """The schedule of the fewest steps; where it is not near the bound, what a fresh run finds, if that has
+        fewer."""
         solved, request = self._mended(chunk(self.changes.after, self.recipe.chunking)), self.run.request
         mended, budget = solved.solution, self.run.budget_left
         bound = mended.bound.steps if mended.within is None else mended.within
@@ -321,8 +321,7 @@ class _SteadyCandidates(SteadyCandidates):
 
 @dataclass(frozen=True)
 class ScheduleDifference:
-    """``same``: transfers that are in their step still, ``moved``: in another; ``new``; ``gone``: those of the old
-    schedule that are not."""
+    """Transfers in their step still, in another, new ones, and those of the old schedule that are not."""
 
     same: int
     moved: int
@@ -346,10 +345,8 @@ def schedule_difference(
 
 @dataclass(frozen=True)
 class RepairRequest:
-    """What is asked for: the old schedule (None: it is at hand), the cluster it was made for, the changed one.
-
-    ``targets``: empty: those of the old schedule. ``schedule_only``: no programs, as where the old one had none.
-    """
+    """The old schedule (None: it is at hand), the cluster it was made for, and the changed one. No ``targets``:
+    the old ones."""
 
     schedule: Path | None
     before: TopologySource

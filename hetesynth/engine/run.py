@@ -37,8 +37,7 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """``size``: bytes of the larger buffer. ``chunk``: bytes. ``passes``: loops over the buffer, by their name in
-    the JSON."""
+    """``size``: bytes of the larger buffer. ``chunk``: bytes. ``passes``: loops over the buffer."""
 
     file: str
     collective: str
@@ -59,10 +58,7 @@ class RunReport:
 
 
 def run_file(request: RunRequest) -> RunReport | None:
-    """Runs the file. None: this is a rank other than 0 and all went well or rank 0 says what did not.
-
-    Raises HetesynthError: HS8xx, and what reading raises.
-    """
+    """Runs the file. None: this is a rank other than 0 and all went well or rank 0 says what did not."""
     if request.in_process:
         from hetesynth.execute.inprocess import run_in_process
 
@@ -106,8 +102,7 @@ def run_file(request: RunRequest) -> RunReport | None:
 
 
 def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
-    """Reads and judges an XML or a plan. HetesynthError: HS542 no MSCCL XML, HS809 refused by the judge
-    (exit code 1)."""
+    """Reads and judges an XML or a plan. HetesynthError HS542: no MSCCL XML, HS809: refused by the judge."""
     from hetesynth.engine.formats import guessed_root, read_moves, refused
 
     options, (subject, judge) = request.options, read_moves(request.path)

@@ -22,8 +22,8 @@ MAX_TICKS = 4_000_000
 
 
 def asked_collective(document: ScheduleDocument, filename: str) -> Collective:
-    """The collective; HetesynthError HS520, before it is built, when the transfers cannot possibly deliver all its
-    chunks, and when there are more ticks than are replayed."""
+    """The collective; HetesynthError HS520 when so few transfers cannot deliver it, or there are too many
+    ticks."""
     ranks, parts = document.ranks, document.chunks_per_rank
     blocks = {
         "broadcast": 1,

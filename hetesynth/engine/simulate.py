@@ -41,10 +41,7 @@ class FilePredictions:
 def simulate_file(
     path: Path, topology: TopologySource, sizes: Sequence[int], options: CostOptions, target: Target = PORTABLE
 ) -> FilePredictions:
-    """Predict a schedule JSON, an MSCCL XML with the messages of ``target``, or an MSCCL++ plan at ``sizes``.
-
-    Raises HetesynthError for what cannot be simulated.
-    """
+    """Predict a schedule JSON, an MSCCL XML with the messages of ``target``, or an MSCCL++ plan at ``sizes``."""
     from hetesynth.topology.language import load_topology
 
     began = now()

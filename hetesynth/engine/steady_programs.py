@@ -74,8 +74,8 @@ def _named(program: Program, options: LoweringOptions) -> Program:
 
 @dataclass(slots=True)
 class SteadyState:
-    """``arrangement`` of the trees of a schedule, on links of ``costs``. ``latest``: its program, so that
-    the file of one that was timed needs no second lowering, and what it was made of."""
+    """``arrangement`` of the trees of a schedule, on links of ``costs``. ``latest``: its program, and what it was
+    made of."""
 
     arrangement: Arrangement
     costs: Costs

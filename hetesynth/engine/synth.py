@@ -79,14 +79,11 @@ def synthesize(
     began: float | None = None,
     every_root: bool = False,
 ) -> Synthesis:
-    """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3).
-
-    ``budget``: what is spent, by default that of the request. Where it has seconds the work is done in a process
-    that hands over each better ``Synthesis`` and is killed when they are over: the last one is the result, and
-    says that it was cut short. One that ends before is what there is without seconds. ``began``: from which moment
-    of ``time.monotonic`` they count, by default from now. ``decisions``, ``trace``: records to write to, which are
-    there where nothing is found too.
-    """
+    """The main job. HetesynthError when there is no schedule (exit 1) or none was found (exit 3). Where ``budget``
+    has seconds the work is done in a process that hands over each better ``Synthesis`` and is killed when they are
+    over: the last one is the result, and says that it was cut short. ``began``: from which moment of
+    ``time.monotonic`` they count. ``decisions``, ``trace``: records to write to, which are there where nothing is
+    found too."""
     spent = budget or request.budget
     record = Decisions() if decisions is None else decisions
     steps = CegisTrace() if trace is None else trace
@@ -144,12 +141,9 @@ def for_every_root(
     *,
     began: float | None = None,
 ) -> list[Synthesis]:
-    """One synthesis a root, in order. ``trace``: what CEGIS did. ``began``: as ``synthesize`` takes it.
-
-    Of a time budget every root gets its share of what is left. After an interrupt without one the roots that are
-    left get what a first schedule takes. HetesynthError: as ``synthesize``; HS303 where the collective has no
-    root, HS514 where a target would take the first file for every root.
-    """
+    """One synthesis a root, in order; every root gets its share of what is left of a time budget. After an
+    interrupt without one the roots that are left get what a first schedule takes. HetesynthError HS303 where the
+    collective has no root, HS514 where a target would take the first file for every root."""
     if not request.schedule_only:
         demand_single_root(request.targets, request.collective, promised=False, every=True)
     ranks, seconds, steps = load_topology(request.topology).ranks, request.budget.seconds, trace or CegisTrace()
@@ -229,8 +223,8 @@ class Shown:
 
 
 def verdict_of(synthesis: Synthesis, *, hurried: bool = False) -> TimeVerdict | None:
-    """The time of what is written beside the limit and the library; None where no time is simulated. ``hurried``:
-    beside the library only where that was simulated before."""
+    """The time of what is written beside the limit and, unless ``hurried``, the library; None where none is
+    simulated."""
     optimality, request = synthesis.time_optimality, synthesis.request
     if optimality.bound is None:
         return None
@@ -249,8 +243,7 @@ def verdict_of(synthesis: Synthesis, *, hurried: bool = False) -> TimeVerdict | 
 
 
 def _by_steps(run: Compilation, shown: Shown) -> Synthesis:
-    """The schedule of the fewest steps, its program the quickest for the size that its chunks make; with objective
-    time the quickest of all programs for that size."""
+    """The schedule of the fewest steps with its quickest program, or with objective time the quickest of all."""
     request = run.request
     chunking, problem = load_problem(request, run.timer)
     strategy_of(request, chunking.topology)  # what cannot be asked for is refused before anything is searched for
@@ -306,12 +299,9 @@ def _step_search(run: Compilation, chunking: Chunking, problem: Problem, budget:
 
 
 def _quickest(run: Compilation, shown: Shown, chunking: Chunking, problem: Problem) -> Synthesis:
-    """The quickest program for the size that the chunks of ``problem`` make, be it of the schedule of the fewest
-    steps or not.
-
-    The choice comes before the search for steps: what is written is what it finds. Where it fails the program of
-    the fewest steps is written; where that search is interrupted, or finds nothing, the report does without.
-    """
+    """The quickest program for the size that the chunks of ``problem`` make. The choice comes before the search
+    for steps: what is written is what it finds. Where it fails the program of the fewest steps is written; where
+    that search is interrupted, or finds nothing, the report does without."""
     from hetesynth.engine.choice.choice import with_schedule
 
     request, topology, size = run.request, chunking.topology, implied_size(problem, chunking.chunk_bytes)
@@ -350,11 +340,9 @@ def _quickest(run: Compilation, shown: Shown, chunking: Chunking, problem: Probl
 def _chosen(
     run: Compilation, shown: Shown, topology: Topology, sized: Request, budget: Budget, record: Decisions
 ) -> Chosen:
-    """The candidates for the size of ``sized``, the quickest program first.
-
-    The best of the tuning run so far is kept as what was shown; its files are handed over to whoever ends the run
-    in time, if it is much quicker than the last of which files were made.
-    """
+    """The candidates for the size of ``sized``, the quickest program first. The best so far is kept as what was
+    shown; its files are handed over to whoever ends the run in time, if it is much quicker than the last of which
+    files were made."""
     from hetesynth.engine.choice.choice import choose
     from hetesynth.engine.choice.program_ranking import ranked_programs, timed_target
 

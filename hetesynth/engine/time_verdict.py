@@ -32,13 +32,10 @@ from hetesynth.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The time bounds of a collective on a topology, each rechecked from its witness.
-
-    ``bounds`` hold for every algorithm; ``tree_based``: those that say more of algorithms that follow trees.
-    ``launch``: seconds that every program takes before anything moves. ``start``: the same for programs with the
-    protocol of ours, as predictions of schedules and programs count it. ``stated``: those of every algorithm at
-    the rates that the topology states, where ``bounds`` are at others.
-    """
+    """The time bounds of a collective on a topology, each rechecked from its witness: those that hold for every
+    algorithm, and ``tree_based`` ones. ``launch``: seconds that every program takes before anything moves;
+    ``start``: programs with the protocol of ours. ``stated``: those of every algorithm at the rates that the
+    topology states."""
 
     name: CollectiveName
     ranks: int
@@ -144,8 +141,7 @@ def rechecked_bounds(topology: Topology, name: CollectiveName, root: Rank | None
 
 
 def bounds_of(topology: Topology, name: CollectiveName, root: Rank | None, options: CostOptions) -> Bounds:
-    """Every time bound of the collective at the rates of ``options``, and what these say that programs take to
-    start."""
+    """Every time bound of the collective at the rates of ``options``, and what programs take to start."""
     bounds = rechecked_bounds(calibrated(topology, options.rates), name, root, options.policy)
     stated = rechecked_bounds(topology, name, root, options.policy).bounds
     return replace(bounds, launch=options.launch(topology), start=options.start(topology), stated=stated)
@@ -166,8 +162,7 @@ def time_optimality(
     options: CostOptions,
     most: int = 50_000,
 ) -> TimeOptimality:
-    """The time of a schedule that was not made for a size; not simulated past ``most`` transfers,
-    by default 50,000."""
+    """The time of a schedule that was not made for a size; not simulated past ``most`` transfers."""
     collective = problem.collective
     if len(schedule.transfers) > most:
         return TimeOptimality(size, collective.name, collective.ranks, None, None)
@@ -194,11 +189,9 @@ class Rival:
 def library_rival(
     topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions, limit: float
 ) -> Rival | str:
-    """The library's time for ``size`` bytes, or in words why there is none.
-
-    ``limit``: seconds that only a switch that adds undercuts. A formula that does has not seen a part of the
-    fabric and is left out; one of rings is held to what the rings of this fabric carry.
-    """
+    """The library's time for ``size`` bytes, or in words why there is none. A formula that undercuts ``limit`` has
+    not seen a part of the fabric and is left out, unless a switch adds; one of rings is held to what the rings of
+    this fabric carry."""
     machine = machine_of_topology(topology)
     library, checked = library_of(topology) or "the library", machine is not None and machine.checked
     simulated = ring_baseline(topology, name, root, size, options)
@@ -246,14 +239,11 @@ _THOUSAND = 1_000.0  # microseconds, from which on tenths are not printed
 
 @dataclass(frozen=True, slots=True)
 class TimeVerdict:
-    """What takes ``seconds`` for ``size`` bytes (None: it was not simulated), and what to hold it against.
-
-    ``limit``: seconds that no algorithm undercuts at the rates by which times are predicted, ``line_limit``: at
-    those that the topology states. ``tree_limit``: those that algorithms along trees do not undercut, where that
-    is known to be more. ``rings``: seconds of ``library``, or why there are none.
-    ``checked``: whether these were compared with published runs. ``switch_reduces``: whether the hardware has
-    what ``limit`` does not know: switches that add.
-    """
+    """What takes ``seconds`` for ``size`` bytes (None: it was not simulated), beside what no algorithm undercuts
+    at the rates by which times are predicted (``limit``), at those that the topology states (``line_limit``) and
+    along trees, and beside ``library``, with its seconds or why there are none (``rings``). ``checked``: whether
+    these were compared with published runs. ``switch_reduces``: whether the hardware has what ``limit`` does not
+    know: switches that add."""
 
     timed: Timed
     size: int
@@ -328,8 +318,8 @@ def time_verdict(
     *,
     without_library: str | None = None,
 ) -> TimeVerdict:
-    """The verdict on ``seconds`` for ``size`` bytes, which ``bounds`` and a library are held against.
-    ``without_library``: why the library's program is not simulated, None: it is."""
+    """The verdict on ``seconds`` for ``size`` bytes. ``without_library``: why the library's program is not
+    simulated."""
     tree_limit = bounds.optimality(size, seconds).tree_bound_seconds
     limit, line_limit = bounds.seconds(size), bounds.stated_seconds(size)
     if without_library is None and topology.ranks > MOST_RANKS_RINGS:

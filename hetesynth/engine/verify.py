@@ -66,11 +66,9 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of a file. ``sms``: multiprocessors of a GPU, None: as the target usually has.
-
-    ``topology`` is a file with the cluster, ``given`` and ``pods`` the cluster itself, where it was read before.
-    ``documents``: whether schedules are checked without a cluster too, as far as that goes.
-    """
+    """What is asked of a file, with the cluster or the file that describes it. ``sms``: multiprocessors of a GPU,
+    None: as the target usually has. ``documents``: whether schedules are checked without a cluster too, as far as
+    that goes."""
 
     topology: os.PathLike[str] | None = None
     root: Rank | None = None
@@ -81,10 +79,8 @@ class Question:
     documents: bool = False
 
     def cluster(self, path: Path, ranks: int | None) -> Topology | None:
-        """The topology to check against; None when there is none.
-
-        HetesynthError HS604: the file at ``path`` is for another number of ``ranks`` (None: it does not say).
-        """
+        """The topology to check against, if any. HetesynthError HS604: the file is for another number of
+        ``ranks``."""
         topology = self.given
         if topology is None and self.topology is not None:
             topology = load_topology(self.topology)
@@ -95,8 +91,8 @@ class Question:
 
 
 def judge_file(path: Path, question: Question) -> Judged:
-    """Judges MSCCL XML, an MSCCL++ plan, a composition, and a schedule where there is a cluster to replay it on;
-    HetesynthError: it cannot be read, or a target reads another kind."""
+    """Judges MSCCL XML, an MSCCL++ plan, a composition, and a schedule where there is a cluster to replay it
+    on."""
     demand_one_run(path)
     if is_composition(path):
         return _judge_composition(path, question)
@@ -153,10 +149,8 @@ def _judge_composition(path: Path, question: Question) -> Judged:
 
 
 def installed(path: Path, target: Target) -> list[Finding]:
-    """Which calls would run the file at ``path`` once ``target`` has it, where those are not what one may think.
-
-    HetesynthError: as ``check_format``. A file that cannot be read has no findings; ``judge_file`` says why.
-    """
+    """Which calls would run the file at ``path`` once ``target`` has it, where those are not what one may think;
+    nothing of a file that cannot be read, of which ``judge_file`` says why."""
     check_format(path, target)
     violations: list[Violation] = []
     with suppress(HetesynthError):
@@ -177,8 +171,7 @@ def installed(path: Path, target: Target) -> list[Finding]:
 
 
 def check_format(path: Path, target: Target) -> None:
-    """HetesynthError HS540: there is no such file; HS543: a run that wrote it with others was cut off; HS603: the
-    target reads files of another kind."""
+    """HetesynthError HS540: there is no such file; HS543: its run was cut off; HS603: the target reads others."""
     demand_one_run(path)
     if not path.is_file():
         raise HetesynthError(f"{path} is not a file", code="HS540", help="give a file that was written")
@@ -266,8 +259,7 @@ _SARIF_LEVELS: dict[Level, Literal["error", "warning", "note"]] = {
 
 
 def sarif_of(files: Sequence[tuple[Path, Judged]]) -> dict[str, Any]:
-    """The findings of files as a SARIF log: errors, warnings (portability too) and notes, with all rules that they
-    name."""
+    """The findings of files as a SARIF log: errors, warnings (portability too) and notes, with their rules."""
     from hetesynth.judge.rules import BY_ID
     from hetesynth.report.sarif import SarifResult, SarifRule, sarif_log
 

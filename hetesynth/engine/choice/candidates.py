@@ -134,8 +134,7 @@ class CandidateSpecs:
             yield CandidateSpec(f"{variant}, c={chunks}", name, variant, chunks, chunking, one)
 
     def paper_chunking(self, chunks: int) -> Chunking:
-        """The paper's capacities; where tiny chunks and links without latency make them absurd, by a shorter
-        reference step."""
+        """The paper's capacities; where tiny chunks make them absurd, by a shorter reference step."""
         options = replace(self.request.chunking, chunk_bytes=max(1, int(self.chunk_bytes(chunks))))
         try:
             return chunk(self.topology, options)

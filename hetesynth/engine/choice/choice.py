@@ -111,8 +111,8 @@ class LibraryCandidates:
             self.record.note(baseline.name, "refused", f"no program of them fits {self.target.name}")
 
     def _fitting(self, baseline: Baseline) -> Iterator[tuple[LibraryProgram, int]]:
-        """The program of ``baseline`` and its chunks; where the target holds only fewer channels or chunks of it,
-        the widest of each kind that it holds."""
+        """The program of ``baseline`` and its chunks; where the target holds only less of it, the widest of each
+        kind."""
         specs, lowering = self.specs, self.specs.lowering_for(self.target)
         ranks, least = baseline.ranks, 0 if specs.personalized else 1  # plain sends go to their receivers at once
         for kind in _narrower(baseline, specs.request.fixed_chunks):
@@ -128,8 +128,8 @@ class LibraryCandidates:
                     break
 
     def _ranked(self, label: str, program: LibraryProgram, chunks: int) -> Ranked | None:
-        """The verified schedule along the links of ``program`` with its time, or where the target takes plans that
-        of its plan; None where there is none."""
+        """The verified schedule along the links of ``program`` with the time of that, or of its plan; None: there
+        is none."""
         specs, request, topology = self.specs, self.specs.request, self.specs.topology
         first, chunking, options = topology.links[0], specs.paper_chunking(chunks), specs.costs
         problem = specs.factory.problem(chunking, chunks)
@@ -223,14 +223,10 @@ def choose(
     keep: Keep | None = None,
     trace: CegisTrace | None = None,
 ) -> Chosen:
-    """The candidates of ``specs``, the quickest program first.
-
-    ``budget``: by default that of the request; nothing is begun after it. With a strict deadline the caller has a
-    schedule, and none may be found. ``keep``: is told of each candidate as it is found, with its program or before
-    it has one, with the bounds in seconds and how many there were. ``trace``: is told what CEGIS did. What effort
-    1 finds is part of what more effort finds, as what is tried in which order depends on the effort. Raises
-    HetesynthError as ``tune`` does.
-    """
+    """The candidates of ``specs``, the quickest program first. Nothing is begun after ``budget``; with a strict
+    deadline none may be found. ``keep``: is told of each candidate as it is found, with the bounds and how many
+    there were. What effort 1 finds is part of what more effort finds, as what is tried in which order depends on
+    the effort."""
     record, spent, started = decisions or Decisions(), budget or specs.request.budget, now()
     steps = CegisTrace() if trace is None else trace
     asked = _Question(specs, progress, keep or (lambda *_: None), steps)
@@ -293,8 +289,7 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
 
 
 def with_schedule(chosen: Chosen, request: Request, solved: SolvedRequest, deadline: Deadline) -> Chosen:
-    """The same with the schedule of the fewest steps among the candidates. Its program is timed only where the
-    schedule alone is quicker than the best program, and not after ``deadline``."""
+    """The same with the schedule of the fewest steps, its program timed only where that may be the quickest."""
     size = chosen.run.size
     candidate, best = step_candidate(solved, size), chosen.ranked[0]
     if timed_target(request) is None:

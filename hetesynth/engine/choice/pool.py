@@ -29,12 +29,9 @@ from hetesynth.search.search import Ending, Progress, combined, no_progress
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A candidate of the tuning run for ``made_for`` bytes, and how its program is a pipeline.
-
-    ``predictor``: of the program, or plan, as it is written for ``made_for`` bytes; None where it is too large to
-    be simulated or does not fit. ``loss``: what its program is then taken to need for each second of its schedule.
-    ``carries``: the largest call of a plan as runtimes count; None: any.
-    """
+    """A candidate of the tuning run for ``made_for`` bytes. ``predictor``: of its program or plan as it is then
+    written; None where that is too large to be simulated or does not fit, and is taken to need ``loss`` times what
+    its schedule does. ``carries``: the largest call of a plan as runtimes count; None: any."""
 
     candidate: Candidate
     steady: Pipeline | None
@@ -109,16 +106,10 @@ def pool(
     budget: Budget | None = None,
     decisions: Decisions | None = None,
 ) -> Pool:
-    """The shortlists of tuning runs at a few of ``sizes``, which share ``budget``, by default that of the request.
-
-    Members stand by their programs, or plans, for ``timed_target``, where there is one. ``beside_library``: the
-    library is timed at all ``sizes``, and between two tuning runs that differ in the quickest program, or where a
-    library is quicker than all, there is another one.
-    ``decisions``: is told what each tuning run tried, and what it left out and why.
-    Ctrl-C ends the tuning runs; after it only the best of each goes on. Not ``beside_library``, only the sizes
-    that can be predicted at once are then predicted, the others being infinite. Raises HetesynthError when no
-    tuning run found anything; a size too small to be cut is left to the others.
-    """
+    """The shortlists of tuning runs at a few of ``sizes``, which share ``budget``. ``beside_library``: the library
+    is timed at all ``sizes``, and there is another run between two that differ in the quickest program, or where a
+    library is quicker than all. Ctrl-C ends the runs; not ``beside_library``, only sizes that can be predicted at
+    once are then predicted, the others being infinite. A size too small to be cut is left to the others."""
     budget = budget or request.budget
     budget = replace(budget, clock_decisions=budget.clock_decisions.inside())
     runs = _TuningRuns(
@@ -154,11 +145,8 @@ def pool(
 
 def _timed(sizes: Sequence[int], until: float, members: Sequence[Member], rows: list[list[float]]) -> None:
     """Add a row to ``rows`` for each of ``members``: what it takes at ``sizes``; infinite what is not predicted by
-    ``until``, in seconds of ``deadline.now``, and where it is too far behind to be simulated.
-
-    More bytes take no less time, and half of them no less than half of it, start and latency being the same. So a
-    member is timed from the size that it was made for on in both directions, until it is certain to be behind.
-    """
+    ``until``, or certain to be behind: more bytes take no less time, and half of them no less than half of it. So
+    a member is timed from the size that it was made for on in both directions."""
     for member in members:
         best = [min((row[j] for row in rows), default=math.inf) for j in range(len(sizes))]
         row = [math.inf] * len(sizes)

@@ -44,8 +44,7 @@ def step_program(
 
 @dataclass(frozen=True)
 class Ranked:
-    """A candidate, how its program runs as a pipeline, and what that takes; None: not timed, or it fits no
-    target."""
+    """A candidate, how its program runs as a pipeline, and its time; None: not timed, or it fits no target."""
 
     candidate: Candidate
     seconds: float | None = None
@@ -59,10 +58,7 @@ class Ranked:
 
 @dataclass
 class ProgramRanking:
-    """Times the programs of candidates for ``size`` bytes, lowered as ``options`` say.
-
-    After ``deadline`` only a first one is timed. Programs that are not timed, or do not fit the target, come last.
-    """
+    """Times the programs of candidates, lowered as ``options`` say; after ``deadline`` only a first one."""
 
     topology: Topology
     size: int

@@ -49,9 +49,8 @@ REDUCED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16)  # of an allreduce: 64 thread bl
 @dataclass(frozen=True)
 class Plan:
     """A packing with ``trees`` trees, or as many of each root, and one arrangement of its program or plan.
-    ``seconds_per_byte``: of the buffer, what the packing takes of the fullest resource. ``solved``: is
-    asked for the verified ``schedule``, which plans of one packing find once. ``peers``: of a rank at most, where
-    they were limited for the program."""
+    ``seconds_per_byte``: of the fullest resource. ``solved``: is asked for the verified ``schedule``. ``peers``:
+    of a rank at most, if limited."""
 
     seconds_per_byte: float
     chunks: int
@@ -82,9 +81,9 @@ def label_of(chunks: int, trees: int, peers: int | None = None) -> str:
 
 @dataclass(frozen=True)
 class Packed:
-    """A packing with ``trees`` trees, or as many of each root, in ``chunks`` chunks per rank. ``slowdown``: what a
-    program is expected to take, in times of its fullest resource, where that was asked. ``schedule``: along its
-    trees, ``arrangements``: of programs along it, each found when it is asked for, once."""
+    """A packing with ``trees`` trees, or as many of each root. ``slowdown``: what a program is expected to take,
+    in times of its fullest resource. ``schedule``, ``arrangements``: along its trees, each found when it is asked
+    for, once."""
 
     packing: WholePacking
     chunks: int
@@ -132,11 +131,9 @@ def copied(problem: Problem) -> Problem:
 
 
 def numbers_of_peers(servers: Sequence[str], blocks: int, fewest: int) -> tuple[int | None, ...]:
-    """To how many others a rank may send, in the order in which they are worth trying; None: to all.
-
-    Sends and receives take a thread block each, of ``blocks``. Over relays a rank needs the others of its server
-    and one rank of every other server, or ``fewest``, which leaves them several connections.
-    """
+    """To how many others a rank may send, in the order in which they are worth trying; None: to all. Each takes
+    two of ``blocks``. Over relays a rank needs the others of its server and a rank of every other, or
+    ``fewest``."""
     sizes = Counter(servers)
     few = max(fewest, max(sizes.values()) + len(sizes) - 2)
     every: tuple[int | None, ...] = (None,) if 2 * (len(servers) - 1) <= blocks else ()
@@ -149,9 +146,9 @@ NEAR = "the limit is near"
 
 @dataclass
 class SteadyCandidates:
-    """Tries them for ``specs.size`` bytes. ``limit``: seconds that nothing is quicker than. Nothing is begun after
-    ``deadline``. ``told``: is told of each program that was timed. ``verified``: the first whose schedule was
-    verified, before its program was timed."""
+    """Tries them. ``limit``: seconds that nothing is quicker than. Nothing is begun after ``deadline``. ``told``:
+    of each program that was timed. ``verified``: the first whose schedule was verified, before its program was
+    timed."""
 
     specs: CandidateSpecs
     target: Target
@@ -193,8 +190,7 @@ class SteadyCandidates:
         return self.quickest_first() or ([] if self.verified is None else [self.verified])
 
     def _late(self, *, first: bool) -> bool:
-        """Whether the deadline has passed. The ``first`` is tried all the same where nothing but this strategy is
-        asked for."""
+        """Whether the deadline has passed; of nothing but this strategy the ``first`` is tried all the same."""
         alone = self.specs.request.strategy == NAME and first
         return not alone and self.deadline.expired(UNTRIED)
 

@@ -54,8 +54,8 @@ class Efforts:
 
 
 def efforts(budget: Budget, ranks: int) -> Efforts:
-    """The transfers that ``budget`` allots to the stages on a cluster of ``ranks``. Programs in steady
-    state have a limit in any case, as there are many alike."""
+    """What ``budget`` allots to the stages on ``ranks``; in steady state there is a limit in any case, as many are
+    alike."""
     if budget.effort is None:
         return Efforts(Effort(40_000), Effort(math.inf), Effort(math.inf))
     whole = budget.effort * (3 + ranks)
@@ -137,10 +137,8 @@ Told = Callable[[Bounds, int, Candidate], None]
 @dataclass(frozen=True)
 class TuningRun:
     """The quickest candidates for one size, the best first. ``tried``: label and seconds of all, as they came.
-
-    ``cut_short``: the clock or Ctrl-C decided something, in the tuning run or in the search of one candidate.
-    ``ending``: the bound was met, the list was tried, or what ended it before.
-    """
+    ``cut_short``: the clock or Ctrl-C decided something. ``ending``: the bound was met, the list was tried, or
+    what ended it before."""
 
     size: int
     bounds: Bounds
@@ -164,13 +162,9 @@ def tune(
     trace: CegisTrace | None = None,
     told: Told | None = None,
 ) -> TuningRun:
-    """Try the candidates that the request of ``specs`` leaves open, as far as the effort goes.
-
-    ``budget``: by default that of the request. ``decisions``: is told what was tried, and what was left out and
-    why. ``trace``: is told what CEGIS did. ``told``: is told of each candidate and of how many there were, with
-    the bounds in seconds. Raises HetesynthError when the size is too small to be cut, there is no
-    schedule, or nothing found one.
-    """
+    """Try the candidates that the request of ``specs`` leaves open, as far as the effort goes. ``told``: is told
+    of each candidate and of how many there were, with the bounds in seconds. HetesynthError HS610 where nothing is
+    found."""
     specs.demand_possible()
     request, budget = specs.request, budget or specs.request.budget
     clock_decisions = budget.clock_decisions.inside()

@@ -57,10 +57,8 @@ MAX_TRANSFERS = 200_000  # of a schedule that is drawn
 
 
 def report_of_synthesis(synthesis: Synthesis) -> Report:
-    """The report of ``synthesis``, for the size it was made for or, without one, that which its chunks make.
-
-    Raises HetesynthError HS573 for more transfers than can be drawn.
-    """
+    """The report of ``synthesis``, for the size it was made for or that its chunks make. HetesynthError HS573: too
+    large."""
     problem, solution = synthesis.problem, synthesis.solution
     options = CostOptions.of(synthesis.request)
     shown = synthesis.time_optimality.size
@@ -119,10 +117,7 @@ def report_of_file(
     target: Target = PORTABLE,
 ) -> Report:
     """The report of a schedule JSON, an MSCCL XML with the messages of ``target``, or an MSCCL++ plan, at the size
-    ``shown``: without one, at the largest of ``sizes`` up to 256 MB. ``title``: instead of the file's name.
-
-    Raises HetesynthError for what cannot be simulated.
-    """
+    ``shown``: without one, at the largest of ``sizes`` up to 256 MB. ``title``: instead of the file's name."""
     from hetesynth.programs.lifting.buffers import shape
     from hetesynth.programs.lifting.lift import lift
     from hetesynth.search.collectives import collective
@@ -173,10 +168,8 @@ def report_of_file(
 
 
 def report_files(report: Report, page: Path | None, trace: Path | None) -> Mapping[Path, bytes]:
-    """What is to be written: the page (or the picture, where its name ends in .svg), the trace, or both.
-
-    Raises HetesynthError HS572 for a picture of a program that is not shown as steps.
-    """
+    """The page (or the picture, where its name ends in .svg), the trace, or both. HetesynthError HS572: no steps
+    to draw."""
     files: dict[Path, bytes] = {}
     if page is not None and page.suffix.lower() == ".svg":
         from hetesynth.report.svg import schedule_svg
