@@ -24,12 +24,7 @@ from hetesynth.engine.artifacts import (
 from hetesynth.engine.carry_over import CarryOver, demand_same_cluster
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.choice import LibraryCandidates
-from hetesynth.engine.choice.program_ranking import (
-    MOST_TRANSFERS,
-    ProgramRanking,
-    Ranked,
-    timed_target,
-)
+from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, ProgramRanking, Ranked, timed_target
 from hetesynth.engine.choice.steady import Plan, SteadyCandidates, along, copied, schedule_along
 from hetesynth.engine.choice.tuning import Candidate, efforts, tune
 from hetesynth.engine.compilation import Compilation, compilation

@@ -16,13 +16,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, hops
 from hetesynth.model.topology import Rank
-from hetesynth.programs.msccl.library_programs import (
-    demand_fit,
-    direct_program,
-    fits,
-    ring_program,
-    tree_program,
-)
+from hetesynth.programs.msccl.library_programs import demand_fit, direct_program, fits, ring_program, tree_program
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
 from hetesynth.programs.steady_state.lower import Arrangement, lower_steady_state
 from hetesynth.programs.steady_state.wiring import PlanArrangement

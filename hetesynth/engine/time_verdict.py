@@ -9,13 +9,7 @@ from typing import Any, Literal
 
 from hetesynth.engine.lowering import EQUAL
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
-from hetesynth.engine.ring_baseline import (
-    MOST_RANKS_RINGS,
-    ring_baseline,
-    ring_limit,
-    seconds_of,
-    tree_baseline,
-)
+from hetesynth.engine.ring_baseline import MOST_RANKS_RINGS, ring_baseline, ring_limit, seconds_of, tree_baseline
 from hetesynth.errors import InternalError
 from hetesynth.library.machine import Machine, library_of, machine_of
 from hetesynth.library.times import chosen
@@ -155,12 +149,7 @@ def implied_size(problem: Problem, bytes_of_chunk: int) -> int:
 
 
 def time_optimality(
-    topology: Topology,
-    problem: Problem,
-    schedule: Schedule,
-    size: int,
-    options: CostOptions,
-    most: int = 50_000,
+    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: CostOptions, most: int = 50_000
 ) -> TimeOptimality:
     """The time of a schedule that was not made for a size; not simulated past ``most`` transfers."""
     collective = problem.collective

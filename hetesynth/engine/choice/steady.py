@@ -352,10 +352,7 @@ class SteadyCandidates:
                 expected = plan(problem, schedule, steady, 1.0)
                 yield replace(expected, seconds=expected.seconds_per_byte * size)
             return
-        listed = sorted(
-            possible(),
-            key=lambda a: (round(math.log(a.estimate) / 0.02), a.pieces),
-        )
+        listed = sorted(possible(), key=lambda a: (round(math.log(a.estimate) / 0.02), a.pieces))
         plans = [plan(problem, schedule, SteadyState(a, self._costs), a.estimate) for a in listed]
         own = [p for p in plans if not p.shared]
         shared = [p for p in plans if p.shared and (p.pipeline.arrangement.pieces > 1 or not own)]
