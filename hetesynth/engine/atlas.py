@@ -299,12 +299,9 @@ def program_ranges(
             low, high = (low, middle) if is_later(middle) else (middle, high)
         return low, high
 
-    def is_beaten(i: int, size: int) -> bool:
-        """Whether the library is quicker; the half of what counts as alike is left for sizes nearby."""
-        return library(size) < members.members[i].seconds(size) * (1 - ALIKE / 2)
-
-    def is_not_beaten(i: int, size: int) -> bool:
-        return not is_beaten(i, size)
+    def is_beaten(i: int, expected: bool, size: int) -> bool:
+        """Whether the library is quicker, as ``expected``; half of what counts as alike is left for sizes nearby."""
+        return (library(size) < members.members[i].seconds(size) * (1 - ALIKE / 2)) is expected
 
     def is_passed(i: int, follower: int, size: int) -> bool:
         return members.members[follower].seconds(size) < members.members[i].seconds(size)
@@ -314,7 +311,7 @@ def program_ranges(
     for k, (first, last, i) in enumerate(selected):
         high, closed, border = asked.high, asked.closed, 0
         if first > 0 and (k == 0 or selected[k - 1][1] < first - 1):
-            low = _round(*bracket(sizes[first - 1], sizes[first], partial(is_not_beaten, i)))
+            low = _round(*bracket(sizes[first - 1], sizes[first], partial(is_beaten, i, False)))
         if k + 1 < len(selected) and selected[k + 1][0] == last + 1:
             follower = selected[k + 1][2]
             while last > first and seconds[follower][last] < seconds[i][last]:
@@ -322,7 +319,7 @@ def program_ranges(
             border = _round(*bracket(sizes[last], sizes[last + 1], partial(is_passed, i, follower)))
             high, closed = border, False
         elif last + 1 < len(sizes):
-            before, after = bracket(sizes[last], sizes[last + 1], partial(is_beaten, i))
+            before, after = bracket(sizes[last], sizes[last + 1], partial(is_beaten, i, True))
             high, closed = _round(before - 1, after - 1), True
         if high is None or high > low or (closed and high == low):
             ranges.append((SizeRange(low, high, spelled_range(low, high), closed), i))

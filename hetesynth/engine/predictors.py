@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import count, takewhile
 from typing import ClassVar
 
 from hetesynth.engine.formats import Emitted, FileKind
@@ -243,9 +244,4 @@ def contents_predictor(
 
 def sizes_between(low: int, high: int, factor: int = 4) -> tuple[int, ...]:
     """``low``, ``low`` x ``factor``, ... and ``high`` itself."""
-    sizes = []
-    at = low
-    while at < high:
-        sizes.append(at)
-        at *= factor
-    return (*sizes, high)
+    return (*takewhile(lambda size: size < high, (low * factor**k for k in count())), high)

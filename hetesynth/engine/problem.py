@@ -52,18 +52,17 @@ def first_candidate(request: Request, problem: Problem) -> Candidate:
 
     document = read_schedule(stated, "--from takes greedy, flood, nothing, or a schedule JSON")
     asked, other = problem.collective, foreign_link(document, problem.arcs)
-    differences = [other[1]] if other is not None else []
-    for what, theirs, ours in (
-        ("root", document.root, asked.root),
-        ("chunks per rank", document.chunks_per_rank, asked.chunks_per_rank),
-        ("ranks", document.ranks, asked.ranks),
+    compared = (
         ("collective", document.collective, asked.name),
-    ):
-        if theirs != ours:
-            differences.append(f"{what} {theirs}, here {ours}")
-    if differences:
+        ("ranks", document.ranks, asked.ranks),
+        ("chunks per rank", document.chunks_per_rank, asked.chunks_per_rank),
+        ("root", document.root, asked.root),
+    )
+    differences = (f"{what} {theirs}, here {ours}" for what, theirs, ours in compared if theirs != ours)
+    difference = next(differences, None if other is None else other[1])
+    if difference is not None:
         raise HetesynthError(
-            f"{stated} is a schedule of another problem: {differences[-1]}",
+            f"{stated} is a schedule of another problem: {difference}",
             code="HS625",
             help="give a schedule JSON of the same collective, ranks, chunks per rank and links; "
             "it need not keep any law",

@@ -101,7 +101,7 @@ class Repair:
                     candidates.try_plan(plan)
                     if candidates.ranked:
                         break
-                ranked = next(iter(candidates.quickest_first()), None)
+                ranked = min(candidates.ranked, key=lambda r: r.seconds or 0.0, default=None)
         if ranked is None:
             solved = self._mended(specs.paper_chunking(self.document.chunks_per_rank))
             ranked = self._timed(solved, target, self.size)
@@ -197,12 +197,11 @@ class Repair:
 
     def _steady(
         self, specs: CandidateSpecs, target: Target, record: Decisions, before: Ranked | None = None
-    ) -> _SteadyCandidates:
+    ) -> SteadyCandidates:
         """Programs in steady state, with the effort of a fresh choice."""
         effort = efforts(self.run.budget, self.changes.after.ranks).steady
         limit = specs.bounds.seconds(specs.size)
-        question = (specs, target, limit, self.run.deadline, record, effort, lambda _: None)
-        return _SteadyCandidates(*question, before=before)
+        return SteadyCandidates(specs, target, limit, self.run.deadline, record, effort, lambda _: None, before)
 
     def _quickest(self, specs: CandidateSpecs, target: Target | None, ranked: Ranked) -> Ranked:
         """``ranked``, or where that is not near the limit and the cluster not large what is quicker of what a
@@ -291,27 +290,6 @@ class Repair:
         solved = cache(partial(candidates.solved_by, problem, along(packing)))
         plan = partial(Plan, packing.seconds, chunks, trees, solved)
         yield from candidates.arranged(plan, problem, schedule, partial(alike, problem, schedule))
-
-
-@dataclass
-class _SteadyCandidates(SteadyCandidates):
-    """``before``: a program that was timed elsewhere, and is not lowered again where its turn comes."""
-
-    before: Ranked | None = None
-
-    def try_plan(self, plan: Plan) -> None:
-        """As of every candidate."""
-        before = self.before
-        if (
-            before is None
-            or before.steady != plan.pipeline
-            or before.candidate.label != plan.label
-            or before.candidate.solution.schedule != plan.schedule
-        ):
-            super().try_plan(plan)
-            return
-        self.effort.spent += self._work(plan)
-        self.ranked.append(before)
 
 
 @dataclass(frozen=True)

@@ -88,13 +88,8 @@ class Baseline:
 
     def times(self, alike: int, parts: int) -> Baseline:
         """So many channels for each of its own, each for so many chunks."""
-        return replace(
-            self,
-            channels=self.channels * alike,
-            chunks=self.chunks * alike * parts,
-            alike=alike,
-            orders=self.orders * alike,
-        )
+        channels, chunks = self.channels * alike, self.chunks * alike * parts
+        return replace(self, channels=channels, chunks=chunks, alike=alike, orders=self.orders * alike)
 
 
 def ring_baseline(
@@ -237,15 +232,9 @@ def _simulated_trees(topology: Topology, size: int, options: CostOptions) -> Bas
 def seconds_of(topology: Topology, baseline: Baseline, size: int, options: CostOptions) -> float:
     """What ``baseline`` takes by ``options``. One of the channels that are alike is simulated, with its share of
     the bytes and of every wire: they move alike, so that is exact."""
-    of = baseline.alike
-    one = replace(
-        baseline,
-        seconds=0.0,
-        channels=baseline.channels // of,
-        chunks=baseline.chunks // of,
-        alike=1,
-        orders=baseline.orders[: len(baseline.orders) // of],
-    )
+    of, orders = baseline.alike, baseline.orders[: len(baseline.orders) // baseline.alike]
+    channels, chunks = baseline.channels // of, baseline.chunks // of
+    one = replace(baseline, seconds=0.0, channels=channels, chunks=chunks, alike=1, orders=orders)
     return _predictor(topology, one, options).run(size, of)[0].makespan
 
 

@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +94,10 @@ def synthesize(
         def improved(synthesis: Synthesis) -> None:
             tell("result", with_warnings(synthesis))
 
+        def told(what: str, best: int | None) -> None:
+            tell("progress", (what, best))
+
         try:
-            told = partial(tell_progress, tell)
             run = compilation(request, told, spent, record, steps, every_root=every_root, improved=improved)
             return with_warnings(synthesized(run))
         finally:
@@ -152,12 +153,11 @@ def for_every_root(
     for root in range(ranks):
         asked, part = replace(request, root=root), steps.inside(f"root {root}")
         stopped = any(synthesis.ending == "interrupt" for synthesis in syntheses)
+        share = None if seconds is None else max(FIRST_ONLY, (until - time.monotonic()) / (ranks - root))
+        budget = replace(request.budget, seconds=FIRST_ONLY if stopped else share)
         if seconds is None:
-            budget = replace(request.budget, seconds=FIRST_ONLY if stopped else None)
             syntheses.append(synthesized(compilation(asked, progress, budget, trace=part, every_root=True)))
         else:
-            share = FIRST_ONLY if stopped else max(FIRST_ONLY, (until - time.monotonic()) / (ranks - root))
-            budget = replace(request.budget, seconds=share)
             syntheses.append(synthesize(asked, progress, budget, trace=part, every_root=True))
     return syntheses
 
@@ -173,11 +173,6 @@ def write_every_root(syntheses: Sequence[Synthesis], stem: Path) -> list[Path]:
     }
     write_all(paths)
     return list(paths)
-
-
-def tell_progress(tell: Tell, what: str, best: int | None) -> None:
-    """Tell the process that waits ``what`` is being done."""
-    tell("progress", (what, best))
 
 
 def with_warnings(synthesis: Synthesis) -> Synthesis:

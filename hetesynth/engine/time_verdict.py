@@ -11,7 +11,7 @@ from hetesynth.engine.lowering import EQUAL
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.engine.ring_baseline import MOST_RANKS_RINGS, ring_baseline, ring_limit, seconds_of, tree_baseline
 from hetesynth.errors import InternalError
-from hetesynth.library.machine import Machine, library_of, machine_of
+from hetesynth.library.machine import library_of, machine_of
 from hetesynth.library.times import chosen
 from hetesynth.model.calibration import calibrated
 from hetesynth.model.collective import PERSONALIZED, CollectiveName
@@ -46,10 +46,6 @@ class Bounds:
     def seconds(self, size: int) -> float:
         """No schedule is quicker for ``size`` bytes, whatever runs it."""
         return self.launch + float(self.at(size).seconds(size))
-
-    def stated_seconds(self, size: int) -> float:
-        """The same on hardware that carries what the topology states."""
-        return self.launch + float(tightest(self.stated or self.bounds, size).seconds(size))
 
     def least_predicted(self, size: int) -> float:
         """No prediction for ``size`` bytes is less: our programs start no sooner than ``start``."""
@@ -181,7 +177,7 @@ def library_rival(
     """The library's time for ``size`` bytes, or in words why there is none. A formula that undercuts ``limit`` has
     not seen a part of the fabric and is left out, unless a switch adds; one of rings is held to what the rings of
     this fabric carry."""
-    machine = machine_of_topology(topology)
+    machine = machine_of(topology)
     library, checked = library_of(topology) or "the library", machine is not None and machine.checked
     simulated = ring_baseline(topology, name, root, size, options)
     formula = None if machine is None else chosen(machine, name, size)
@@ -212,12 +208,6 @@ def library_rival(
     if simulated.seconds <= seconds:
         return rival
     return replace(rival, how=formula.label, seconds=seconds)
-
-
-@lru_cache(maxsize=8)
-def machine_of_topology(topology: Topology) -> Machine | None:
-    """``machine_of``, remembered: sizes and collectives of a topology follow each other."""
-    return machine_of(topology)
 
 
 Timed = Literal["program", "plan", "schedule"]
@@ -310,7 +300,8 @@ def time_verdict(
     """The verdict on ``seconds`` for ``size`` bytes. ``without_library``: why the library's program is not
     simulated."""
     tree_limit = bounds.optimality(size, seconds).tree_bound_seconds
-    limit, line_limit = bounds.seconds(size), bounds.stated_seconds(size)
+    limit = bounds.seconds(size)
+    line_limit = bounds.launch + float(tightest(bounds.stated or bounds.bounds, size).seconds(size))
     if without_library is None and topology.ranks > MOST_RANKS_RINGS:
         without_library = (
             f"{topology.ranks} ranks are more than the {MOST_RANKS_RINGS} for which a library is simulated"
@@ -321,7 +312,7 @@ def time_verdict(
         if isinstance(rival, Rival)
         else (library_of(topology) or "the library", rival, True)
     )
-    machine = machine_of_topology(topology)
+    machine = machine_of(topology)
     adds = bounds.name == "allreduce" and machine is not None and any(node.nvls for node in machine.nodes)
     return TimeVerdict(timed, size, seconds, limit, line_limit, tree_limit, library, rings, checked, adds)
 

@@ -250,14 +250,6 @@ def _judge_plan(path: Path, question: Question) -> Judged:
 _JUDGES: dict[FileFormat, Callable[[Path, Question], Judged]] = {XML: _judge_xml, PLAN_JSON: _judge_plan}
 
 
-_SARIF_LEVELS: dict[Level, Literal["error", "warning", "note"]] = {
-    "error": "error",
-    "portability": "warning",
-    "warning": "warning",
-    "note": "note",
-}
-
-
 def sarif_of(files: Sequence[tuple[Path, Judged]]) -> dict[str, Any]:
     """The findings of files as a SARIF log: errors, warnings (portability too) and notes, with their rules."""
     from hetesynth.judge.rules import BY_ID
@@ -273,6 +265,6 @@ def sarif_of(files: Sequence[tuple[Path, Judged]]) -> dict[str, Any]:
             parts = (("gpu", v.rank), ("thread block", v.thread_block), ("step", v.step))
             place = "/".join(f"{word} {number}" for word, number in parts if number is not None) or None
             targets = (("targets", list(finding.targets)),) if finding.targets else ()
-            level = _SARIF_LEVELS[finding.level]
+            level = "warning" if finding.level == "portability" else finding.level
             results.append(SarifResult(name, level, v.message, v.line, place, targets, path=str(path)))
     return sarif_log("", [rules[name] for name in sorted(rules)], results, __version__)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import inf
 from typing import Literal
 
@@ -123,6 +124,7 @@ class Machine:
 _SCALE_UP = ("nvlink", "nvswitch", "xgmi", "infinity")
 
 
+@lru_cache(maxsize=8)  # sizes and collectives of a topology follow each other
 def machine_of(topology: Topology) -> Machine | None:
     """``topology`` as NCCL, or RCCL where all GPUs are AMD's, sees it; None where that is not modelled."""
     library = library_of(topology)

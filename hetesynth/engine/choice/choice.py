@@ -34,7 +34,6 @@ from hetesynth.engine.choice.tuning import (
     tune,
 )
 from hetesynth.engine.lowering import Lowering
-from hetesynth.engine.predictors import SchedulePredictor
 from hetesynth.engine.problem import verified_solver
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import MOST_RANKS_RINGS, Baseline, ring_baseline, tree_baseline
@@ -157,9 +156,8 @@ class LibraryCandidates:
             least = round(specs.size / specs.chunk_bytes(chunks))  # chunks of a byte
             latency = predictor.timeline(least).makespan if least < specs.size else seconds
             pipelined = Pipelined(latency, max(0.0, seconds - latency) / specs.size)
-        of_schedule = SchedulePredictor(topology, problem, solution.schedule, options)
-        candidate = Candidate(label, RING, chunks, chunking, problem, solution, of_schedule, seconds, pipelined)
-        return Ranked(candidate, seconds, steady)
+        question = label, RING, chunking, problem, solution, specs.size, options
+        return Ranked(Candidate.of(*question, pipelined, seconds), seconds, steady)
 
 
 def _narrower(baseline: Baseline, stated: int | None) -> Iterator[Iterator[tuple[LibraryProgram, int]]]:
@@ -292,13 +290,12 @@ def with_schedule(chosen: Chosen, request: Request, solved: SolvedRequest, deadl
     """The same with the schedule of the fewest steps, its program timed only where that may be the quickest."""
     size = chosen.run.size
     candidate, best = step_candidate(solved, size), chosen.ranked[0]
+    untimed = [*chosen.ranked, Ranked(candidate)]
     if timed_target(request) is None:
-        ranked = sorted([*chosen.ranked, Ranked(candidate)], key=lambda r: r.candidate.seconds)
-        return replace(chosen, ranked=ranked)
-    if best.seconds is not None and candidate.seconds >= best.seconds:
-        return replace(chosen, ranked=[*chosen.ranked, Ranked(candidate)])
-    if chosen.run.interrupted or deadline.expired("programs left untimed"):
-        return replace(chosen, ranked=[*chosen.ranked, Ranked(candidate)])
+        return replace(chosen, ranked=sorted(untimed, key=lambda r: r.candidate.seconds))
+    behind = best.seconds is not None and candidate.seconds >= best.seconds
+    if behind or chosen.run.interrupted or deadline.expired("programs left untimed"):
+        return replace(chosen, ranked=untimed)
     program = step_program(solved, candidate, size, deadline, Decisions())
     return replace(chosen, ranked=_merged(chosen.ranked, [program]))
 
@@ -360,11 +357,11 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
                 tried(library)
         candidates.try_all()
     except KeyboardInterrupt:
-        kept = _merged(candidates.quickest_first(), rings) or candidates.interrupted()
+        kept = _merged(candidates.ranked, rings) or [r for r in [candidates.verified] if r is not None]
         if not kept:
             raise
         return _Opening(size, bounds, kept, settled=True, interrupted=True)
-    ranked = _merged(candidates.quickest_first(), rings)
+    ranked = _merged(candidates.ranked, rings)
     if not ranked:
         return None
     enough = NEAR_THE_LIMIT if budget.effort is None or budget.effort > 1 else ENOUGH

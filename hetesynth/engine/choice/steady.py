@@ -16,7 +16,6 @@ from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.program_ranking import Ranked
 from hetesynth.engine.choice.tuning import LATE, UNTRIED, Candidate, Effort, Pipelined
 from hetesynth.engine.lowering import Lowering
-from hetesynth.engine.predictors import SchedulePredictor
 from hetesynth.engine.problem import verified_solver
 from hetesynth.engine.steady_programs import SteadyPlan, SteadyState, steady_plans
 from hetesynth.errors import HetesynthError
@@ -157,6 +156,7 @@ class SteadyCandidates:
     decisions: Decisions
     effort: Effort
     told: Callable[[Ranked], None]
+    before: Ranked | None = None  # timed elsewhere, and not lowered again where its turn comes
     ranked: list[Ranked] = field(default_factory=list)
     verified: Ranked | None = None
 
@@ -180,14 +180,6 @@ class SteadyCandidates:
                     self.try_plan(plan)
                 else:
                     self.decisions.note(self._name(plan), "skipped", reason)
-
-    def quickest_first(self) -> list[Ranked]:
-        """The quickest program of each packing that was tried so far, the quickest first."""
-        return sorted(self.ranked, key=lambda r: r.seconds or 0.0)
-
-    def interrupted(self) -> list[Ranked]:
-        """What Ctrl-C leaves: the same, or where no program was timed the first verified schedule."""
-        return self.quickest_first() or ([] if self.verified is None else [self.verified])
 
     def _late(self, *, first: bool) -> bool:
         """Whether the deadline has passed; of nothing but this strategy the ``first`` is tried all the same."""
@@ -380,6 +372,16 @@ class SteadyCandidates:
 
     def try_plan(self, plan: Plan) -> None:
         """Lower the packing and keep its program, if it is the quickest of its packing."""
+        before = self.before
+        if (
+            before is not None
+            and before.steady == plan.pipeline
+            and before.candidate.label == plan.label
+            and before.candidate.solution.schedule == plan.schedule
+        ):
+            self.effort.spent += self._work(plan)
+            self.ranked.append(before)
+            return
         solution = plan.solved()
         if not isinstance(solution, Solution):
             self.decisions.note(self._name(plan), "refused", "its schedule was not accepted")
@@ -390,17 +392,8 @@ class SteadyCandidates:
         slowest = max(float(link.latency) for link in topology.links)
         latency = costs.start(topology) + hops(schedule, problem.arcs) * slowest
         pipelined = Pipelined(latency, plan.seconds_per_byte, plan.trees)
-        candidate = Candidate(
-            plan.label,
-            NAME,
-            plan.chunks,
-            self.specs.paper_chunking(plan.chunks),
-            problem,
-            solution,
-            SchedulePredictor(topology, problem, schedule, costs),
-            pipelined.seconds(size),
-            pipelined,
-        )
+        chunking = self.specs.paper_chunking(plan.chunks)
+        candidate = Candidate.of(plan.label, NAME, chunking, problem, solution, size, costs, pipelined)
         self.verified = self.verified or Ranked(candidate, steady=plan.pipeline)
         self.effort.spent += self._work(plan)
         seconds: float | None = None

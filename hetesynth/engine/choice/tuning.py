@@ -107,11 +107,15 @@ class Candidate:
         solution: Solution,
         size: int,
         costs: CostOptions,
+        pipelined: Pipelined | None = None,
+        seconds: float | None = None,
     ) -> Candidate:
-        """The schedule of ``solution`` as a candidate for ``size`` bytes, step by step."""
+        """The schedule of ``solution`` as a candidate for ``size`` bytes; ``seconds``: where they are known."""
         predictor = SchedulePredictor(chunking.topology, problem, solution.schedule, costs)
-        chunks, seconds = problem.collective.chunks_per_rank, predictor.timeline(size).makespan
-        return cls(label, name, chunks, chunking, problem, solution, predictor, seconds)
+        chunks = problem.collective.chunks_per_rank
+        if seconds is None:
+            seconds = predictor.timeline(size).makespan if pipelined is None else pipelined.seconds(size)
+        return cls(label, name, chunks, chunking, problem, solution, predictor, seconds, pipelined)
 
     def lowering(self, size: int, options: LoweringOptions, costs: CostOptions) -> Lowering:
         """Its schedule, to be lowered for ``size`` bytes."""
@@ -188,7 +192,9 @@ def tune(
             help=("raise --time-budget, or " if clock_decisions else "") + "choose another --strategy or --chunks",
         )
     cut_short = run.interrupted or bool(clock_decisions)
-    candidates, tried, ending = tuple(run.candidates), tuple(run.tried), run.ending(cut_short)
+    candidates, tried = tuple(run.candidates), tuple(run.tried)
+    ended: Ending = "bound" if run.bound_met() else "time" if cut_short else "tried"
+    ending: Ending = "interrupt" if run.interrupted else ended
     return TuningRun(specs.size, specs.bounds, candidates, tried, cut_short, run.interrupted, ending)
 
 
@@ -259,12 +265,6 @@ class _TuningRun:
         """Whether nothing is left to gain."""
         least = self.specs.bounds.least_predicted(self.specs.size)
         return bool(self.candidates) and least >= 0.9998 * self.candidates[0].seconds
-
-    def ending(self, cut_short: bool) -> Ending:
-        """What ended the tuning run, which was ``cut_short`` or not."""
-        if self.interrupted:
-            return "interrupt"
-        return "bound" if self.bound_met() else "time" if cut_short else "tried"
 
     def _best(self) -> float:
         return self.candidates[0].seconds if self.candidates else math.inf
