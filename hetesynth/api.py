@@ -95,9 +95,8 @@ def request(topology: TopologySource, collective: CollectiveName, **options: Unp
     rest: dict[str, Any] = {"objective": "time", **options}
     size, chunk_size, chunks = (rest.pop(name, None) for name in ("size", "chunk_size", "chunks"))
     if size is not None and chunk_size is not None:
-        raise HetesynthError(
-            "--size and --chunk-size contradict each other", code="HS612", help="use --size with --chunks"
-        )
+        message = "--size and --chunk-size contradict each other"
+        raise HetesynthError(message, code="HS612", help="use --size with --chunks")
     rings = []
     for value in rest.pop("rings", ()):
         instance, equals, path = value.partition("=")

@@ -77,11 +77,8 @@ class CarryOver:
             return None
         new = self.ranks[old]
         if new is None:
-            raise HetesynthError(
-                f"the root, {self.before.vertices[old].name}, is lost",
-                code="HS652",
-                help="synthesize anew with another --root",
-            )
+            message = f"the root, {self.before.vertices[old].name}, is lost"
+            raise HetesynthError(message, code="HS652", help="synthesize anew with another --root")
         return new
 
     def chunks(self, before: Collective, after: Collective) -> list[int | None]:
@@ -124,8 +121,6 @@ def demand_same_cluster(document: ScheduleDocument, topology: Topology, name: st
     elif reason is None and isinstance(stated, str) and stated != topology_hash(topology):
         reason = "GPUs, wires or rates differ (topology_sha256)"
     if reason is not None:
-        raise HetesynthError(
-            f"{name} is a schedule of another cluster: {reason}",
-            code="HS651",
-            help="give the topology file that the schedule was made for, without the changes",
-        )
+        message = f"{name} is a schedule of another cluster: {reason}"
+        way_out = "give the topology file that the schedule was made for, without the changes"
+        raise HetesynthError(message, code="HS651", help=way_out)

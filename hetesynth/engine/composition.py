@@ -169,11 +169,9 @@ def composed(run: Compilation) -> Composed:
 
     request, timer = run.request, run.timer
     if request.collective not in COMPOSED:
-        raise HetesynthError(
-            f"{request.collective} is not composed of pods",
-            code="HS413",
-            help=f"composed are {', '.join(COMPOSED)}; choose another strategy",
-        )
+        message = f"{request.collective} is not composed of pods"
+        way_out = f"composed are {', '.join(COMPOSED)}; choose another strategy"
+        raise HetesynthError(message, code="HS413", help=way_out)
     with timer.phase("parse"):
         cluster = load_pods(request.file)
         collective(request.collective, len(cluster.pods), request.chunks, request.root)  # does the root fit?
@@ -228,8 +226,6 @@ def demand_judgeable(ranks: int, chunks: int) -> None:
     from hetesynth.judge.composition.document import MAX_CELLS, MAX_RANKS
 
     if ranks > MAX_RANKS or ranks * ranks * chunks > MAX_CELLS:
-        raise HetesynthError(
-            f"{ranks} GPUs with {counted(chunks, 'chunk')} each are more than the judge follows",
-            code="HS414",
-            help="use fewer chunks per rank, or compose parts of the cluster",
-        )
+        message = f"{ranks} GPUs with {counted(chunks, 'chunk')} each are more than the judge follows"
+        way_out = "use fewer chunks per rank, or compose parts of the cluster"
+        raise HetesynthError(message, code="HS414", help=way_out)

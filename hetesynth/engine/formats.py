@@ -195,21 +195,17 @@ def demand_one_run(path: Path) -> None:
             exit_code=1,
         )
     if older is not None:
-        raise HetesynthError(
-            f"{path} is gone: a run was cut off while it replaced the folder",
-            code="HS543",
-            help=f"{again}; the older folder is {older / folders.WAS}",
-            exit_code=1,
-        )
+        message = f"{path} is gone: a run was cut off while it replaced the folder"
+        way_out = f"{again}; the older folder is {older / folders.WAS}"
+        raise HetesynthError(message, code="HS543", help=way_out, exit_code=1)
 
 
 def demand_algorithm(read: ReadResult, path: Path) -> None:
     """HetesynthError HS542 where ``path`` holds no MSCCL XML at all; what is wrong with one is for the judge."""
     if read.algo_line is None:
         why = read.violations[0].message if read.violations else "there is no <algo> element"
-        raise HetesynthError(
-            f"{path} is no MSCCL XML: {why}", code="HS542", help="give an MSCCL XML, or JSON in a file named .json"
-        )
+        message = f"{path} is no MSCCL XML: {why}"
+        raise HetesynthError(message, code="HS542", help="give an MSCCL XML, or JSON in a file named .json")
 
 
 Judge = Callable[..., Sequence[Violation]]  # its parameters: those of the judge of the file's kind, by name
@@ -259,11 +255,8 @@ def demand_collective(target: Target, collective: CollectiveName) -> None:
     """HetesynthError HS513 when ``target`` does not know ``collective``, naming the targets that do."""
     if collective not in target.collectives:
         others = ", ".join(t.name for t in TARGETS.values() if collective in t.collectives)
-        raise HetesynthError(
-            f"target {target.name} ({target.runtime}) has no {collective}",
-            code="HS513",
-            help=f"targets with a {collective}: {others}",
-        )
+        message = f"target {target.name} ({target.runtime}) has no {collective}"
+        raise HetesynthError(message, code="HS513", help=f"targets with a {collective}: {others}")
 
 
 SCHEDULE_SUFFIX = ".schedule.json"

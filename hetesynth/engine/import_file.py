@@ -98,9 +98,8 @@ class Imported:
         paths = {stem.with_name(stem.name + suffix): data for suffix, data in self.files.items()}
         for path in paths:
             if os.path.exists(path) and path.samefile(self.request.path):
-                raise HetesynthError(
-                    f"{path} is the file that is imported", code="HS707", help="choose another name with -o"
-                )
+                message = f"{path} is the file that is imported"
+                raise HetesynthError(message, code="HS707", help="choose another name with -o")
         write_all(paths)
         return list(paths)
 
@@ -112,9 +111,8 @@ def import_file(request: ImportRequest) -> Imported:
     data = contents(request.path, MAX_FILE_BYTES, "give an MSCCL XML or a schedule JSON")
     if len(data) > MAX_FILE_BYTES:
         size = MAX_FILE_BYTES // 2**20
-        raise HetesynthError(
-            f"{request.path} is larger than {size} MiB", code="HS541", help="is it the right file?"
-        )
+        message = f"{request.path} is larger than {size} MiB"
+        raise HetesynthError(message, code="HS541", help="is it the right file?")
     chunking = None if request.topology is None else chunk(load_topology(request.topology), request.chunking)
     kind = kind_of(data, request.path)
     if kind in NOT_IMPORTED:
@@ -178,11 +176,8 @@ def _graph(request: ImportRequest, chunking: Chunking | None, goal: Collective) 
     if chunking is None:
         return None
     if chunking.topology.ranks != goal.ranks:
-        raise HetesynthError(
-            f"{request.path} is for {goal.ranks} GPUs, the topology has {chunking.topology.ranks}",
-            code="HS706",
-            help="give the cluster that the file was made for",
-        )
+        message = f"{request.path} is for {goal.ranks} GPUs, the topology has {chunking.topology.ranks}"
+        raise HetesynthError(message, code="HS706", help="give the cluster that the file was made for")
     return chunking.problem(goal)
 
 

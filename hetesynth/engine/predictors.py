@@ -40,9 +40,8 @@ def buffer_size(text: str, option: str) -> int:
     """Bytes of a collective's buffer or of a chunk. HetesynthError HS307 where ``text`` states none."""
     size = int(parse_quantity(text, "size", option))
     if not 1 <= size <= 2**50:
-        raise HetesynthError(
-            f"{option}: {text!r} is not a size from 1 byte to 1 PiB", code="HS307", help="for example 16MB"
-        )
+        message = f"{option}: {text!r} is not a size from 1 byte to 1 PiB"
+        raise HetesynthError(message, code="HS307", help="for example 16MB")
     return size
 
 
@@ -54,11 +53,8 @@ def buffer_sizes(text: str, option: str, factor: int = 4) -> tuple[int, ...]:
         first = buffer_size(low, option)
         last = buffer_size(high, option) if dots else first
         if last < first:
-            raise HetesynthError(
-                f"{option}: {part.strip()!r} ends before it begins",
-                code="HS307",
-                help="write the smaller size first",
-            )
+            message = f"{option}: {part.strip()!r} ends before it begins"
+            raise HetesynthError(message, code="HS307", help="write the smaller size first")
         sizes.extend(sizes_between(first, last, factor) if dots else (first,))
     if len(sizes) > MAX_SIZES:
         raise HetesynthError(f"{option}: at most {MAX_SIZES} sizes", code="HS307", help="larger steps, or fewer")

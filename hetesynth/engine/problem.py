@@ -28,11 +28,9 @@ def demand_first_candidate(request: Request) -> None:
     if request.first_candidate is None:
         return
     if request.strategy != CEGIS:
-        raise HetesynthError(
-            f"strategy {request.strategy} begins with no candidate",
-            code="HS624",
-            help="use --strategy cegis with --from; auto chooses what its CEGIS begins with",
-        )
+        message = f"strategy {request.strategy} begins with no candidate"
+        way_out = "use --strategy cegis with --from; auto chooses what its CEGIS begins with"
+        raise HetesynthError(message, code="HS624", help=way_out)
     if isinstance(request.first_candidate, Path) and request.collective == "allreduce":
         raise HetesynthError(
             "cegis synthesizes an allreduce as two phases, and a file has one schedule for both",
@@ -119,16 +117,12 @@ def load_problem(request: Request, timer: PhaseTimer) -> tuple[Chunking, Problem
 def demand_several_ranks(topology: Topology) -> None:
     """HetesynthError HS404 for a cluster of one GPU."""
     if topology.ranks == 1:
-        raise HetesynthError(
-            "this cluster has one GPU: nothing to communicate", code="HS404", help="add GPUs or instances"
-        )
+        message = "this cluster has one GPU: nothing to communicate"
+        raise HetesynthError(message, code="HS404", help="add GPUs or instances")
 
 
 def no_schedule(reason: str) -> HetesynthError:
     """The answer is no."""
-    return HetesynthError(
-        f"there is no schedule: {reason}",
-        code="HS601",
-        exit_code=1,
-        help="check the direction of the links; `hetesynth topo show --all` lists them",
-    )
+    message = f"there is no schedule: {reason}"
+    way_out = "check the direction of the links; `hetesynth topo show --all` lists them"
+    return HetesynthError(message, code="HS601", exit_code=1, help=way_out)

@@ -128,11 +128,9 @@ def recipe_in(document: ScheduleDocument, name: str) -> Recipe:
         values["targets"] = tuple(dict.fromkeys(values["targets"]))
         return Recipe(**values)
     except (KeyError, TypeError, ValueError, OverflowError, ZeroDivisionError) as error:
-        raise HetesynthError(
-            f"{name}: the recipe in its header cannot be: {error}"[:300],
-            code="HS520",
-            help="give a schedule JSON that `hetesynth synth` wrote",
-        ) from None
+        message = f"{name}: the recipe in its header cannot be: {error}"[:300]
+        way_out = "give a schedule JSON that `hetesynth synth` wrote"
+        raise HetesynthError(message, code="HS520", help=way_out) from None
 
 
 def topology_hash(topology: Topology) -> str:

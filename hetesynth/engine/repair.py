@@ -414,9 +414,7 @@ def suffixes_of(schedule: Path, targets: tuple[Target, ...], *, schedule_only: b
 def read_document(path: Path) -> ScheduleDocument:
     """The schedule in the file. Raises HetesynthError HS520, HS540 or, for a composition, HS653."""
     if is_composition(path):
-        raise HetesynthError(
-            f"{path} is a composition of pods: the inside of a pod was solved once for all of its type",
-            code="HS653",
-            help="synthesize the changed cluster anew, with --strategy composition or without",
-        )
+        message = f"{path} is a composition of pods: the inside of a pod was solved once for all of its type"
+        way_out = "synthesize the changed cluster anew, with --strategy composition or without"
+        raise HetesynthError(message, code="HS653", help=way_out)
     return read_schedule(path)

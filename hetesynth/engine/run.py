@@ -91,9 +91,8 @@ def run_file(request: RunRequest) -> RunReport | None:
     plain = json.loads(launch(command, job.ranks))  # the report of rank 0, or its error
     if "error" in plain:
         error = plain["error"]
-        raise HetesynthError(
-            error["message"], code=error["code"], help=error["help"], exit_code=error["exit_code"]
-        )
+        message = error["message"]
+        raise HetesynthError(message, code=error["code"], help=error["help"], exit_code=error["exit_code"])
     runs = tuple(
         Run(**{**run, "first": tuple(WrongBytes(**w) for w in run["first"]), "diagnosis": tuple(run["diagnosis"])})
         for run in plain["runs"]

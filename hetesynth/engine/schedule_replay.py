@@ -34,18 +34,13 @@ def asked_collective(document: ScheduleDocument, filename: str) -> Collective:
     }
     moving = parts * blocks.get(document.collective, ranks) if ranks > 1 else 0
     if len(document.schedule.transfers) < moving or (ranks == 1 and parts > MAX_CHUNKS_OF_ONE_RANK):
-        raise HetesynthError(
-            f"{filename}: {len(document.schedule.transfers)} transfers cannot deliver {moving} chunks",
-            code="HS520",
-            help="give a schedule JSON that `hetesynth synth` or `hetesynth import` wrote",
-        )
+        message = f"{filename}: {len(document.schedule.transfers)} transfers cannot deliver {moving} chunks"
+        way_out = "give a schedule JSON that `hetesynth synth` or `hetesynth import` wrote"
+        raise HetesynthError(message, code="HS520", help=way_out)
     ticks = max(document.schedule.makespan, sum(t.end - t.start for t in document.schedule.transfers))
     if ticks > MAX_TICKS:
-        raise HetesynthError(
-            f"{filename}: {ticks} ticks are more than the {MAX_TICKS} that are replayed",
-            code="HS520",
-            help="count time in steps, one for each transfer",
-        )
+        message = f"{filename}: {ticks} ticks are more than the {MAX_TICKS} that are replayed"
+        raise HetesynthError(message, code="HS520", help="count time in steps, one for each transfer")
     return collective(document.collective, ranks, parts, document.root)
 
 

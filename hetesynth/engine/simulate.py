@@ -64,11 +64,8 @@ def file_predictor(
         return schedule_predictor(path, topology, options)
     subject, judge = read_moves(path)
     if subject is not None and subject.ranks != topology.ranks:
-        raise HetesynthError(
-            f"{path} is for {subject.ranks} ranks, {topology.name} has {topology.ranks}",
-            code="HS561",
-            help="give the topology it was made for",
-        )
+        message = f"{path} is for {subject.ranks} ranks, {topology.name} has {topology.ranks}"
+        raise HetesynthError(message, code="HS561", help="give the topology it was made for")
     servers = {"servers": topology.servers} if isinstance(subject, Plan) else {}
     wrong = judge(links={(link.src, link.dst) for link in topology.links}, max_findings=1, **servers)
     if subject is None or wrong:
@@ -87,23 +84,17 @@ def schedule_predictor(path: Path, topology: Topology, options: CostOptions) -> 
     document = read_schedule(path, WAY_OUT)
     other = foreign_link(document, topology.links)
     if document.ranks != topology.ranks or other is not None:
-        raise HetesynthError(
-            f"{path} is not a schedule for {topology.name}: their ranks or links differ",
-            code="HS561",
-            help="give the topology it was synthesized for",
-        )
+        message = f"{path} is not a schedule for {topology.name}: their ranks or links differ"
+        raise HetesynthError(message, code="HS561", help="give the topology it was synthesized for")
     goal = asked_collective(document, str(path))
     room = len(document.schedule.transfers) + 1  # the hardware's limits are the simulator's business
     arcs = tuple(Arc(link.src, link.dst, room) for link in topology.links)
     problem = Problem(topology.ranks, topology.ranks, (), arcs, (), goal)
     wrong = schedule_violations(problem, document.schedule)
     if wrong:
-        raise HetesynthError(
-            f"{path} is no schedule of its collective: {wrong[0].message}",
-            code="HS562",
-            help="give a schedule JSON as `hetesynth synth` wrote it",
-            exit_code=1,
-        )
+        message = f"{path} is no schedule of its collective: {wrong[0].message}"
+        way_out = "give a schedule JSON as `hetesynth synth` wrote it"
+        raise HetesynthError(message, code="HS562", help=way_out, exit_code=1)
     try:
         return SchedulePredictor(topology, problem, document.schedule, options)
     except ValueError as error:

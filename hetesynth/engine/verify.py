@@ -177,11 +177,8 @@ def check_format(path: Path, target: Target) -> None:
         raise HetesynthError(f"{path} is not a file", code="HS540", help="give a file that was written")
     kind = format_of(path)
     if target.format != kind:
-        raise HetesynthError(
-            f"{path} is {kind.words}, which {target.name} does not read",
-            code="HS603",
-            help=f"{target.name} reads {target.format.words}",
-        )
+        message = f"{path} is {kind.words}, which {target.name} does not read"
+        raise HetesynthError(message, code="HS603", help=f"{target.name} reads {target.format.words}")
 
 
 def _judge_xml(path: Path, question: Question) -> Judged:

@@ -157,11 +157,8 @@ class CandidateSpecs:
         """What to say where a chunk would be less than a byte."""
         least = math.ceil(1 / chunk_bytes(self.request.collective, self.topology.ranks, chunks, 1))
         fewer = ", or fewer --chunks" if chunks > 1 else ""
-        return HetesynthError(
-            f"{self.size} bytes are too few for chunks of a byte or more: at least {least} are needed",
-            code="HS611",
-            help=f"use --size {least}B or more{fewer}",
-        )
+        message = f"{self.size} bytes are too few for chunks of a byte or more: at least {least} are needed"
+        return HetesynthError(message, code="HS611", help=f"use --size {least}B or more{fewer}")
 
 
 def strategy_of(request: Request, topology: Topology) -> Strategy:
@@ -169,9 +166,8 @@ def strategy_of(request: Request, topology: Topology) -> Strategy:
     if not request.rings:
         return strategy(request.strategy)
     if request.strategy != "ring":
-        raise HetesynthError(
-            f"strategy {request.strategy} takes no rings", code="HS620", help="use --strategy ring with --rings"
-        )
+        message = f"strategy {request.strategy} takes no rings"
+        raise HetesynthError(message, code="HS620", help="use --strategy ring with --rings")
     from hetesynth.search.baselines.table import ring_strategy
     from hetesynth.topology.language.nccl_graph import server_rings
 

@@ -175,11 +175,8 @@ def report_files(report: Report, page: Path | None, trace: Path | None) -> Mappi
         from hetesynth.report.svg import schedule_svg
 
         if report.run is None:
-            raise HetesynthError(
-                "there are no steps to draw: the program moves what no schedule can say",
-                code="HS572",
-                help="use --report FILE.html",
-            )
+            message = "there are no steps to draw: the program moves what no schedule can say"
+            raise HetesynthError(message, code="HS572", help="use --report FILE.html")
         title = f"{report.title} in {counted(report.run.schedule.makespan, 'step')}"
         files[page] = schedule_svg(report.topology, report.run.problem, report.run.schedule, title).encode()
     elif page is not None:
@@ -216,11 +213,9 @@ def _drawn(
     """``draft`` with what ran, with its curves, and with what these say."""
     count = 0 if schedule is None else len(schedule.schedule.transfers)
     if count > MAX_TRANSFERS:
-        raise HetesynthError(
-            f"there are too many transfers for a report: {count:,}, at most {MAX_TRANSFERS:,}",
-            code="HS573",
-            help="what --report and --trace would show is not written; everything else is",
-        )
+        message = f"there are too many transfers for a report: {count:,}, at most {MAX_TRANSFERS:,}"
+        way_out = "what --report and --trace would show is not written; everything else is"
+        raise HetesynthError(message, code="HS573", help=way_out)
     from hetesynth.engine.page.report_blocks import plan_run, program_run
     from hetesynth.search.bounds.throughput import time_bounds
 
