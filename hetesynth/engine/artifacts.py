@@ -1,7 +1,4 @@
-"""From a schedule to judged files.
-
-The schedule is replayed, its bound rechecked, every program read back and executed before anything is written.
-"""
+"""From a schedule to judged files: replayed, its bound rechecked, every program read back and executed before."""
 
 from __future__ import annotations
 

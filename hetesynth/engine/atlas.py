@@ -1,8 +1,6 @@
-"""The right program for each range of sizes: what a user installs to have it at every size.
-
-A program is used as long as it is within 1 % of the best and not slower than the library, so that ranges are few;
-sizes for which no program is that are left to the library. The frontier is that of SCCL, section 3.5.
-"""
+"""The right program for each range of sizes: what a user installs to have it at every size. A program is used as
+long as it is within 1 % of the best and not slower than the library, so that ranges are few; sizes for which no
+program is that are left to the library. The frontier is that of SCCL, section 3.5."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""An old schedule in the words of a changed cluster: the same GPUs by name, the same links by their path.
-
-Whether the transfers that can still be named keep any law is left to what repairs them.
-"""
+"""An old schedule in the words of a changed cluster: the same GPUs by name, the same links by their path."""
 
 from __future__ import annotations
 

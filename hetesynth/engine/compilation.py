@@ -1,8 +1,5 @@
-"""One run of the compiler: what is asked for, what it may spend, and who is told.
-
-Made once for each run of a command (one a root, where all are asked for) and handed down with the request of that
-run, which no stage replaces.
-"""
+"""One run of the compiler: what is asked for, what it may spend, and who is told; one a root, where all are asked
+for."""
 
 from __future__ import annotations
 

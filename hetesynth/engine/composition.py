@@ -1,7 +1,5 @@
-"""From a topology file to a judged composition of schedules of pods and, where they can hold it, programs.
-
-The links between GPUs of different pods are never built.
-"""
+"""From a topology file to a judged composition of schedules of pods and, where they can hold it, programs. The
+links between GPUs of different pods are never built."""
 
 from __future__ import annotations
 
@@ -185,9 +183,8 @@ def composed(run: Compilation) -> Composed:
     budget = run.budget.part(0.5)  # what the searches inside pods get together
     if budget.seconds is None:
         budget = replace(budget, seconds=20.0)
-    solvers = tuple(
-        replace(verified_solver(strategy(name), budget, request.policy), progress=run.progress) for name in INSIDE
-    )
+    question = budget, request.policy
+    solvers = tuple(verified_solver(strategy(name), *question, progress=run.progress) for name in INSIDE)
     with timer.phase("synthesis"):
         composition = compose(task, solvers, run.progress)
     with timer.phase("bound"):

@@ -1,8 +1,5 @@
-"""Files of others back into the compiler: a program or a schedule becomes a judged schedule, and files again.
-
-MSCCL XML -> Program -> judge -> lifting -> Schedule -> judge -> schedule JSON and programs for other targets, each
-judged. A schedule JSON enters in the middle. Nothing is returned that a judge refuses.
-"""
+"""Files of others back into the compiler: MSCCL XML -> Program -> judge -> lifting -> Schedule -> judge ->
+schedule JSON and programs for other targets, each judged. A schedule JSON enters in the middle."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What schedules, programs and plans cost in time: costs, tasks and the simulator put together.
-
-A predictor keeps what does not depend on the size, so that a loop over sizes is cheap.
-"""
+"""What schedules, programs and plans cost in time: a predictor keeps what does not depend on the size."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.request import Request
@@ -68,11 +69,11 @@ def first_candidate(request: Request, problem: Problem) -> Candidate:
     return document.schedule
 
 
-def verified_solver(strategy: Strategy, budget: Budget, policy: Policy) -> Solver:
-    """The solver that offers what ``strategy`` finds to the judge, which strategies do not know."""
+def verified_solver(strategy: Strategy, budget: Budget, policy: Policy, **others: Any) -> Solver:
+    """The solver that offers what ``strategy`` finds to the judge; ``others``: more of its fields."""
     from hetesynth.judge.schedule.judge import schedule_violations
 
-    return Solver(strategy, budget, schedule_violations, policy=policy)
+    return Solver(strategy, budget, schedule_violations, policy=policy, **others)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,6 @@
-"""What an operator must know of programs before they are installed: roots, GPU vendors, NICs.
-
-A runtime that selects files by ranks, collective, size and in-place form runs a broadcast from root 3 for a call
-with root 0 as well, and the data is wrong; whoever writes such a file must promise that all calls have its root.
-"""
+"""What an operator must know of programs before they are installed: roots, GPU vendors, NICs. A runtime that
+selects files by ranks, collective, size and in-place form runs a broadcast from root 3 for a call with root 0 as
+well, and the data is wrong; whoever writes such a file must promise that all calls have its root."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Repair: an old schedule file and a changed cluster to a verified schedule with its programs, and what changed.
-
-The program is lowered as the one before; where that is not near the limit, some of a fresh choice is tried.
-"""
+The program is lowered as the one before; where that is not near the limit, some of a fresh choice is tried."""
 
 from __future__ import annotations
 
@@ -10,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
+from typing import Any
 
 from hetesynth.engine.artifacts import (
     Choice,
@@ -59,6 +58,9 @@ from hetesynth.topology.language import TopologySource, load_topology
 
 NEAR_LIMIT = 0.98
 """A program made like the old one that is so near to the limit, as a share of it, is taken."""
+FEW = 4_000
+"""Transfers with which what a fresh choice opens with is tried too: of 56 losses on clusters of 12 and 16 GPUs,
+seven were 2 to 43 % slower than fresh without, and none with them."""
 
 
 @dataclass(frozen=True)
@@ -125,12 +127,8 @@ class Repair:
         if steps > bound + NEAR_STEPS and not (large and steps <= (1.0 + NEAR_SHARE) * bound):
             with self.run.timer.phase("search"):
                 auto = registry.strategy("auto")
-                fresh = replace(
-                    verified_solver(auto, budget, for_steps(request.policy, budget.effort)),
-                    progress=self.run.progress,
-                    decisions=self.run.decisions.inside("fresh"),
-                    trace=self.run.trace,
-                ).solve(solved.problem)
+                policy, told = for_steps(request.policy, budget.effort), self._told("fresh")
+                fresh = verified_solver(auto, budget, policy, **told).solve(solved.problem)
             if isinstance(fresh, Solution) and fresh.schedule.makespan < steps:
                 solved = replace(solved, strategy=auto.name, solution=fresh)
         size = implied_size(solved.problem, solved.chunking.chunk_bytes)
@@ -168,15 +166,14 @@ class Repair:
         at_home = all(arcs[t.link].src not in chunks[t.chunk].block for t in old.transfers if t.reduce)
         in_two_phases = last_sum <= first_copy and at_home  # adds first, each chunk at its own rank (eq. 7)
         whole = problem.collective.name == "allreduce" and not in_two_phases
-        searched = MENDED if quick else strategy()
-        solver = verified_solver(WHOLE if whole else searched, self.run.budget, self.run.request.policy)
-        return replace(
-            solver,
-            first_candidate=old,
-            progress=self.run.progress,
-            decisions=self.run.decisions,
-            trace=self.run.trace,
-        ).solve(problem)
+        searched, told = MENDED if quick else strategy(), self._told()
+        question = WHOLE if whole else searched, self.run.budget, self.run.request.policy
+        return verified_solver(*question, first_candidate=old, **told).solve(problem)
+
+    def _told(self, part: str = "") -> dict[str, Any]:
+        """Who is told of a search."""
+        record = self.run.decisions.inside(part) if part else self.run.decisions
+        return {"progress": self.run.progress, "decisions": record, "trace": self.run.trace}
 
     def _timed(self, solved: SolvedRequest, target: Target | None, size: int) -> Ranked:
         """The mended schedule with the time of its program, lowered like the one before."""
@@ -211,19 +208,13 @@ class Repair:
         if seconds is not None and limit >= NEAR_LIMIT * seconds:
             return ranked
         far = seconds is None or limit < 0.8 * seconds
-        if not self._explored and not (far and self._transfers <= 10_000):
+        if self._transfers > (10_000 if far else FEW):
             return ranked
         record = self.run.decisions.inside("further")
         with self.run.timer.phase("choice"):
             if target is None:
                 try:
-                    tuning = tune(
-                        specs,
-                        self.run.progress,
-                        budget=self.run.budget_left,
-                        decisions=record,
-                        trace=self.run.trace,
-                    )
+                    tuning = tune(specs, budget=self.run.budget_left, **self._told("further"))
                 except HetesynthError:
                     return ranked
                 best = tuning.candidates[0]
@@ -239,12 +230,6 @@ class Repair:
     @property
     def _transfers(self) -> int:
         return transfers(self.run.request.collective, self.changes.after.ranks, 1)
-
-    @property
-    def _explored(self) -> bool:
-        """Whether what a fresh choice opens with is tried too: of 56 losses on two clusters of 12 and 16 GPUs,
-        seven were 2 to 43 % slower than fresh without, and none with them."""
-        return self._transfers <= 4_000
 
     def _library(self, specs: CandidateSpecs, target: Target, record: Decisions) -> Ranked | None:
         """The quickest program that the library runs, if there is one."""
@@ -264,8 +249,7 @@ class Repair:
             return sorted(like, key=lambda a: (abs(a.pieces - (recipe.pieces or 1)), a.turn != recipe.turn))[:1]
 
         problem = self.factory.problem(specs.paper_chunking(chunks), chunks)
-        few = self._transfers <= 4_000  # others follow
-        mended = cache(partial(self._solution, problem, quick=few))
+        mended = cache(partial(self._solution, problem, quick=self._transfers <= FEW))  # others follow
         outcome = mended()
         if isinstance(outcome, Infeasible):
             raise no_schedule(outcome.reason)

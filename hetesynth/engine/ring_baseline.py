@@ -1,9 +1,7 @@
 """What a communication library takes: NCCL's rings as a program, with the best number of channels and chunks.
-
 Rings are those of ``ring_search``, on twice as many channels as long as that is quicker: of 240 questions one had
-a quicker program beyond, by 1.8 %. NCCL does broadcast and reduce along the same rings as chains, and alltoall,
-gather and scatter by plain sends.
-"""
+a quicker program beyond, by 1.8 %. Broadcast and reduce go along the same rings as chains; alltoall, gather and
+scatter are plain sends."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""The main job: a topology and a collective to judged files.
-
-text -> Topology -> capacities -> Problem -> Schedule -> Program -> XML and JSON, each result judged before
-anything is written.
-"""
+"""The main job: text -> Topology -> capacities -> Problem -> Schedule -> Program -> XML and JSON, each result
+judged before anything is written."""
 
 from __future__ import annotations
 
@@ -274,9 +271,9 @@ def _step_search(run: Compilation, chunking: Chunking, problem: Problem, budget:
     strategy = strategy_of(request, chunking.topology)
     with timer.phase("search"):
         record = run.decisions.inside("steps")
-        solver = verified_solver(strategy, budget, for_steps(request.policy, run.budget.effort))
-        solver = replace(solver, first_candidate=first_candidate(request, problem), trace=run.trace)
-        outcome = replace(solver, progress=run.progress, decisions=record).solve(problem)
+        policy, first = for_steps(request.policy, run.budget.effort), first_candidate(request, problem)
+        told = {"progress": run.progress, "decisions": record, "trace": run.trace}
+        outcome = verified_solver(strategy, budget, policy, first_candidate=first, **told).solve(problem)
     match outcome:
         case Infeasible(reason=reason):
             raise no_schedule(reason)

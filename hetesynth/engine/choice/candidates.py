@@ -1,9 +1,7 @@
-"""Candidate specs for a size: what a strategy, a number of chunks per rank and capacities make together.
-
-The first number of chunks is about the root of the bandwidth-to-latency ratio, where a pipeline of chunks is in
-balance; the others follow by distance from it. Which strategies are tried, and in which order, says
-``search.auto.FOR_A_SIZE``.
-"""
+"""Candidate specs for a size: what a strategy, a number of chunks per rank and capacities make together. The first
+number of chunks is about the root of the bandwidth-to-latency ratio, where a pipeline of chunks is in balance; the
+others follow by distance from it. Which strategies are tried, and in which order, says
+``search.auto.FOR_A_SIZE``."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""The one choice for a size: the candidate whose program is quickest.
-
-What the library runs comes first, so that there soon is a program that is not slower, then steady-state
-candidates; where the best of them is near what is possible, nothing else is tried. Else candidates of all
-strategies follow, by the rules, and their programs are ranked together.
-"""
+"""The one choice for a size: the candidate whose program is quickest. What the library runs comes first, so that
+there soon is a program that is not slower, then steady-state candidates; where the best of them is near what is
+possible, nothing else is tried. Else candidates of all strategies follow, by the rules, and are ranked
+together."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""What users run is the program, so the programs of several schedules are timed, step by step and in steady state.
-
-A schedule's own time says what its order of steps is worth; thread blocks keep that order only in part.
-"""
+"""What users run is the program, so the programs of several schedules are timed: thread blocks keep the order of a
+schedule's steps only in part."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Steady-state candidates: the optimal packing with some numbers of chunks, as programs that keep its promise.
-
-Numbers of chunks are tried in the order of what their rounding leaves of the optimum, until a program is near
-enough to the bound or the effort is spent, which is counted in operations.
-"""
+Numbers are tried in the order of what their rounding leaves of the optimum, until a program is near enough to the
+bound or the effort, which is counted in operations, is spent."""
 
 from __future__ import annotations
 

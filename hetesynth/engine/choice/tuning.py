@@ -1,8 +1,5 @@
-"""The right schedule for a size: chunks per rank and strategy chosen by predicted time.
-
-A candidate with more steps may well be quicker. What is tried stands in ``search.auto.FOR_A_SIZE``; a direction in
-which more (or fewer) chunks made things worse twice is left alone.
-"""
+"""The right schedule for a size: chunks per rank and strategy chosen by predicted time, by
+``search.auto.FOR_A_SIZE``; a direction in which more (or fewer) chunks made things worse twice is left alone."""
 
 from __future__ import annotations
 
@@ -293,8 +290,8 @@ class _TuningRun:
         policy = for_size(self.specs.request.policy, self.budget.effort)
         try:
             first = first_candidate(self.specs.request, problem)
-            solver = verified_solver(spec.strategy, budget, policy)
-            outcome = replace(solver, first_candidate=first, trace=self.trace.inside(spec.label)).solve(problem)
+            told = {"first_candidate": first, "trace": self.trace.inside(spec.label)}
+            outcome = verified_solver(spec.strategy, budget, policy, **told).solve(problem)
         except HetesynthError as error:
             self.refusals.append(error.message)
             record.note(spec.label, "refused", error.message)

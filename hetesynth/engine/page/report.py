@@ -1,7 +1,4 @@
-"""A result as a report: what the page, the picture and the trace of it show; report/ only draws.
-
-The same input gives the same bytes.
-"""
+"""A result as a report: what the page, the picture and the trace of it show; report/ only draws."""
 
 from __future__ import annotations
 
