@@ -78,15 +78,13 @@ UNFIT = frozenset({"HS501", "HS502", "HS503", "HS504", "HS508", "HS509"})  # a p
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How a schedule for a size was chosen. ``pipelined``: its seconds are of its trees in steady state, not of
-    the schedule step by step. ``trees``: how many, in all or of each root. ``runner_up``: the next best program's
-    label and seconds."""
+    """How a schedule for a size was chosen. ``trees``: of one in steady state how many, in all or of each root.
+    ``runner_up``: the next best program's label and seconds."""
 
     label: str
     tried: int
     cut_short: bool
     ending: Ending = "tried"
-    pipelined: bool = False
     trees: int | None = None
     runner_up: tuple[str, float] | None = None
 

@@ -47,7 +47,6 @@ class Comparison:
     topology: Topology
     request: Request
     sizes: tuple[int, ...]
-    strategies: tuple[str, ...]
     entries: tuple[Entry, ...]
     cut_short: bool
     ending: Ending = "tried"
@@ -180,4 +179,4 @@ def compare(
             timing = seconds if first.simulated else None
             verdicts.append((first, time_verdict(topology, root, bounds, size, timing, options)))
     told = whole.told()
-    return Comparison(topology, request, tuple(sizes), names, entries, cut_short, ending, told, tuple(verdicts))
+    return Comparison(topology, request, tuple(sizes), entries, cut_short, ending, told, tuple(verdicts))

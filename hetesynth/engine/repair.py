@@ -111,10 +111,7 @@ class Repair:
         spec = ProgramSpec(request.targets, steady=ranked.steady)
         if target is not None and not target.format.plan and ranked.steady is not None:
             spec = replace(spec, seconds=ranked.seconds)
-        candidate = ranked.candidate
-        trees = None if candidate.pipelined is None else candidate.pipelined.trees
-        pipelined = candidate.pipelined is not None
-        choice = Choice(candidate.label, 1, cut_short=False, pipelined=pipelined, trees=trees)
+        candidate, choice = ranked.candidate, Choice(ranked.candidate.label, 1, cut_short=False)
         return candidate.solved(self.run, spec, specs.bounds.optimality(self.size, candidate.seconds), choice)
 
     def _by_steps(self, target: Target | None) -> SolvedRequest:

@@ -384,8 +384,6 @@ def _solved(run: Compilation, bounds: Bounds, size: int, entry: Ranked, choice: 
     timed = isinstance(entry.steady, SteadyState | LibraryProgram) and not targets[0].format.plan
     seconds = entry.seconds if timed else None
     spec = ProgramSpec(targets, *run.request.calls, steady=entry.steady, seconds=seconds)
-    pipelined = entry.candidate.pipelined
-    choice = replace(choice, pipelined=pipelined is not None, trees=None if pipelined is None else pipelined.trees)
     return entry.candidate.solved(run, spec, bounds.optimality(size, entry.candidate.seconds), choice)
 
 

@@ -125,16 +125,12 @@ def timed_target(request: Request) -> Target | None:
 
 
 def ranked_programs(
-    specs: CandidateSpecs,
-    candidates: Sequence[Candidate],
-    deadline: Deadline,
-    decisions: Decisions,
-    effort: Effort,
+    specs: CandidateSpecs, candidates: Sequence[Candidate], until: Deadline, decisions: Decisions, effort: Effort
 ) -> list[Ranked]:
     """The candidates by the time of their programs for ``timed_target``; as they are without one."""
     target = timed_target(specs.request)
     if target is None:
         return [Ranked(candidate) for candidate in candidates]
     options, record = specs.lowering_for(target), decisions.inside("programs")
-    ranking = ProgramRanking(specs.topology, specs.size, options, specs.costs, deadline, record, effort)
+    ranking = ProgramRanking(specs.topology, specs.size, options, specs.costs, until, record, effort)
     return ranking.of(candidates)

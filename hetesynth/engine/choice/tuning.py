@@ -119,16 +119,13 @@ class Candidate:
         return Lowering(self.chunking.topology, self.problem, self.solution.schedule, size, options, costs)
 
     def solved(
-        self,
-        compilation: Compilation,
-        programs: ProgramSpec,
-        time_optimality: TimeOptimality,
-        choice: Choice | None = None,
+        self, run: Compilation, programs: ProgramSpec, optimality: TimeOptimality, choice: Choice | None = None
     ) -> SolvedRequest:
         """What files are made of."""
-        return SolvedRequest(
-            compilation, self.name, self.chunking, self.problem, self.solution, programs, time_optimality, choice
-        )
+        if choice is not None and self.pipelined is not None:
+            choice = replace(choice, trees=self.pipelined.trees)
+        question = run, self.name, self.chunking, self.problem, self.solution, programs
+        return SolvedRequest(*question, optimality, choice)
 
 
 Told = Callable[[Bounds, int, Candidate], None]
@@ -148,10 +145,6 @@ class TuningRun:
     cut_short: bool
     interrupted: bool = False
     ending: Ending = "tried"
-
-    def time_optimality(self, candidate: Candidate) -> TimeOptimality:
-        """The time of ``candidate`` beside the bound."""
-        return self.bounds.optimality(self.size, candidate.seconds)
 
 
 def tune(
