@@ -252,31 +252,22 @@ class Lowering:
 
 @lru_cache(maxsize=16)
 def _timed_variants(q: Lowering) -> tuple[LoweringVariant, ...]:
-    """Answered once for the choice among programs and for the file."""
-    variants = _receiving(q)
-    if q.costs.runtime is None or len(q.schedule.transfers) > q.costs.policy.compile.max_spread:
-        return tuple(variants)
-    first = variants[0]
-    best, before = _spread(q, first)
-    if before is None:
-        return tuple(variants)
-    if best is None:
-        return (replace(first, seconds=before), *variants[1:])
-    return (best, *variants)
-
-
-def _spread(q: Lowering, first: LoweringVariant) -> tuple[LoweringVariant | None, float | None]:
-    """The quickest with more channels than ``first``, if quicker than it, and the seconds of ``first``."""
-    options, policy = first.options, q.costs.policy.compile
-    blocks = options.target.thread_blocks - 1  # one is for copies
-    spread = channels_of_pairs(q.costs.costs(q.topology), q.schedule, options.protocol, blocks)
+    """Answered once for the choice among programs and for the file: first the quickest with more channels, if
+    quicker than the best by its receives."""
+    first, *others = _receiving(q)
+    options, policy, transfers = first.options, q.costs.policy.compile, len(q.schedule.transfers)
+    spread: dict[Pair, int] = {}
+    if q.costs.runtime is not None and transfers <= policy.max_spread:
+        blocks = options.target.thread_blocks - 1  # one is for copies
+        spread = channels_of_pairs(q.costs.costs(q.topology), q.schedule, options.protocol, blocks)
     plain = q.program(options) if spread else None
     if plain is None:
-        return None, first.seconds
+        return (first, *others)
     before = q.seconds_of(plain) if first.seconds is None else first.seconds
-    best, least = None, before
+    variants, least = (replace(first, seconds=before), *others), before
+    quicker: tuple[LoweringVariant, ...] = ()
     for instances in (1, *policy.instances):  # into how many parts chunks are cut
-        if instances > 1 and len(q.schedule.transfers) * instances > policy.max_cut:
+        if instances > 1 and transfers * instances > policy.max_cut:
             continue
         spreading = replace(options, min_channels=spread, instances=instances)
         program = q.program(spreading)
@@ -284,8 +275,9 @@ def _spread(q: Lowering, first: LoweringVariant) -> tuple[LoweringVariant | None
         if after is not None and after < least * (1 - EQUAL):
             parts = f", every chunk in {instances} parts" if instances > 1 else ""
             note = f"channels for the copy rate of thread blocks{parts}: {after * 1e6:.1f}, {before * 1e6:.1f} us"
-            best, least = LoweringVariant(spreading, after, "; ".join(filter(None, (first.note, note)))), after
-    return best, before
+            quicker = (LoweringVariant(spreading, after, "; ".join(filter(None, (first.note, note)))),)
+            least = after
+    return quicker + variants
 
 
 def _receiving(q: Lowering) -> list[LoweringVariant]:

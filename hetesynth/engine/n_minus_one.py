@@ -185,16 +185,8 @@ def n_minus_one(request: Request, kinds: Sequence[Kind] = KINDS, progress: Progr
                     break
             else:
                 document = read_schedule_json(whole.files[SCHEDULE_SUFFIX], "the schedule of the whole cluster")
-                asked = RepairRequest(
-                    None,
-                    request.topology,
-                    path,
-                    request.budget,
-                    request.targets,
-                    request.schedule_only,
-                    request.single_root,
-                    request.policy,
-                )
+                rest = request.budget, request.targets, request.schedule_only, request.single_root, request.policy
+                asked = RepairRequest(None, request.topology, path, *rest)
                 loss = Loss(kind, name, repaired(asked, document, recipe_in(document, "it"), changes))
                 losses.append(loss)
                 unlike.append((loss, after))
