@@ -139,10 +139,10 @@ class Atlas:
         for k, entry in enumerate(self.ranges):
             candidate = members.candidates[entry.member]
             took, sizes = dict(entry.seconds), []
-            for j, size in enumerate(members.sizes):
+            for size in members.sizes:
                 if entry.holds(size):
                     us = None if took.get(size) is None else took[size] * 1e6
-                    figures = members.time_optimality(entry.member, j).figures()
+                    figures = members.schedule_at(entry.member, size).figures()
                     sizes.append({**figures, "program_predicted_us": us})
             ranges.append(
                 {
@@ -208,9 +208,7 @@ def atlas(
     unfit: list[tuple[str, str]] = []
     record = run.decisions.inside("ranges")
 
-    def library(size: int) -> float:
-        return library_seconds(topology, request, members.bounds, size)
-
+    library = partial(library_seconds, topology, request, members.bounds)
     while True:
         with run.timer.phase("predict"):
             chosen = [(one, *piece) for one in asked for piece in program_ranges(members, one, library)]
@@ -241,7 +239,7 @@ def atlas(
             continue
         seconds, timed = dict(entry.seconds).get(size), "program"
         if request.schedule_only:
-            seconds, timed = members.time_optimality(entry.member, place).seconds, "schedule"
+            seconds, timed = members.schedule_at(entry.member, size).seconds, "schedule"
         elif entry.synthesis.targets[0].format.plan:
             timed = "plan"
         finite = seconds if seconds is not None and math.isfinite(seconds) else None

@@ -161,7 +161,7 @@ def compare(
                 entry = Entry(name, size, None, refusal=why)
             else:
                 simulated = outcome.members[i].predictor is not None
-                optimality = replace(outcome.time_optimality(i, j), seconds=took)
+                optimality = replace(outcome.schedule_at(i, size), seconds=took)
                 entry = Entry(name, size, optimality, best.label, best.chunks, simulated=simulated)
             table.setdefault(name, []).append(entry)
     entries = tuple(table[name][j] for j in range(len(sizes)) for name in names)

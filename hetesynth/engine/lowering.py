@@ -40,7 +40,13 @@ def channels_of_pairs(costs: Costs, schedule: Schedule, protocol: Protocol, thre
     for pair, rate in _rates(costs, schedule).items():
         copying = costs.copy_rate(pair[0], protocol)
         needed[pair] = 1 if copying is None else thread_blocks_for(rate, copying)
-    return {pair: number for pair, number in _within(needed, thread_blocks).items() if number > 1}
+    of_rank: dict[Rank, list[int]] = defaultdict(list)
+    for pair, number in needed.items():
+        for rank in pair:
+            of_rank[rank].append(number)
+    most = {rank: _width(numbers, thread_blocks) for rank, numbers in of_rank.items()}  # the widest give up first
+    within = {(src, dst): min(number, most[src], most[dst]) for (src, dst), number in needed.items()}
+    return {pair: number for pair, number in within.items() if number > 1}
 
 
 def chunk_seconds(costs: Costs, protocol: Protocol) -> dict[Pair, float]:
@@ -67,16 +73,6 @@ def _rates(costs: Costs, schedule: Schedule) -> dict[Pair, float]:
         shares = (costs.resource_rate[r] * chunks / of_resource[r] for r in costs.link_resources[link])
         rates[costs.link_ends[link]] += min(shares)
     return dict(rates)
-
-
-def _within(needed: dict[Pair, int], thread_blocks: int) -> dict[Pair, int]:
-    """The same where every connection of a rank has a thread block; the widest pairs give up channels first."""
-    of_rank: dict[Rank, list[int]] = defaultdict(list)
-    for pair, number in needed.items():
-        for rank in pair:
-            of_rank[rank].append(number)
-    most = {rank: _width(numbers, thread_blocks) for rank, numbers in of_rank.items()}
-    return {(s, d): min(number, most[s], most[d]) for (s, d), number in needed.items()}
 
 
 def _width(numbers: Iterable[int], room: int) -> int:

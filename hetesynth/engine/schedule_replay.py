@@ -74,23 +74,12 @@ def replayed(path: Path, document: ScheduleDocument, topology: Topology) -> list
 
 def chunking_of(document: ScheduleDocument, topology: Topology) -> ChunkingOptions:
     """Chunks and steps as the schedule has them on ``topology``, for which it was made."""
-    size, rounding, stated = (
-        document.header.get("chunk_bytes"),
-        document.header.get("rounding"),
-        stated_step(document),
-    )
+    size, rounding, step = (document.header.get(name) for name in ("chunk_bytes", "rounding", "tau_ref_us"))
     chunk_bytes = size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
     rule: Rounding = next((r for r in ROUNDINGS if r == rounding), "ceil")
     latencies = document.header.get("latencies") is not False
     tau_ref = chunk(topology, ChunkingOptions(chunk_bytes, "slowest", rule, latencies)).tau_ref
-    if stated is not None and abs(stated / tau_ref - 1) >= Fraction(1, 10**9):
-        tau_ref = stated
+    if isinstance(step, (int, float)) and not isinstance(step, bool) and 0 < step <= sys.float_info.max:
+        stated = Fraction(str(step)) / 1_000_000
+        tau_ref = stated if abs(stated / tau_ref - 1) >= Fraction(1, 10**9) else tau_ref
     return ChunkingOptions(chunk_bytes or chunk(topology).chunk_bytes, tau_ref, rule, latencies)
-
-
-def stated_step(document: ScheduleDocument) -> Fraction | None:
-    """The seconds of a step that a document states; None where it states none."""
-    told = document.header.get("tau_ref_us")
-    if not isinstance(told, (int, float)) or isinstance(told, bool) or not 0 < told <= sys.float_info.max:
-        return None
-    return Fraction(str(told)) / 1_000_000

@@ -73,10 +73,6 @@ class Pool:
         """The quickest member at size j."""
         return min(range(len(self.members)), key=lambda i: (self.seconds[i][j], i))
 
-    def time_optimality(self, i: int, j: int) -> TimeOptimality:
-        """The schedule of member i at size j beside the bound."""
-        return self.schedule_at(i, self.sizes[j])
-
     def schedule_at(self, i: int, size: int) -> TimeOptimality:
         """The schedule of member i at ``size`` bytes beside the bound."""
         return self.bounds.optimality(size, seconds_at(self.candidates[i], size))
