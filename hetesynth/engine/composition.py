@@ -163,6 +163,7 @@ class Composed:
 
 def composed(run: Compilation) -> Composed:
     """The composition that ``run`` asks for, judged. HetesynthError where there is none."""
+    from hetesynth.judge.composition.document import MAX_CELLS, MAX_RANKS
     from hetesynth.judge.composition.judge import judge_composition
 
     request, timer = run.request, run.timer
@@ -173,7 +174,11 @@ def composed(run: Compilation) -> Composed:
     with timer.phase("parse"):
         cluster = load_pods(request.file)
         collective(request.collective, len(cluster.pods), request.chunks, request.root)  # does the root fit?
-    demand_judgeable(cluster.ranks, request.chunks)
+    ranks, chunks = cluster.ranks, request.chunks
+    if ranks > MAX_RANKS or ranks * ranks * chunks > MAX_CELLS:
+        message = f"{ranks} GPUs with {counted(chunks, 'chunk')} each are more than the judge follows"
+        way_out = "use fewer chunks per rank, or compose parts of the cluster"
+        raise HetesynthError(message, code="HS414", help=way_out)
     size = request.chunking.chunk_bytes or cluster.chunk_bytes or DEFAULT_CHUNK_BYTES
     if request.size is not None:  # a size of the buffer is cut into chunks, rounded up
         size = max(1, math.ceil(request.size / (cluster.ranks * request.chunks)))
@@ -216,13 +221,3 @@ def composed(run: Compilation) -> Composed:
         if verdict.picoseconds != composition.picoseconds:
             raise InternalError("the judge of compositions counts another time")
     return Composed(run, composition, bound, phase_bound, document, verdict.deliveries)
-
-
-def demand_judgeable(ranks: int, chunks: int) -> None:
-    """HetesynthError HS414 where the judge has no room for every GPU and chunk."""
-    from hetesynth.judge.composition.document import MAX_CELLS, MAX_RANKS
-
-    if ranks > MAX_RANKS or ranks * ranks * chunks > MAX_CELLS:
-        message = f"{ranks} GPUs with {counted(chunks, 'chunk')} each are more than the judge follows"
-        way_out = "use fewer chunks per rank, or compose parts of the cluster"
-        raise HetesynthError(message, code="HS414", help=way_out)

@@ -37,9 +37,8 @@ def vendor_warnings(
         vendors = ((model, gpu_vendor(model)) for model in shown)
         strange = [f"{model} ({v})" for model, v in vendors if v is not None and v not in target.vendors]
         if strange:
-            message = (
-                f"{target.name} runs on {' and '.join(target.vendors)} GPUs only, not on {', '.join(strange)}"
-            )
+            ours, others = " and ".join(target.vendors), ", ".join(strange)
+            message = f"{target.name} runs on {ours} GPUs only, not on {others}"
             warned.append(Warned((target.name,), message, way_out))
     return tuple(warned)
 
@@ -118,22 +117,13 @@ def call_warnings(
     whose = "one root" if every else f"root {root}"
     blind = tuple(t.name for t in targets if not t.tells_roots)
     if blind and collective in ROOTED:
-        warned.append(
-            Warned(
-                blind,
-                "runtimes of MSCCL XML do not look at the root of a call: installed, "
-                f"this {collective} for {whose} runs for every root, and delivers wrong data for all others",
-                f"install it only where every {collective} of the job has {'that root' if every else whose}",
-            )
-        )
+        wrong = f"this {collective} for {whose} runs for every root, and delivers wrong data for all others"
+        message = f"runtimes of MSCCL XML do not look at the root of a call: installed, {wrong}"
+        way_out = f"install it only where every {collective} of the job has {'that root' if every else whose}"
+        warned.append(Warned(blind, message, way_out))
     selecting = tuple(t.name for t in targets if t.tells_roots)
     if selecting and collective == "broadcast":  # those of the other collectives are named by who runs them
-        warned.append(
-            Warned(
-                selecting,
-                f"the built-in selector of MSCCL++ runs a plan for {whose} for every broadcast",
-                "register plans for all roots, and a selector that chooses by "
-                + ('request.hints["root"]' if every else 'request.hints["root"]; --root all writes them'),
-            )
-        )
+        message = f"the built-in selector of MSCCL++ runs a plan for {whose} for every broadcast"
+        way_out = 'register plans for all roots, and a selector that chooses by request.hints["root"]'
+        warned.append(Warned(selecting, message, way_out + ("" if every else "; --root all writes them")))
     return tuple(warned)
