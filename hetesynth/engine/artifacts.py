@@ -36,6 +36,7 @@ from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Topology
 from hetesynth.model.verdict import Violation
 from hetesynth.programs.msccl.lower import LoweringOptions
+from hetesynth.programs.mscclpp.lower import too_large
 from hetesynth.search.chunking import Chunking
 from hetesynth.search.interrupts import abandoned, finishing
 from hetesynth.search.search import Ending
@@ -52,8 +53,6 @@ def demand_addressable(request: Request, size: int) -> None:
     """Every target must be able to address a buffer of ``size`` bytes."""
     plans = not request.schedule_only and any(t.format.plan for t in request.targets)
     if plans and size > MAX_BUFFER_BYTES:
-        from hetesynth.programs.mscclpp.lower import too_large
-
         raise too_large(size)
 
 
@@ -62,8 +61,6 @@ def demand_carried(synthesis: Synthesis, size: int) -> None:
     call = runtime_bytes(synthesis.problem.collective.name, synthesis.problem.ranks, size)
     limit = carried(synthesis)
     if limit is not None and call > limit:
-        from hetesynth.programs.mscclpp.lower import too_large
-
         raise too_large(size, limit if call == size else limit * synthesis.problem.ranks)
 
 

@@ -35,6 +35,7 @@ from hetesynth.engine.schedule_replay import asked_collective, foreign_link
 from hetesynth.engine.time_verdict import implied_size
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.files.schedule_json import JsonValue, ScheduleDocument, read_schedule_json, write_schedule_json
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.bound import Certificate
 from hetesynth.model.collective import ROOTED, Collective
 from hetesynth.model.problem import Arc, Problem
@@ -43,10 +44,12 @@ from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
 from hetesynth.policy import DEFAULT, Policy
+from hetesynth.programs.lifting.buffers import shape
 from hetesynth.programs.lifting.lift import Lifted, lift, lift_schedule
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
 from hetesynth.search.collectives import collective
+from hetesynth.search.solve import bounds_of
 from hetesynth.topology.language import TopologySource, load_topology
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
@@ -119,12 +122,8 @@ def import_file(request: ImportRequest) -> Imported:
     for target in request.targets:
         demand_collective(target, imported.problem.collective.name)
     demand_single_root(request.targets, imported.problem.collective.name, promised=request.single_root)
-    from hetesynth.judge.schedule.judge import schedule_violations
-
     demand_clean(schedule_violations(imported.problem, imported.schedule), "imported schedule")
     if chunking is not None:  # only on a topology do the capacities mean anything
-        from hetesynth.search.solve import bounds_of
-
         bound = bounds_of(imported.problem, request.policy)[0]
         wrong = recheck_bound(imported.problem, bound).violations
         if wrong or bound.steps > imported.schedule.makespan:
@@ -182,7 +181,6 @@ def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) 
     """The program, where the judge finds it right, lifted; its root, where it names none, is one that suits it."""
     from hetesynth.judge.msccl.judge import program_violations
     from hetesynth.judge.msccl.reader import read_program
-    from hetesynth.programs.lifting.buffers import shape
 
     read = read_program(data, str(request.path))
     demand_algorithm(read, request.path)
@@ -210,8 +208,6 @@ def _refused(request: ImportRequest, violations: Sequence[Violation]) -> Hetesyn
 
 def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None) -> Imported:
     """As it is where its links are those of the topology, else mapped to the links of the topology."""
-    from hetesynth.judge.schedule.judge import schedule_violations
-
     document, problem, schedule = read_schedule(data, str(request.path))
     violations = schedule_violations(problem, schedule)
     if violations:

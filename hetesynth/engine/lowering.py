@@ -27,6 +27,7 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PLAIN_OPS
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower
+from hetesynth.programs.mscclpp.lower import largest_call, lower_plan
 
 Pair = tuple[Rank, Rank]
 
@@ -200,8 +201,6 @@ class Lowering:
     def quick_plan(self, steady: SteadyPlan | None) -> QuickPlan | None:
         """The plan along ``steady``, or step by step; None where the runtime cannot hold it, or not for the
         size."""
-        from hetesynth.programs.mscclpp.lower import largest_call, lower_plan
-
         servers = servers_of(self.problem, self.options)
         with suppress(HetesynthError), no_collections():
             if steady is None:

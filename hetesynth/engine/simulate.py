@@ -21,7 +21,7 @@ from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Topology
-from hetesynth.topology.language import TopologySource
+from hetesynth.topology.language import TopologySource, load_topology
 
 WAY_OUT = "give a schedule JSON or an MSCCL XML"
 
@@ -42,8 +42,6 @@ def simulate_file(
     path: Path, topology: TopologySource, sizes: Sequence[int], options: CostOptions, target: Target = PORTABLE
 ) -> FilePredictions:
     """Predict a schedule JSON, an MSCCL XML with the messages of ``target``, or an MSCCL++ plan at ``sizes``."""
-    from hetesynth.topology.language import load_topology
-
     began = now()
     cluster = load_topology(topology)
     predictor = file_predictor(path, cluster, options, target)

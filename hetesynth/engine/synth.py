@@ -24,8 +24,14 @@ from hetesynth.engine.artifacts import (
     step_model,
 )
 from hetesynth.engine.choice.candidates import CandidateSpecs, strategy_of
-from hetesynth.engine.choice.choice import Chosen
-from hetesynth.engine.choice.program_ranking import Ranked
+from hetesynth.engine.choice.choice import Chosen, choose, with_schedule
+from hetesynth.engine.choice.program_ranking import (
+    Ranked,
+    ranked_programs,
+    step_candidate,
+    step_program,
+    timed_target,
+)
 from hetesynth.engine.choice.tuning import Effort
 from hetesynth.engine.compilation import Compilation, PhaseTimer, compilation
 from hetesynth.engine.predictors import CostOptions
@@ -250,8 +256,6 @@ def _by_steps(run: Compilation, shown: Shown) -> Synthesis:
             run.improved(replace(synthesis, verdict=verdict_of(synthesis, hurried=True)))
         if last:
             return synthesis
-    from hetesynth.engine.choice.program_ranking import step_candidate, step_program
-
     size = implied_size(problem, chunking.chunk_bytes)
     try:
         with run.timer.phase("choice"):
@@ -294,8 +298,6 @@ def _quickest(run: Compilation, shown: Shown, chunking: Chunking, problem: Probl
     """The quickest program for the size that the chunks of ``problem`` make. The choice comes before the search
     for steps: what is written is what it finds. Where it fails the program of the fewest steps is written; where
     that search is interrupted, or finds nothing, the report does without."""
-    from hetesynth.engine.choice.choice import with_schedule
-
     request, topology, size = run.request, chunking.topology, implied_size(problem, chunking.chunk_bytes)
     sized = replace(request, size=size, chunking=replace(request.chunking, chunk_bytes=None))
     chosen: Chosen | None = None
@@ -335,9 +337,6 @@ def _chosen(
     """The candidates for the size of ``sized``, the quickest program first. The best so far is kept as what was
     shown; its files are handed over to whoever ends the run in time, if it is much quicker than the last of which
     files were made."""
-    from hetesynth.engine.choice.choice import choose
-    from hetesynth.engine.choice.program_ranking import ranked_programs, timed_target
-
     size, untimed = sized.size or 0, timed_target(run.request) is None
 
     def keep(bounds: Bounds, tried: int, ranked: Ranked) -> None:

@@ -20,11 +20,14 @@ from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
 from hetesynth.programs.msccl.lower import LoweringOptions
+from hetesynth.search.baselines.table import ring_strategy
+from hetesynth.search.bounds.lower import reach
 from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.collectives import DUAL, invert
 from hetesynth.search.registry import row_of, strategy, timed_strategies
 from hetesynth.search.search import Strategy
 from hetesynth.search.timed.earliest_arrival import Rates
+from hetesynth.topology.language.nccl_graph import server_rings
 
 CHUNK_COUNTS = (1, 2, 4, 8, 16, 32, 64)
 MOST_TRANSFERS = 40_000  # a schedule with more takes longer to find than its last percent is worth
@@ -52,8 +55,6 @@ class CandidateSpecs:
 
     def demand_possible(self) -> None:
         """HetesynthError HS404 for a cluster of one GPU, HS601 when some rank cannot be reached at all."""
-        from hetesynth.search.bounds.lower import reach
-
         demand_several_ranks(self.topology)
         problem = self.factory.problem(chunk(self.topology, self.request.chunking), 1)
         stranded = reach(invert(problem)[0] if self.request.collective in DUAL else problem).stranded
@@ -166,8 +167,5 @@ def strategy_of(request: Request, topology: Topology) -> Strategy:
     if request.strategy != "ring":
         message = f"strategy {request.strategy} takes no rings"
         raise HetesynthError(message, code="HS620", help="use --strategy ring with --rings")
-    from hetesynth.search.baselines.table import ring_strategy
-    from hetesynth.topology.language.nccl_graph import server_rings
-
     first = topology.links[0]
     return ring_strategy(server_rings(topology, request.rings), (first.src, first.dst))

@@ -27,7 +27,8 @@ from hetesynth.model.time_bound import TimeBound, tightest
 from hetesynth.model.topology import Topology
 from hetesynth.model.words import counted, runtime_words, size_text
 from hetesynth.report.contents import Curve, ProgramRun, Report, Role, ScheduleRun
-from hetesynth.topology.language import TopologySource
+from hetesynth.search.collectives import collective
+from hetesynth.topology.language import TopologySource, load_topology
 
 
 def library_curve(
@@ -117,8 +118,6 @@ def report_of_file(
     ``shown``: without one, at the largest of ``sizes`` up to 256 MB. ``title``: instead of the file's name."""
     from hetesynth.programs.lifting.buffers import shape
     from hetesynth.programs.lifting.lift import lift
-    from hetesynth.search.collectives import collective
-    from hetesynth.topology.language import load_topology
 
     cluster = load_topology(topology)
     predictor = file_predictor(path, cluster, options, target)
