@@ -132,10 +132,9 @@ class StepModel:
 
 @dataclass(frozen=True)
 class Synthesis:
-    """A verified schedule and its verified programs, ready to be written. ``strategy``: what found the schedule.
-    ``step_model``: the result of the step search, where it is not what is written. ``abandoned``: Ctrl-C left no
-    time for some programs; for all of them where the schedule is alone. ``cegis``: what CEGIS did, in all searches
-    of the run."""
+    """A verified schedule and its verified programs, ready to be written. ``step_model``: the result of the step
+    search, where it is not what is written. ``abandoned``: Ctrl-C left no time for some programs; for all of them
+    where the schedule is alone. ``cegis``: what CEGIS did, in all searches."""
 
     request: Request
     strategy: str

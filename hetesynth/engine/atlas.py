@@ -45,9 +45,8 @@ MARK = b'"kind": "hetesynth atlas'  # what index.json of any atlas begins with, 
 
 @dataclass(frozen=True)
 class Range:
-    """Sizes ``extent`` of the collective's buffer, of those that were ``asked`` for, and the files of a ``member``
-    of the pool for them; ``min_bytes``, ``max_bytes`` (0: no limit): as runtimes count. ``plan_bytes``: up to
-    where plans go."""
+    """Sizes ``extent`` of the collective's buffer, of those ``asked`` for, and the files of a ``member`` of the
+    pool for them; ``min_bytes``, ``max_bytes`` (0: no limit): as runtimes count. ``plan_bytes``: of plans."""
 
     asked: SizeRange
     extent: SizeRange
@@ -252,8 +251,7 @@ def selected_ranges(
     seconds: Sequence[Sequence[float]], library: Sequence[float], tolerance: float
 ) -> list[tuple[int, int, int]]:
     """(first size, last size, member) of the fewest ranges in which each member, which takes ``seconds[i][j]``, is
-    at each size near the best, by a share of ``tolerance``, and no slower than the library. Sizes where no member
-    is that are in none."""
+    at each size within ``tolerance`` of the best, and no slower than the library."""
     best = [min(column) for column in zip(*seconds, strict=True)]
 
     def reach(i: int, first: int) -> int:

@@ -28,8 +28,7 @@ INTERRUPTED = "interrupted before it was predicted"
 @dataclass(frozen=True)
 class Entry:
     """One strategy at one size: ``time_optimality`` and the candidate that took it, or why there is none.
-    ``simulated``: whether the time is that of its program, or what such programs are taken to need for a
-    schedule."""
+    ``simulated``: whether the time is that of its program, or estimated from its schedule."""
 
     strategy: str
     size: int

@@ -40,9 +40,8 @@ class PhaseTimer:
 @dataclass(frozen=True)
 class Compilation:
     """``budget``: what this run spends, with its own record of what the clock decided. ``every_root``: there are
-    runs for the other roots as well. ``deadline``: when all of it should have ended. ``decisions``: what was tried
-    and left out, and why. ``trace``: what CEGIS did. ``improved``: is handed each better ``Synthesis``, and ends
-    the run in time."""
+    runs for the other roots as well. ``deadline``: when all of it should have ended. ``decisions``: what was
+    tried, and why not. ``trace``: what CEGIS did. ``improved``: is handed each better ``Synthesis``."""
 
     request: Request
     budget: Budget

@@ -140,8 +140,8 @@ INSIDE = ("auto", "tree-packing", "server-rings", "hierarchical")  # what search
 
 @dataclass(frozen=True)
 class Composed:
-    """A composition that its judge passed. ``phase_bound``: of an allreduce, the sum of the bounds of a
-    reduce-scatter and an allgather, which it is made of."""
+    """A composition that its judge passed. ``phase_bound``: of an allreduce, the sum of those of its two
+    phases."""
 
     run: Compilation
     composition: Composition

@@ -34,8 +34,7 @@ HEAD = 1024  # bytes of a file that show which format it has
 @dataclass(frozen=True)
 class Emitted:
     """A file in memory. ``notes``: what was done to meet limits. ``carries``: the largest call in bytes that it
-    can be used for, None for no limit. ``over_nics``: what goes wrong where its messages pass a NIC, empty for
-    nothing."""
+    can be used for, None for no limit. ``over_nics``: what goes wrong where it passes NICs."""
 
     target: Target
     in_place: bool

@@ -51,8 +51,8 @@ def channels_of_pairs(costs: Costs, schedule: Schedule, protocol: Protocol, thre
 
 
 def chunk_seconds(costs: Costs, protocol: Protocol) -> dict[Pair, float]:
-    """Seconds for each byte of a chunk that one thread block sends from one rank to another, nobody else sending;
-    over all links of a pair together."""
+    """Seconds for each byte of a chunk that one thread block sends between ranks over all links, nobody else
+    sending."""
     rates: dict[Pair, float] = defaultdict(float)
     for ends, rate in zip(costs.link_ends, costs.link_rate, strict=True):
         rates[ends] += rate
@@ -236,8 +236,7 @@ class Lowering:
 
     def variants(self) -> list[LoweringVariant]:
         """How the schedule may be lowered, the best first; at least one. With what runtimes cost, the best is also
-        timed with channels for the copy rate of thread blocks, and with chunks cut, for schedules of up to
-        ``max_spread`` transfers."""
+        timed with channels for the copy rate of thread blocks, and with chunks cut."""
         asked, prices = self.options, self.costs.costs(self.topology)
         priced = replace(asked.unnamed, chunk_seconds=chunk_seconds(prices, asked.protocol))
         named = partial(replace, name=asked.name, min_bytes=asked.min_bytes, max_bytes=asked.max_bytes)

@@ -95,8 +95,7 @@ class CostOptions:
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """What a collective of ``size`` bytes takes: seconds, and nccl-tests' two bandwidths in bytes per second.
-    ``unsteady``: by how much the simulated loops of a program differ from their mean, where others were
-    extrapolated."""
+    ``unsteady``: by how much the simulated loops of a program differ from their mean."""
 
     collective: CollectiveName
     ranks: int
@@ -179,9 +178,8 @@ class SchedulePredictor(_Predictor):
 
 
 class ProgramPredictor(_Predictor):
-    """Predicts one program, loops over slices of large buffers included: the makespan counts all loops, the arrays
-    hold those that were simulated. ``target``: whose messages they are. ``alike``: how many of the program run
-    side by side."""
+    """Predicts one program: the makespan counts all loops over slices of large buffers, the arrays hold those that
+    were simulated. ``target``: whose messages they are."""
 
     kind = "program"
 

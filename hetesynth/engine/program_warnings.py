@@ -89,8 +89,7 @@ def demand_single_root(
     targets: Sequence[Target], collective: CollectiveName, *, promised: bool, every: bool = False
 ) -> None:
     """HetesynthError HS514 when a runtime among ``targets`` would run a program for one root for every root,
-    unless that is ``promised``. ``every``: programs for all roots are asked for. ``portable`` is no runtime:
-    reports carry a warning."""
+    unless that is ``promised``; ``portable`` is no runtime. ``every``: there are programs for all roots."""
     if collective not in ROOTED or (promised and not every):
         return
     blind = [t for t in targets if not t.tells_roots and t.name != PORTABLE.name]

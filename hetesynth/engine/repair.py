@@ -198,8 +198,7 @@ class Repair:
         return SteadyCandidates(specs, target, limit, self.run.deadline, record, effort, lambda _: None, before)
 
     def _quickest(self, specs: CandidateSpecs, target: Target | None, ranked: Ranked) -> Ranked:
-        """``ranked``, or where that is not near the limit and the cluster not large what is quicker of what a
-        fresh choice tries: of programs only those it opens with."""
+        """``ranked``, or where that is not near the limit what is quicker of what a fresh choice opens with."""
         limit = specs.bounds.seconds(specs.size)
         seconds = ranked.candidate.seconds if target is None else ranked.seconds
         if seconds is not None and limit >= NEAR_LIMIT * seconds:

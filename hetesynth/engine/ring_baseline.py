@@ -201,8 +201,8 @@ def _widened(
 
 
 def tree_baseline(topology: Topology, size: int, options: CostOptions) -> Baseline | None:
-    """NCCL's AllReduce along double binary trees, in as many parts and on as many channels as pay; None where a
-    link is missing."""
+    """NCCL's AllReduce along double binary trees, in the parts and on the channels that pay; None: a link is
+    missing."""
     answer = _simulated_trees(topology, size, options)
     _asked.append(((topology, "allreduce", None, size, options), "trees"))
     return answer

@@ -212,8 +212,7 @@ def synthesized(run: Compilation) -> Synthesis:
 
 @dataclass
 class Shown:
-    """``best``: what was shown as the best so far, which no Ctrl-C loses, and its ``seconds``. ``handed``: those
-    of the candidate whose files were handed over last."""
+    """``best``: what no Ctrl-C loses, and its ``seconds``. ``handed``: of whose files were handed over last."""
 
     best: SolvedRequest | None = None
     seconds: float = math.inf

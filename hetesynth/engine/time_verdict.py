@@ -157,8 +157,8 @@ def time_optimality(
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """``library``: NCCL or RCCL, where there is one for these GPUs. ``how``: the algorithm, its channels and its
-    protocol. ``checked``: whether its formulas were compared with published runs of such machines."""
+    """``library``: NCCL or RCCL, where there is one for these GPUs. ``how``: its algorithm, channels and protocol.
+    ``checked``: whether its formulas were compared with published runs."""
 
     library: str
     how: str

@@ -47,8 +47,8 @@ UNCHECKED = "HX216"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """All about one file. ``acceptance``: per target asked for, what its reader does with the file. ``readable``:
-    whether it is a file of its kind at all."""
+    """All about one file. ``acceptance``: what each target does with it. ``readable``: whether it is of its kind
+    at all."""
 
     findings: tuple[Finding, ...]
     acceptance: tuple[tuple[str, str], ...] = ()

@@ -220,9 +220,8 @@ def choose(
     trace: CegisTrace | None = None,
 ) -> Chosen:
     """The candidates of ``specs``, the quickest program first. Nothing is begun after ``budget``; with a strict
-    deadline none may be found. ``keep``: is told of each candidate as it is found, with the bounds and how many
-    there were. What effort 1 finds is part of what more effort finds, as what is tried in which order depends on
-    the effort."""
+    deadline none may be found. ``keep``: is told of each candidate, with the bounds and how many there were. What
+    effort 1 finds is part of what more effort finds, as what is tried depends on the effort."""
     record, spent, started = decisions or Decisions(), budget or specs.request.budget, now()
     steps = CegisTrace() if trace is None else trace
     asked = _Question(specs, progress, keep or (lambda *_: None), steps)
@@ -306,8 +305,8 @@ def _merged(steady: list[Ranked], ranked: list[Ranked]) -> list[Ranked]:
 
 @dataclass(frozen=True)
 class _Opening:
-    """Steady-state candidates and rings, the quickest program first. ``settled``: nothing else has to be tried.
-    ``unspent``: transfers that are left for other programs."""
+    """Steady-state candidates and rings, the best first. ``settled``: nothing else has to be tried. ``unspent``:
+    transfers."""
 
     size: int
     bounds: Bounds

@@ -52,8 +52,8 @@ class Member:
 
 @dataclass(frozen=True)
 class Pool:
-    """Different members, and ``seconds[i][j]`` of member i at size j, by which they are chosen. ``library[j]``:
-    seconds of what a library takes there, infinite where that is not known."""
+    """Different members, and ``seconds[i][j]`` of member i at size j; ``library[j]``: of a library, infinite: not
+    known."""
 
     sizes: tuple[int, ...]
     bounds: Bounds

@@ -46,8 +46,7 @@ REDUCED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16)  # of an allreduce: 64 thread bl
 @dataclass(frozen=True)
 class Plan:
     """A packing with ``trees`` trees, or as many of each root, and one arrangement of its program or plan.
-    ``seconds_per_byte``: of the fullest resource. ``solved``: is asked for the verified ``schedule``. ``peers``:
-    of a rank at most, if limited."""
+    ``solved``: is asked for the verified ``schedule``. ``seconds_per_byte``: of the fullest resource."""
 
     seconds_per_byte: float
     chunks: int
@@ -78,9 +77,8 @@ def label_of(chunks: int, trees: int, peers: int | None = None) -> str:
 
 @dataclass(frozen=True)
 class Packed:
-    """A packing with ``trees`` trees, or as many of each root. ``slowdown``: what a program is expected to take,
-    in times of its fullest resource. ``schedule``, ``arrangements``: along its trees, each found when it is asked
-    for, once."""
+    """A packing with ``trees`` trees, or as many of each root. ``slowdown``: expected of a program, in times of
+    its fullest resource. ``schedule``, ``arrangements``: along its trees, each found once."""
 
     packing: WholePacking
     chunks: int
@@ -128,9 +126,8 @@ def copied(problem: Problem) -> Problem:
 
 
 def numbers_of_peers(servers: Sequence[str], blocks: int, fewest: int) -> tuple[int | None, ...]:
-    """To how many others a rank may send, in the order in which they are worth trying; None: to all. Each takes
-    two of ``blocks``. Over relays a rank needs the others of its server and a rank of every other, or
-    ``fewest``."""
+    """To how many others a rank may send, the best number first; None: to all. Each takes two of ``blocks``. Over
+    relays a rank needs the others of its server and a rank of every other, or ``fewest``."""
     sizes = Counter(servers)
     few = max(fewest, max(sizes.values()) + len(sizes) - 2)
     every: tuple[int | None, ...] = (None,) if 2 * (len(servers) - 1) <= blocks else ()
@@ -144,8 +141,7 @@ NEAR = "the limit is near"
 @dataclass
 class SteadyCandidates:
     """Tries them. ``limit``: seconds that nothing is quicker than. Nothing is begun after ``deadline``. ``told``:
-    of each program that was timed. ``verified``: the first whose schedule was verified, before its program was
-    timed."""
+    of each program that was timed. ``verified``: the first verified schedule, timed or not."""
 
     specs: CandidateSpecs
     target: Target

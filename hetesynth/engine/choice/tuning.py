@@ -81,8 +81,8 @@ class Pipelined:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A verified schedule, and ``seconds`` for the size asked for. ``pipelined``: of one whose trees run in steady
-    state, not step by step; ``seconds`` is then of these."""
+    """A verified schedule, and ``seconds`` for the size asked for: of its trees in steady state, where
+    ``pipelined``."""
 
     label: str
     name: str
@@ -135,8 +135,7 @@ Told = Callable[[Bounds, int, Candidate], None]
 @dataclass(frozen=True)
 class TuningRun:
     """The quickest candidates for one size, the best first. ``tried``: label and seconds of all, as they came.
-    ``cut_short``: the clock or Ctrl-C decided something. ``ending``: the bound was met, the list was tried, or
-    what ended it before."""
+    ``cut_short``: the clock or Ctrl-C decided something."""
 
     size: int
     bounds: Bounds
@@ -156,9 +155,8 @@ def tune(
     trace: CegisTrace | None = None,
     told: Told | None = None,
 ) -> TuningRun:
-    """Try the candidates that the request of ``specs`` leaves open, as far as the effort goes. ``told``: is told
-    of each candidate and of how many there were, with the bounds in seconds. HetesynthError HS610 where nothing is
-    found."""
+    """Try the candidates that the request of ``specs`` leaves open, as far as the effort goes. ``told``: of each
+    candidate and of how many there were. HetesynthError HS610 where nothing is found."""
     specs.demand_possible()
     request, budget = specs.request, budget or specs.request.budget
     clock_decisions = budget.clock_decisions.inside()
