@@ -10,7 +10,7 @@ from itertools import pairwise
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.choice import choose
 from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, Ranked, timed_target
-from hetesynth.engine.choice.tuning import SECONDS_AFTER_INTERRUPT, Candidate, TuningRun, tune
+from hetesynth.engine.choice.tuning import SECONDS_AFTER_INTERRUPT, Candidate, tune
 from hetesynth.engine.formats import plan_of
 from hetesynth.engine.predictors import CostOptions, PlanPredictor, ProgramPredictor, first_predictor
 from hetesynth.engine.problem import ProblemFactory
@@ -182,8 +182,15 @@ class _TuningRuns:
             seconds = None if math.isinf(left) else max(0.05, left) / (len(sizes) - number)
             clock = budget.clock_decisions.inside(f"{size} bytes")
             share = replace(budget, seconds=seconds, clock_decisions=clock)
+            record = self.decisions.inside(f"{size} bytes")
+            specs = CandidateSpecs(self.topology, self.request, size)
             try:
-                run, ranked = self._one(size, share)
+                if self.target is None:
+                    run = tune(specs, self.progress, budget=share, decisions=record)
+                    ranked = [Ranked(c) for c in run.candidates[:3]]
+                else:
+                    chosen = choose(specs, self.progress, share, record)
+                    run, ranked = chosen.run, chosen.ranked[:3]
             except HetesynthError as error:
                 self.failure = self.failure or error
                 continue
@@ -201,15 +208,6 @@ class _TuningRuns:
                     self.members.append(self._member(r, size))
             if self.interrupted:
                 return
-
-    def _one(self, size: int, budget: Budget) -> tuple[TuningRun, list[Ranked]]:
-        """A tuning run and the three best of it."""
-        record, specs = self.decisions.inside(f"{size} bytes"), CandidateSpecs(self.topology, self.request, size)
-        if self.target is None:
-            run = tune(specs, self.progress, budget=budget, decisions=record)
-            return run, [Ranked(c) for c in run.candidates[:3]]
-        chosen = choose(specs, self.progress, budget, record)
-        return chosen.run, chosen.ranked[:3]
 
     def _member(self, ranked: Ranked, size: int) -> Member:
         """``ranked`` with its program for ``size`` bytes, unless that is too large to be simulated or too late."""

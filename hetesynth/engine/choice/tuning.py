@@ -214,7 +214,10 @@ class _TuningRun:
         for chunks in counts:
             record = self.decisions.inside(f"chunks {chunks}")
             reason = self._ended()
-            if reason is None and chunks != counts[0] and _hopeless(chunks, counts[0], self.best_of):
+            low, high = sorted((counts[0], chunks))
+            stops = [n for n in sorted(self.best_of, reverse=chunks < counts[0]) if low <= n <= high]
+            last = [self.best_of[n] for n in stops[-3:]]
+            if reason is None and len(last) > 2 and last[0] < last[1] < last[2]:
                 reason = f"from {counts[0]} chunks towards it the last two numbers each made things worse"
             if reason is not None:
                 record.note("all candidates", "skipped", reason)
@@ -310,10 +313,3 @@ class _TuningRun:
         self.progress(f"{label}: {microseconds(seconds)}{BEST}{best}", None)
         if self.told is not None:
             self.told(self.specs.bounds, len(self.tried), candidate)
-
-
-def _hopeless(chunks: int, start: int, best_of: dict[int, float]) -> bool:
-    """Whether going from ``start`` to ``chunks`` made things worse at each of its last two stops."""
-    low, high = min(start, chunks), max(start, chunks)
-    stops = [best_of[c] for c in sorted(best_of, reverse=chunks < start) if low <= c <= high]
-    return len(stops) > 2 and stops[-3] < stops[-2] < stops[-1]
