@@ -213,7 +213,6 @@ def library_rival(
 Timed = Literal["program", "plan", "schedule"]
 ALIKE = 0.01  # share of the time; formulas miss published runs by more (docs/reality.md)
 EXACT = 6  # digits of a size that is one's own
-_THOUSAND = 1_000.0  # microseconds, from which on tenths are not printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +351,7 @@ def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
 
 def _us(seconds: float) -> str:
     us = seconds * 1e6
-    return f"{us:,.0f} us" if us >= _THOUSAND else f"{us:.4g} us"
+    return f"{us:,.0f} us" if us >= 1_000 else f"{us:.4g} us"
 
 
 def _factor(factor: float) -> str:

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from hetesynth.engine.choice import candidates, choice, steady
-from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.choice import Chosen, choose
+from hetesynth.engine.choice.choice import CandidateSpecs, Chosen, choose
 from hetesynth.engine.choice.pool import seconds_at
 from hetesynth.engine.choice.program_ranking import Ranked
 from hetesynth.engine.lowering import Lowering
@@ -157,9 +156,8 @@ def test_what_the_library_runs_is_tried_first_and_kept(monkeypatch: pytest.Monke
     told: list[Ranked] = []
     request = asked("allreduce")
     topology = load_topology(request.topology)
-    answer = choose(
-        CandidateSpecs(topology, request, 64 * MIB), keep=lambda bounds, number, ranked: told.append(ranked)
-    )
+    specs = CandidateSpecs(topology, request, 64 * MIB)
+    answer = choose(specs, keep=lambda bounds, number, ranked: told.append(ranked))
     assert told == answer.ranked and names(answer) == {"ring"} and answer.run.interrupted
     library = ring_baseline(topology, "allreduce", None, 64 * MIB, CostOptions.of(request))
     assert not isinstance(library, str) and told[0].seconds == pytest.approx(library.seconds, rel=0.02)

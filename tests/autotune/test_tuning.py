@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from support.clusters import cluster, ring
 
 from hetesynth.engine.choice import candidates
-from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.tuning import tune
+from hetesynth.engine.choice.tuning import CandidateSpecs, tune
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request

@@ -10,8 +10,7 @@ import pytest
 
 from hetesynth.engine import atlas as atlases
 from hetesynth.engine.artifacts import Synthesis
-from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.tuning import tune
+from hetesynth.engine.choice.tuning import CandidateSpecs, tune
 from hetesynth.engine.compare import compare
 from hetesynth.engine.compilation import compilation
 from hetesynth.engine.request import Request

@@ -11,8 +11,7 @@ import pytest
 from hetesynth.engine import compare as comparison
 from hetesynth.engine.choice import choice
 from hetesynth.engine.choice import pool as pools
-from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.tuning import TuningRun, tune
+from hetesynth.engine.choice.tuning import CandidateSpecs, TuningRun, tune
 from hetesynth.engine.compare import INTERRUPTED, compare
 from hetesynth.engine.request import Request
 from hetesynth.model.problem import Budget

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.cli.options import TimeBudget
-from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.choice import choose
+from hetesynth.engine.choice.choice import CandidateSpecs, choose
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
 from hetesynth.model import deadline

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.choice import choose
+from hetesynth.engine.choice.choice import CandidateSpecs, choose
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.request import Request
 from hetesynth.engine.time_verdict import TimeVerdict, bounds_of

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.predictors import (
@@ -22,12 +26,14 @@ from hetesynth.model.calibration import calibrated
 from hetesynth.model.collective import Collective
 from hetesynth.model.cost import costed
 from hetesynth.model.problem import Arc, Problem
+from hetesynth.model.program import RECEIVES, SENDS, BufferSlice, Program, ThreadBlock
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.time_bound import TimeBound, tightest
-from hetesynth.model.topology import Topology
+from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.words import counted, runtime_words, size_text
-from hetesynth.report.contents import Curve, ProgramRun, Report, Role, ScheduleRun
+from hetesynth.report.contents import BlockRow, Curve, ProgramRun, Report, Role, ScheduleRun, StepRow
 from hetesynth.search.collectives import collective
+from hetesynth.simulate.plan import Cell, PlanTask
 from hetesynth.topology.language import TopologySource, load_topology
 
 
@@ -35,8 +41,6 @@ def library_curve(
     topology: Topology, goal: Collective, sizes: tuple[int, ...], options: CostOptions
 ) -> tuple[list[Curve], tuple[str, ...]]:
     """What NCCL runs, timed as a program, or why it cannot be; on many ranks at three sizes and evenly between."""
-    import numpy as np
-
     few = sizes
     if goal.ranks > 32 and len(sizes) > 3:
         few = sizes[0], sizes[round((len(sizes) - 1) / 2)], sizes[-1]
@@ -212,7 +216,6 @@ def _drawn(
         message = f"there are too many transfers for a report: {count:,}, at most {MAX_TRANSFERS:,}"
         way_out = "what --report and --trace would show is not written; everything else is"
         raise HetesynthError(message, code="HS573", help=way_out)
-    from hetesynth.engine.page.report_blocks import plan_run, program_run
     from hetesynth.search.bounds.throughput import time_bounds
 
     goal, size, sizes, topology = draft.collective, draft.size, draft.sizes, draft.topology
@@ -268,3 +271,140 @@ def _drawn(
         program=ran,
         curves=tuple(curves),
     )
+
+
+# -- what the thread blocks of a program or plan did
+
+_PLACE = re.compile(r"gpu (\d+) thread block (\d+) step (\d+)")
+
+Place = tuple[int, int, int]
+Connection = tuple[int, int, int]
+
+
+def chunks_moved(program: Program) -> dict[Place, tuple[int, ...]]:
+    """The chunks by (GPU, thread block, step); a receive moves what the send it meets does."""
+    from hetesynth.programs.lifting.buffers import Buffers, shape
+    from hetesynth.programs.lifting.dataflow import flow_of
+    from hetesynth.search.collectives import collective
+
+    sent: dict[Place, dict[int, None]] = defaultdict(dict)  # by rank, number of the thread block, and step
+    try:
+        size = shape(program)
+        goal = collective(program.collective, program.ranks, size.chunks_per_rank, program.root)
+        buffers = Buffers(goal, size.pieces, in_place=program.in_place and not program.out_of_place)
+        for arrival in flow_of(program, buffers, PORTABLE.slots(program.protocol)).arrivals:
+            place = _PLACE.fullmatch(arrival.place)
+            if place is not None:
+                sent[int(place[1]), int(place[2]), int(place[3])][arrival.value.chunk] = None
+    except (HetesynthError, ValueError):
+        pass
+    sends: dict[Connection, list[tuple[int, ...]]] = defaultdict(list)
+    takes: dict[Connection, list[Place]] = defaultdict(list)
+    by_place: dict[Place, tuple[int, ...]] = {}
+    for g, gpu in enumerate(program.gpus):
+        for b, block in enumerate(gpu.thread_blocks):
+            for step, x in enumerate(block.instructions):
+                moved = tuple(sent.get((gpu.rank, block.id, step), ()))
+                if x.op in SENDS and block.send_peer is not None:
+                    by_place[g, b, step] = moved
+                    sends[gpu.rank, block.send_peer, block.channel].append(moved)
+                if x.op in RECEIVES and block.recv_peer is not None:
+                    takes[block.recv_peer, gpu.rank, block.channel].append((g, b, step))
+    for connection, places in takes.items():
+        for where, moved in zip(places, sends[connection], strict=False):
+            by_place[where] = tuple(dict.fromkeys((*moved, *by_place.get(where, ()))))
+    return by_place
+
+
+BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
+
+
+def program_run(predictor: ProgramPredictor, size: int) -> ProgramRun:
+    """The instructions of a program in MSCCL XML for a buffer of ``size`` bytes."""
+    program, tasks, timeline = predictor.program, predictor.tasks(size), predictor.timeline(size)
+    number: dict[tuple[int, int], int] = {}
+    rows: list[BlockRow] = []
+    for g, gpu in enumerate(program.gpus):
+        for b, block in enumerate(gpu.thread_blocks):
+            number[g, b] = len(rows)
+            peers = _peers(block).replace("GPU ", "") or "local"
+            label = f"{peers} ch {block.channel}" if program.channels > 1 else peers
+            rows.append(BlockRow(gpu.rank, block.id, label))
+    moved = chunks_moved(program)
+    steps = []
+    for p in tasks.places:
+        block = program.gpus[p.gpu].thread_blocks[p.block]
+        x = block.instructions[p.step]
+        chunks = moved.get((p.gpu, p.block, p.step), ())
+        src, dst = _slice(x.src), _slice(x.dst)
+        steps.append(StepRow(number[p.gpu, p.block], p.step, x.op, _peers(block), src, dst, chunks))
+    since = np.zeros(timeline.graph.tasks)  # when the thread block of each task got to it
+    ends: dict[int, float] = {}
+    for task, end in enumerate(timeline.end.tolist()):
+        number_of_block = steps[task % len(steps)].block
+        since[task] = ends.get(number_of_block, 0.0)
+        ends[number_of_block] = end
+    return ProgramRun(
+        blocks=tuple(rows),
+        steps=tuple(steps),
+        timeline=timeline,
+        since=since,
+        simulated=tasks.simulated,
+        loops=tasks.loops,
+    )
+
+
+def _peers(block: ThreadBlock) -> str:
+    said = (("from", block.recv_peer), ("to", block.send_peer))
+    return " ".join(f"{word} GPU {peer}" for word, peer in said if peer is not None)
+
+
+def _slice(place: BufferSlice | None) -> str:
+    return "" if place is None else f"{BUFFERS[place.buffer]}[{place.offset}]"
+
+
+def plan_run(predictor: PlanPredictor, size: int) -> ProgramRun:
+    """The operations of a plan for a buffer of ``size`` bytes; their chunks are not followed."""
+    plan, timeline = predictor.plan, predictor.timeline(size)
+    number: dict[tuple[int, int], int] = {}
+    rows: list[BlockRow] = []
+    for g, gpu in enumerate(plan.gpus):
+        for b, block in enumerate(gpu.blocks):
+            number[g, b] = len(rows)
+            near = [gpu.memory_peers[c] for c in block.memory_channels]
+            far = [gpu.port_peers[c] for c in block.port_channels]
+            said = [f"{kind} {_ranges(peers)}" for kind, peers in (("memory", near), ("port", far)) if peers]
+            rows.append(BlockRow(gpu.rank, block.id, ", ".join(said) or "local"))
+    places = predictor.tasks.places
+    steps = []
+    for p in places:
+        op = plan.gpus[p.gpu].blocks[p.block].operations[p.step].op
+        whom = ""
+        if p.src is not None and p.dst is not None and p.src[0] != p.dst[0]:
+            whom = f"to GPU {p.dst[0]}" if p.src[0] == p.gpu else f"from GPU {p.src[0]}"
+        if p.peers:  # that it signals or waits for
+            whom = f"{'from' if op in ('wait', 'rlxwait') else 'to'} GPU {_ranges(p.peers)}"
+        src, dst = _cell(p.src, p), _cell(p.dst, p)
+        steps.append(StepRow(number[p.gpu, p.block], p.step, op, whom, src, dst, ()))
+    end = timeline.end
+    since = np.asarray([max((end[i] for i in p.after), default=0.0) for p in places], dtype=np.float64)
+    return ProgramRun(tuple(rows), tuple(steps), timeline, since)
+
+
+def _ranges(ranks: Iterable[Rank]) -> str:
+    """``1-3, 7``."""
+    runs: list[list[Rank]] = []
+    for rank in sorted(set(ranks)):
+        if runs and runs[-1][1] == rank - 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def _cell(cell: Cell | None, place: PlanTask) -> str:
+    if cell is None:
+        return ""
+    rank, buffer, index = cell
+    span = f"{index}" if place.count == 1 else f"{index}..{index + place.count - 1}"
+    return f"{BUFFERS[buffer]}[{span}]" + ("" if rank == place.gpu else " there")
