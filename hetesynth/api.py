@@ -34,6 +34,7 @@ from hetesynth.model.topology import Rank, Topology
 from hetesynth.search.chunking import ChunkingOptions, Rounding
 from hetesynth.search.search import Progress, no_progress
 from hetesynth.topology.language import TopologySource, load_topology, parse_topology
+from hetesynth.topology.language.nccl_graph import RingFile
 from hetesynth.topology.language.units import parse_quantity
 
 if TYPE_CHECKING:  # results, whose modules take time to load
@@ -94,13 +95,10 @@ def request(topology: TopologySource, collective: CollectiveName, **options: Unp
     rest: dict[str, Any] = {"objective": "time", **options}
     size, chunk_size, chunks = (rest.pop(name, None) for name in ("size", "chunk_size", "chunks"))
     if size is not None and chunk_size is not None:
-        raise HetesynthError(
-            "--size and --chunk-size contradict each other", code="HS612", help="use --size with --chunks"
-        )
+        message = "--size and --chunk-size contradict each other"
+        raise HetesynthError(message, code="HS612", help="use --size with --chunks")
     rings = []
     for value in rest.pop("rings", ()):
-        from hetesynth.topology.language.nccl_graph import RingFile
-
         instance, equals, path = value.partition("=")
         rings.append(RingFile(Path(path if equals else value), instance if equals else None))
     return Request(
@@ -128,12 +126,9 @@ def synthesize(
     began: float | None = None,
     **options: Unpack[Options],
 ) -> Synthesis:
-    """Return judged files of ``collective`` and what is proved of them: the quickest program for the size.
-
-    Without a size the schedule of the fewest steps is searched for, and the program is the quickest for the size
-    that its chunks make. ``decisions``, ``trace``: are told what was decided, and what CEGIS did, where nothing is
-    found too. ``began``: from when, of ``time.monotonic``, the time budget counts.
-    """
+    """Return judged files of ``collective`` and what is proved of them: the quickest program for the size, or for
+    that which the chunks of the schedule of fewest steps make. ``decisions``, ``trace``: are told what was
+    decided, and what CEGIS did. ``began``: from when, of ``time.monotonic``, the time budget counts."""
     from hetesynth.engine import synth
 
     asked = request(topology, collective, **options)
@@ -172,18 +167,18 @@ def bounds(
     topology: TopologySource, collective: CollectiveName, **options: Unpack[Options]
 ) -> tuple[LowerBound, ...]:
     """Return the proved lower bounds on the steps of ``collective``, each with the witness that proves it."""
-    from hetesynth.engine import problem
+    from hetesynth.engine import bounds as proved
 
-    return tuple(problem.bounds(request(topology, collective, **options))[1])
+    return tuple(proved.bounds(request(topology, collective, **options))[1])
 
 
 def bounds_document(
     topology: TopologySource, collective: CollectiveName, *, check: bool = False, **options: Unpack[Options]
 ) -> dict[str, Any]:
     """Return the same as plain values; with ``check`` each is rechecked from its witness."""
-    from hetesynth.engine import problem
+    from hetesynth.engine import bounds as proved
 
-    return problem.bounds_document(request(topology, collective, **options), check=check)
+    return proved.bounds_document(request(topology, collective, **options), check=check)
 
 
 def limits(
@@ -208,10 +203,8 @@ def simulate(
     page: Path | None = None,
     trace: Path | None = None,
 ) -> FilePredictions:
-    """Return what the schedule, program or plan in ``file`` takes on the cluster; ``size`` may be a range.
-
-    ``page``, ``trace``: files to write, of the run as a page or a picture, and as a Chrome trace.
-    """
+    """Return what the schedule, program or plan in ``file`` takes on the cluster, and write the run as a page or
+    picture and as a Chrome trace."""
     from hetesynth.engine.predictors import CostOptions
     from hetesynth.engine.simulate import simulate_file
 
@@ -269,7 +262,7 @@ def import_file(
     rounding: Rounding = "ceil",
 ) -> Imported:
     """Return what the MSCCL XML or schedule JSON in ``file`` moves as a judged schedule, with programs for
-    ``target``, on the links of the cluster if one is given."""
+    ``target``."""
     from hetesynth.engine import import_file as importing
 
     chunking = chunking_options(chunk_size, tau_ref, rounding)
@@ -324,11 +317,8 @@ def single_losses(
 
 
 def write(result: Synthesis | Repaired | Imported | Comparison | Atlas, where: Pathlike) -> list[Path]:
-    """Write the files of ``result``, all or none, and return their paths.
-
-    ``where``: the common part of their names (``out/name`` becomes ``out/name.xml`` and so on); of an atlas a
-    folder that is new or empty, of a comparison the file of its plot.
-    """
+    """Write the files of ``result``, all or none, and return their paths. ``where``: the common part of their
+    names; of an atlas a folder that is new or empty, of a comparison the file of its plot."""
     return result.write(Path(where))
 
 

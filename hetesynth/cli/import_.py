@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def import_summary(imported: Imported, paths: Iterable[Path]) -> dict[str, Any]:
         "proven_optimal": None if certificate is None else certificate.proven_optimal,
         "programs": {suffix: list(program.notes) for suffix, program in imported.programs.items()},
         "outputs": [str(path) for path in paths],
-        "warnings": [warned.plain() for warned in imported.warnings],
+        "warnings": [asdict(warned) for warned in imported.warnings],
     }
 
 

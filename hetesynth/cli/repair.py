@@ -65,7 +65,7 @@ def command(
 
 def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
     """The object ``repair --json`` prints. Scripts depend on these names."""
-    synthesis, changes, difference = repaired.synthesis, repaired.changes, repaired.difference
+    synthesis, changes = repaired.synthesis, repaired.changes
     certificate, optimality = synthesis.solution.certificate, synthesis.time_optimality
     program = synthesis.program_seconds
     return {
@@ -92,7 +92,7 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
         "predicted_us": None if optimality.seconds is None else optimality.seconds * 1e6,
         "program_predicted_us": None if program is None else program * 1e6,
         "bound_us": None if optimality.bound_seconds is None else optimality.bound_seconds * 1e6,
-        "transfers": asdict(difference),
+        "transfers": asdict(repaired.difference),
         "outputs": [str(path) for path in paths],
         "cut_short": synthesis.cut_short,
         "seed": synthesis.budget.seed,

@@ -85,7 +85,7 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
             for program in synthesis.programs.values()
         },
         "cegis": totals(synthesis.cegis) if synthesis.cegis else None,
-        "warnings": [warned.plain() for warned in synthesis.warnings],
+        "warnings": [asdict(warned) for warned in synthesis.warnings],
         "runtime_advice": synthesis.advice,
         **explained,
     }

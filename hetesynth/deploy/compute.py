@@ -172,7 +172,7 @@ def result_record(job: Job, topology: Topology, parts: Sequence[Part], files: di
     steps = written_steps(files) or [one.by_steps.solution.certificate.steps for one in syntheses]
     most, longest = max(zip(steps, syntheses, strict=True), key=lambda pair: pair[0], default=(0, None))
     bound = None if longest is None else longest.by_steps.solution.certificate.bound.steps
-    warnings = {str(warned.plain()): warned.plain() for one in syntheses for warned in one.warnings}
+    warnings = {str(asdict(warned)): asdict(warned) for one in syntheses for warned in one.warnings}
     return {
         **stated,
         "candidate": "; ".join(dict.fromkeys(label for *_, label in parts if label)) or None,

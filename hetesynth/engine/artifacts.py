@@ -1,7 +1,4 @@
-"""From a schedule to judged files.
-
-The schedule is replayed, its bound rechecked, every program read back and executed before anything is written.
-"""
+"""From a schedule to judged files: replayed, its bound rechecked, every program read back and executed before."""
 
 from __future__ import annotations
 
@@ -13,19 +10,13 @@ from functools import cached_property
 from pathlib import Path
 
 from hetesynth import __version__
+from hetesynth.engine.bounds import recheck_bound
 from hetesynth.engine.compilation import Compilation, PhaseTimer
 from hetesynth.engine.formats import FORMATS, SCHEDULE_SUFFIX, Emitted, demand_collective, variants
 from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, first_predictor
-from hetesynth.engine.problem import MANY_RANKS, recheck_bound
-from hetesynth.engine.program_warnings import (
-    Warned,
-    call_warnings,
-    demand_single_root,
-    network_warnings,
-    runtime_advice,
-    vendor_warnings,
-)
+from hetesynth.engine.problem import MANY_RANKS
+from hetesynth.engine.program_warnings import Warned, demand_single_root, program_warnings, runtime_advice
 from hetesynth.engine.recipe import recipe_of, topology_hash
 from hetesynth.engine.request import Request
 from hetesynth.engine.steady_programs import Pipeline
@@ -34,6 +25,7 @@ from hetesynth.errors import InternalError
 from hetesynth.files.schedule_json import JsonValue, write_schedule_json
 from hetesynth.judge.bounds.judge import Recheck
 from hetesynth.judge.schedule.judge import schedule_violations
+from hetesynth.model.bound import Certificate
 from hetesynth.model.cegis_trace import CegisEntry
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.decisions import Decision
@@ -44,6 +36,7 @@ from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Topology
 from hetesynth.model.verdict import Violation
 from hetesynth.programs.msccl.lower import LoweringOptions
+from hetesynth.programs.mscclpp.lower import too_large
 from hetesynth.search.chunking import Chunking
 from hetesynth.search.interrupts import abandoned, finishing
 from hetesynth.search.search import Ending
@@ -60,8 +53,6 @@ def demand_addressable(request: Request, size: int) -> None:
     """Every target must be able to address a buffer of ``size`` bytes."""
     plans = not request.schedule_only and any(t.format.plan for t in request.targets)
     if plans and size > MAX_BUFFER_BYTES:
-        from hetesynth.programs.mscclpp.lower import too_large
-
         raise too_large(size)
 
 
@@ -70,8 +61,6 @@ def demand_carried(synthesis: Synthesis, size: int) -> None:
     call = runtime_bytes(synthesis.problem.collective.name, synthesis.problem.ranks, size)
     limit = carried(synthesis)
     if limit is not None and call > limit:
-        from hetesynth.programs.mscclpp.lower import too_large
-
         raise too_large(size, limit if call == size else limit * synthesis.problem.ranks)
 
 
@@ -86,25 +75,21 @@ UNFIT = frozenset({"HS501", "HS502", "HS503", "HS504", "HS508", "HS509"})  # a p
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How a schedule for a size was chosen: what won of how many. ``pipelined``: its seconds are of its trees in
-    steady state, what they need of the fullest resource and the latency of the longest, not of the schedule step
-    by step. ``trees``: how many these are, in all or of each root. ``runner_up``: the next best program's label
-    and seconds."""
+    """How a schedule for a size was chosen. ``trees``: of one in steady state how many, in all or of each root.
+    ``runner_up``: the next best program's label and seconds."""
 
     label: str
     tried: int
     cut_short: bool
     ending: Ending = "tried"
-    pipelined: bool = False
     trees: int | None = None
     runner_up: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramSpec:
-    """Which programs are written of a schedule: for which targets, and for calls of
-    which sizes, both ends included, as the runtime counts (0: no limit). ``steady``: how they run in steady state,
-    if they do. ``seconds``: what the first takes, where it is known from its trial."""
+    """Which programs are written of a schedule, for calls of which sizes (0: no limit), and how they run in steady
+    state. ``seconds``: what the first takes, where it is known from its trial."""
 
     targets: tuple[Target, ...]
     min_bytes: int = 0
@@ -147,11 +132,9 @@ class StepModel:
 
 @dataclass(frozen=True)
 class Synthesis:
-    """A verified schedule and its verified programs, ready to be written. ``strategy``: what found the schedule.
-    ``targets``: those that programs were made for, where any were. ``every_root``: there are programs for the
-    other roots as well. ``step_model``: the result of the step search, where it is not what is written.
-    ``abandoned``: Ctrl-C left no time for some programs; for all of them where the schedule is alone. ``cegis``:
-    what CEGIS did, in all searches of the run."""
+    """A verified schedule and its verified programs, ready to be written. ``step_model``: the result of the step
+    search, where it is not what is written. ``abandoned``: Ctrl-C left no time for some programs; for all of them
+    where the schedule is alone. ``cegis``: what CEGIS did, in all searches."""
 
     request: Request
     strategy: str
@@ -196,21 +179,16 @@ class Synthesis:
 
     @cached_property
     def warnings(self) -> tuple[Warned, ...]:
-        """Which GPUs do not run the programs, which calls run them that should not, where they hang, where a
-        library is quicker, and what an interrupt left out."""
+        """What may go wrong with the programs, where a library is quicker, and what an interrupt left out."""
         left: tuple[Warned, ...] = ()
         if self.abandoned:
             left = (Warned(tuple(t.name for t in self.targets), ABANDONED, "the same command again makes them"),)
         if self.abandoned and not self.programs:
             return left
         slower = () if self.verdict is None else library_warnings(self.verdict, self.targets)
-        if not self.programs:
-            return slower
-        request, root = self.request, self.problem.collective.root
-        hangs = network_warnings(self.programs.values())
-        strange = vendor_warnings(self.targets, self.topology.models, request.collective)
-        calls = call_warnings(self.targets, request.collective, root, every=self.every_root)
-        return strange + calls + hangs + slower + left
+        programs, goal = self.programs.values(), self.problem.collective
+        of_programs = program_warnings(programs, self.targets, self.topology.models, goal, self.every_root)
+        return of_programs + slower + left
 
     def write(self, stem: Path) -> list[Path]:
         """Write every file next to each other, all or none; the paths, XML first."""
@@ -238,10 +216,7 @@ def library_warnings(verdict: TimeVerdict, targets: Sequence[Target]) -> tuple[W
 
 
 def demand_callable(request: Request, *, every_root: bool = False) -> None:
-    """HetesynthError HS513 or HS514 when a target never runs what is asked for, or runs it for other roots too.
-
-    ``every_root``: there are requests for the other roots as well.
-    """
+    """HetesynthError HS513 or HS514 when a target never runs what is asked for, or runs it for other roots too."""
     for target in request.targets:
         demand_collective(target, request.collective)
     if not request.schedule_only:
@@ -249,8 +224,7 @@ def demand_callable(request: Request, *, every_root: bool = False) -> None:
 
 
 def finished(solved: SolvedRequest) -> Synthesis:
-    """A schedule that was found becomes judged files. Where Ctrl-C comes a second time, before or meanwhile, it is
-    the schedule alone."""
+    """The judged files of a schedule; after a second Ctrl-C of the schedule alone."""
     if not abandoned():
         try:
             return judged_files(solved)
@@ -283,16 +257,7 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
         spec, chunking = solved.programs, solved.chunking
         recipe = recipe_of(request, spec.steady, by_time=choice is not None, trees=trees)
         header: dict[str, JsonValue] = {
-            "cluster": chunking.topology.name,
-            "ranks": [dict(place) for place in places_document(chunking.topology)],
-            "generator": f"hetesynth {__version__}",
-            "chunk_bytes": chunking.chunk_bytes,
-            "tau_ref_us": float(chunking.tau_ref * 1_000_000),
-            "rounding": chunking.options.rounding,
-            "lower_bound": solution.bound.steps,
-            "bound_method": solution.bound.method,
-            "bound_proof": solution.bound.proof,
-            "proven_optimal": solution.certificate.proven_optimal,
+            **header_of(chunking, solution.certificate),
             "recipe": recipe.plain(),
             "topology_sha256": topology_hash(chunking.topology),
             **({} if chunking.options.latencies else {"latencies": False}),
@@ -334,6 +299,22 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     )
 
 
+def header_of(chunking: Chunking, certificate: Certificate) -> dict[str, JsonValue]:
+    """What the header of every schedule says that was made, or checked, on a cluster."""
+    return {
+        "cluster": chunking.topology.name,
+        "ranks": [dict(place) for place in places_document(chunking.topology)],
+        "generator": f"hetesynth {__version__}",
+        "chunk_bytes": chunking.chunk_bytes,
+        "tau_ref_us": float(chunking.tau_ref * 1_000_000),
+        "rounding": chunking.options.rounding,
+        "lower_bound": certificate.bound.steps,
+        "bound_method": certificate.bound.method,
+        "bound_proof": certificate.bound.proof,
+        "proven_optimal": certificate.proven_optimal,
+    }
+
+
 def step_model(solved: SolvedRequest) -> StepModel:
     """The result of the step search, judged like what is written."""
     rechecked = _verified(solved)
@@ -347,18 +328,17 @@ def _verified(solved: SolvedRequest) -> Recheck:
     run, problem, solution = solved.compilation, solved.problem, solved.solution
     timer, budget = run.timer, run.budget
     with timer.phase("verify"):
-        _demand_clean(schedule_violations(problem, solution.schedule), "schedule")
+        demand_clean(schedule_violations(problem, solution.schedule), "schedule")
         timed = budget.seconds is not None
         seconds = min(10.0, max(0.1, run.deadline.left())) if timed else math.inf
         units = 0 if timed else 20_000_000  # as much as strategy cegis spends on one number of steps
         rechecked = recheck_bound(problem, solution.bound, seconds, budget.clock_decisions, units)
-        _demand_clean(list(rechecked.violations), "bound")
+        demand_clean(rechecked.violations, "bound")
     return rechecked
 
 
 def _implied_time(solved: SolvedRequest, *, simulated: bool) -> TimeOptimality:
-    """The time for the size that the chunks make, where it is to be ``simulated`` and the schedule is not too
-    large for that."""
+    """The time for the size that the chunks make, unless the schedule is too large to be simulated."""
     request, problem = solved.compilation.request, solved.problem
     size = implied_size(problem, solved.chunking.chunk_bytes)
     options = CostOptions.of(request)
@@ -395,16 +375,22 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                 if problem.ranks > MANY_RANKS:
                     gc.collect()  # gives back what the lowering used before the judge needs as much
             with timer.phase("verify"):
-                judge = FORMATS[target.format].judge
-                violations = judge(program.data, name, problem, target, topology.servers)
-                _demand_clean(violations, f"program {name}{suffix}")
-            programs[suffix] = program
+                programs[suffix] = judged(program, problem, options, suffix)
     except KeyboardInterrupt:
         if not programs or not abandoned():
             raise
     return programs
 
 
-def _demand_clean(violations: list[Violation], what: str) -> None:
+def judged(program: Emitted, problem: Problem, options: LoweringOptions, suffix: str) -> Emitted:
+    """``program``, made of ``problem`` as ``options`` say, which the judge of its bytes passed."""
+    judge = FORMATS[options.target.format].judge
+    violations = judge(program.data, options.name, problem, options.target, options.servers)
+    demand_clean(violations, f"program {options.name}{suffix}")
+    return program
+
+
+def demand_clean(violations: Sequence[Violation], what: str) -> None:
+    """InternalError where a judge refuses what was made here."""
     if violations:
         raise InternalError(f"the {what} does not verify ({len(violations)} findings): {violations[0].message}")

@@ -1,15 +1,13 @@
-"""The right program for each range of sizes: what a user installs to have it at every size.
-
-A program is used as long as it is within 1 % of the best and not slower than the library, so that ranges are few;
-sizes for which no program is that are left to the library. The frontier is that of SCCL, section 3.5.
-"""
+"""The right program for each range of sizes: what a user installs to have it at every size. A program is used as
+long as it is within 1 % of the best and not slower than the library, so that ranges are few; sizes for which no
+program is that are left to the library. The frontier is that of SCCL, section 3.5."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
@@ -47,11 +45,8 @@ MARK = b'"kind": "hetesynth atlas'  # what index.json of any atlas begins with, 
 
 @dataclass(frozen=True)
 class Range:
-    """Sizes of the collective's buffer that have the same programs, ``extent``, of those that were ``asked`` for.
-
-    ``member``: of the pool. ``synthesis``: its files, for buffers of ``min_bytes`` to ``max_bytes`` (0: no limit)
-    as runtimes count. ``plan_bytes``: up to where the plans for MSCCL++ among them go, None where there are none.
-    """
+    """Sizes ``extent`` of the collective's buffer, of those ``asked`` for, and the files of a ``member`` of the
+    pool for them; ``min_bytes``, ``max_bytes`` (0: no limit): as runtimes count. ``plan_bytes``: of plans."""
 
     asked: SizeRange
     extent: SizeRange
@@ -79,8 +74,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Atlas:
-    """Ranges in order of size, the pool they were chosen from, and what did not fit a target. Sizes of no range
-    are left to the library."""
+    """Ranges in order of size, their pool, and what did not fit a target; other sizes are left to the library."""
 
     compilation: Compilation
     topology: Topology
@@ -144,10 +138,10 @@ class Atlas:
         for k, entry in enumerate(self.ranges):
             candidate = members.candidates[entry.member]
             took, sizes = dict(entry.seconds), []
-            for j, size in enumerate(members.sizes):
+            for size in members.sizes:
                 if entry.holds(size):
                     us = None if took.get(size) is None else took[size] * 1e6
-                    figures = members.time_optimality(entry.member, j).figures()
+                    figures = members.schedule_at(entry.member, size).figures()
                     sizes.append({**figures, "program_predicted_us": us})
             ranges.append(
                 {
@@ -186,7 +180,7 @@ class Atlas:
             "ended_by": members.ending,
             "decided_by_clock": list(self.compilation.budget.clock_decisions.told()),
             "targets": [t.name for t in request.targets],
-            "warnings": [warned.plain() for warned in warnings],
+            "warnings": [asdict(warned) for warned in warnings],
             "runtime_advice": first[0].synthesis.advice if first else None,
             "ranges": ranges,
             "left_to_library": left,
@@ -197,11 +191,8 @@ class Atlas:
 def atlas(
     request: Request, sizes: Sequence[int], progress: Progress = no_progress, asked: Sequence[SizeRange] = ALL
 ) -> Atlas:
-    """Choose and make the programs for ``sizes``, with files of their own for each range that is ``asked`` for.
-
-    Where every target is MSCCL++ the sizes end where its offsets do. Raises HetesynthError when nothing was found
-    or nothing fits.
-    """
+    """Choose and make the programs for ``sizes``, with files of their own for each range that is ``asked`` for;
+    where every target is MSCCL++ the sizes end where its offsets do."""
     demand_callable(request)
     usable = [size for size in sizes if addressable(request, size)]
     if not usable:
@@ -216,9 +207,7 @@ def atlas(
     unfit: list[tuple[str, str]] = []
     record = run.decisions.inside("ranges")
 
-    def library(size: int) -> float:
-        return library_seconds(topology, request, members.bounds, size)
-
+    library = partial(library_seconds, topology, request, members.bounds)
     while True:
         with run.timer.phase("predict"):
             chosen = [(one, *piece) for one in asked for piece in program_ranges(members, one, library)]
@@ -249,7 +238,7 @@ def atlas(
             continue
         seconds, timed = dict(entry.seconds).get(size), "program"
         if request.schedule_only:
-            seconds, timed = members.time_optimality(entry.member, place).seconds, "schedule"
+            seconds, timed = members.schedule_at(entry.member, size).seconds, "schedule"
         elif entry.synthesis.targets[0].format.plan:
             timed = "plan"
         finite = seconds if seconds is not None and math.isfinite(seconds) else None
@@ -262,8 +251,7 @@ def selected_ranges(
     seconds: Sequence[Sequence[float]], library: Sequence[float], tolerance: float
 ) -> list[tuple[int, int, int]]:
     """(first size, last size, member) of the fewest ranges in which each member, which takes ``seconds[i][j]``, is
-    at each size near the best, by a share of ``tolerance``, and no slower than the library. Sizes where no member
-    is that are in none."""
+    at each size within ``tolerance`` of the best, and no slower than the library."""
     best = [min(column) for column in zip(*seconds, strict=True)]
 
     def reach(i: int, first: int) -> int:
@@ -305,12 +293,9 @@ def program_ranges(
             low, high = (low, middle) if is_later(middle) else (middle, high)
         return low, high
 
-    def is_beaten(i: int, size: int) -> bool:
-        """Whether the library is quicker; the half of what counts as alike is left for sizes nearby."""
-        return library(size) < members.members[i].seconds(size) * (1 - ALIKE / 2)
-
-    def is_not_beaten(i: int, size: int) -> bool:
-        return not is_beaten(i, size)
+    def is_beaten(i: int, expected: bool, size: int) -> bool:
+        """Whether the library is quicker, as ``expected``; half of what counts as alike is left to others."""
+        return (library(size) < members.members[i].seconds(size) * (1 - ALIKE / 2)) is expected
 
     def is_passed(i: int, follower: int, size: int) -> bool:
         return members.members[follower].seconds(size) < members.members[i].seconds(size)
@@ -320,7 +305,7 @@ def program_ranges(
     for k, (first, last, i) in enumerate(selected):
         high, closed, border = asked.high, asked.closed, 0
         if first > 0 and (k == 0 or selected[k - 1][1] < first - 1):
-            low = _round(*bracket(sizes[first - 1], sizes[first], partial(is_not_beaten, i)))
+            low = _round(*bracket(sizes[first - 1], sizes[first], partial(is_beaten, i, False)))
         if k + 1 < len(selected) and selected[k + 1][0] == last + 1:
             follower = selected[k + 1][2]
             while last > first and seconds[follower][last] < seconds[i][last]:
@@ -328,7 +313,7 @@ def program_ranges(
             border = _round(*bracket(sizes[last], sizes[last + 1], partial(is_passed, i, follower)))
             high, closed = border, False
         elif last + 1 < len(sizes):
-            before, after = bracket(sizes[last], sizes[last + 1], partial(is_beaten, i))
+            before, after = bracket(sizes[last], sizes[last + 1], partial(is_beaten, i, True))
             high, closed = _round(before - 1, after - 1), True
         if high is None or high > low or (closed and high == low):
             ranges.append((SizeRange(low, high, spelled_range(low, high), closed), i))

@@ -1,7 +1,4 @@
-"""An old schedule in the words of a changed cluster: the same GPUs by name, the same links by their path.
-
-Whether the transfers that can still be named keep any law is left to what repairs them.
-"""
+"""An old schedule in the words of a changed cluster: the same GPUs by name, the same links by their path."""
 
 from __future__ import annotations
 
@@ -77,16 +74,13 @@ class CarryOver:
             return None
         new = self.ranks[old]
         if new is None:
-            raise HetesynthError(
-                f"the root, {self.before.vertices[old].name}, is lost",
-                code="HS652",
-                help="synthesize anew with another --root",
-            )
+            message = f"the root, {self.before.vertices[old].name}, is lost"
+            raise HetesynthError(message, code="HS652", help="synthesize anew with another --root")
         return new
 
     def chunks(self, before: Collective, after: Collective) -> list[int | None]:
-        """The new number of each old chunk: the same part of as many of the same block; None: it is lost, or
-        blocks are cut otherwise now."""
+        """The new number of each old chunk, as its block and part tell; None: it is lost, or blocks are cut
+        otherwise."""
         if before.chunks_per_rank != after.chunks_per_rank:
             return [None] * len(before.chunks)
         new = {(chunk.block, chunk.part): chunk.index for chunk in after.chunks}
@@ -124,8 +118,6 @@ def demand_same_cluster(document: ScheduleDocument, topology: Topology, name: st
     elif reason is None and isinstance(stated, str) and stated != topology_hash(topology):
         reason = "GPUs, wires or rates differ (topology_sha256)"
     if reason is not None:
-        raise HetesynthError(
-            f"{name} is a schedule of another cluster: {reason}",
-            code="HS651",
-            help="give the topology file that the schedule was made for, without the changes",
-        )
+        message = f"{name} is a schedule of another cluster: {reason}"
+        way_out = "give the topology file that the schedule was made for, without the changes"
+        raise HetesynthError(message, code="HS651", help=way_out)

@@ -1,7 +1,5 @@
-"""What strategies take at several sizes, every figure simulated beside the bound.
-
-``ring`` without stated rings and chunks is the baseline: NCCL's rings with the best number of channels.
-"""
+"""What strategies take at several sizes, every figure simulated beside the bound. ``ring`` without stated rings
+and chunks is the baseline: NCCL's rings with the best number of channels."""
 
 from __future__ import annotations
 
@@ -30,8 +28,7 @@ INTERRUPTED = "interrupted before it was predicted"
 @dataclass(frozen=True)
 class Entry:
     """One strategy at one size: ``time_optimality`` and the candidate that took it, or why there is none.
-    ``simulated``: whether the time is that of its program; else the program was too large or did not fit, and the
-    time is what such programs are taken to need for a schedule."""
+    ``simulated``: whether the time is that of its program, or estimated from its schedule."""
 
     strategy: str
     size: int
@@ -49,7 +46,6 @@ class Comparison:
     topology: Topology
     request: Request
     sizes: tuple[int, ...]
-    strategies: tuple[str, ...]
     entries: tuple[Entry, ...]
     cut_short: bool
     ending: Ending = "tried"
@@ -111,11 +107,8 @@ class Comparison:
 def compare(
     request: Request, sizes: Sequence[int], strategies: Sequence[str], progress: Progress = no_progress
 ) -> Comparison:
-    """Every strategy at every size; the budget of ``request`` is for all of them, in equal parts.
-
-    Ctrl-C leaves what is known by then. Raises HetesynthError for an unknown strategy or a cluster where nothing
-    can be done, KeyboardInterrupt where nothing is known.
-    """
+    """Every strategy at every size; the budget of ``request`` is for all of them, in equal parts, and Ctrl-C
+    leaves what is known by then."""
     names = tuple(dict.fromkeys(strategies))
     for name in names:
         demand_strategy(name, sized=True)
@@ -167,7 +160,7 @@ def compare(
                 entry = Entry(name, size, None, refusal=why)
             else:
                 simulated = outcome.members[i].predictor is not None
-                optimality = replace(outcome.time_optimality(i, j), seconds=took)
+                optimality = replace(outcome.schedule_at(i, size), seconds=took)
                 entry = Entry(name, size, optimality, best.label, best.chunks, simulated=simulated)
             table.setdefault(name, []).append(entry)
     entries = tuple(table[name][j] for j in range(len(sizes)) for name in names)
@@ -185,4 +178,4 @@ def compare(
             timing = seconds if first.simulated else None
             verdicts.append((first, time_verdict(topology, root, bounds, size, timing, options)))
     told = whole.told()
-    return Comparison(topology, request, tuple(sizes), names, entries, cut_short, ending, told, tuple(verdicts))
+    return Comparison(topology, request, tuple(sizes), entries, cut_short, ending, told, tuple(verdicts))

@@ -1,8 +1,5 @@
-"""One run of the compiler: what is asked for, what it may spend, and who is told.
-
-Made once for each run of a command (one a root, where all are asked for) and handed down with the request of that
-run, which no stage replaces.
-"""
+"""One run of the compiler: what is asked for, what it may spend, and who is told; one a root, where all are asked
+for."""
 
 from __future__ import annotations
 
@@ -42,11 +39,9 @@ class PhaseTimer:
 
 @dataclass(frozen=True)
 class Compilation:
-    """``budget``: what this run spends, with its own record of what the clock decided; that of the request is for
-    all runs of a command. ``every_root``: there are runs for the other roots as well.
-    ``deadline``: when all of it should have ended. ``timer``: seconds by phase. ``decisions``: what was tried and
-    left out, and why. ``trace``: what CEGIS did. ``improved``: is handed each better ``Synthesis`` while the
-    search goes on; whoever hears of these ends the run in time."""
+    """``budget``: what this run spends, with its own record of what the clock decided. ``every_root``: there are
+    runs for the other roots as well. ``deadline``: when all of it should have ended. ``decisions``: what was
+    tried, and why not. ``trace``: what CEGIS did. ``improved``: is handed each better ``Synthesis``."""
 
     request: Request
     budget: Budget
@@ -80,8 +75,7 @@ def compilation(
     every_root: bool = False,
     improved: Callable[[Any], None] | None = None,
 ) -> Compilation:
-    """A run for ``request`` that spends ``budget``, that of the request if None; it writes to ``decisions`` and
-    ``trace``."""
+    """A run for ``request`` that spends ``budget``, that of the request if None."""
     spent = replace(budget or request.budget, clock_decisions=ClockDecisions())
     record = Decisions() if decisions is None else decisions
     steps = CegisTrace() if trace is None else trace

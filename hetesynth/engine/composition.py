@@ -1,7 +1,5 @@
-"""From a topology file to a judged composition of schedules of pods and, where they can hold it, programs.
-
-The links between GPUs of different pods are never built.
-"""
+"""From a topology file to a judged composition of schedules of pods and, where they can hold it, programs. The
+links between GPUs of different pods are never built."""
 
 from __future__ import annotations
 
@@ -10,12 +8,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hetesynth import __version__
+from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.compilation import Compilation, compilation
 from hetesynth.engine.places import COMPOSITION, COMPOSITION_SUFFIX
 from hetesynth.engine.problem import verified_solver
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.pods import PodBound
 from hetesynth.model.rank_places import places_document
@@ -27,10 +28,6 @@ from hetesynth.search.pods.compose import COMPOSED, Composition, Task, compose
 from hetesynth.search.registry import strategy
 from hetesynth.search.search import Progress
 from hetesynth.topology.language import load_pods
-
-if TYPE_CHECKING:
-    from hetesynth.engine.artifacts import Synthesis
-    from hetesynth.engine.request import Request
 
 
 @dataclass(frozen=True)
@@ -69,8 +66,6 @@ def compose_files(request: Request, progress: Progress) -> ComposedFiles:
         return ComposedFiles(done, None, "--schedule-only")
     if ranks > most:
         return ComposedFiles(done, None, f"{ranks} GPUs are more than the {most} of which programs are tried")
-    from hetesynth.engine.synth import synthesize
-
     flat = replace(request, strategy=COMPOSITION, objective="steps")
     try:
         return ComposedFiles(done, synthesize(flat, progress, run.budget_left), None)
@@ -145,8 +140,8 @@ INSIDE = ("auto", "tree-packing", "server-rings", "hierarchical")  # what search
 
 @dataclass(frozen=True)
 class Composed:
-    """A composition that its judge passed. ``phase_bound``: of an allreduce, the sum of the bounds of a
-    reduce-scatter and an allgather, which it is made of."""
+    """A composition that its judge passed. ``phase_bound``: of an allreduce, the sum of those of its two
+    phases."""
 
     run: Compilation
     composition: Composition
@@ -168,19 +163,22 @@ class Composed:
 
 def composed(run: Compilation) -> Composed:
     """The composition that ``run`` asks for, judged. HetesynthError where there is none."""
+    from hetesynth.judge.composition.document import MAX_CELLS, MAX_RANKS
     from hetesynth.judge.composition.judge import judge_composition
 
     request, timer = run.request, run.timer
     if request.collective not in COMPOSED:
-        raise HetesynthError(
-            f"{request.collective} is not composed of pods",
-            code="HS413",
-            help=f"composed are {', '.join(COMPOSED)}; choose another strategy",
-        )
+        message = f"{request.collective} is not composed of pods"
+        way_out = f"composed are {', '.join(COMPOSED)}; choose another strategy"
+        raise HetesynthError(message, code="HS413", help=way_out)
     with timer.phase("parse"):
         cluster = load_pods(request.file)
         collective(request.collective, len(cluster.pods), request.chunks, request.root)  # does the root fit?
-    demand_judgeable(cluster.ranks, request.chunks)
+    ranks, chunks = cluster.ranks, request.chunks
+    if ranks > MAX_RANKS or ranks * ranks * chunks > MAX_CELLS:
+        message = f"{ranks} GPUs with {counted(chunks, 'chunk')} each are more than the judge follows"
+        way_out = "use fewer chunks per rank, or compose parts of the cluster"
+        raise HetesynthError(message, code="HS414", help=way_out)
     size = request.chunking.chunk_bytes or cluster.chunk_bytes or DEFAULT_CHUNK_BYTES
     if request.size is not None:  # a size of the buffer is cut into chunks, rounded up
         size = max(1, math.ceil(request.size / (cluster.ranks * request.chunks)))
@@ -190,9 +188,8 @@ def composed(run: Compilation) -> Composed:
     budget = run.budget.part(0.5)  # what the searches inside pods get together
     if budget.seconds is None:
         budget = replace(budget, seconds=20.0)
-    solvers = tuple(
-        replace(verified_solver(strategy(name), budget, request.policy), progress=run.progress) for name in INSIDE
-    )
+    question = budget, request.policy
+    solvers = tuple(verified_solver(strategy(name), *question, progress=run.progress) for name in INSIDE)
     with timer.phase("synthesis"):
         composition = compose(task, solvers, run.progress)
     with timer.phase("bound"):
@@ -224,15 +221,3 @@ def composed(run: Compilation) -> Composed:
         if verdict.picoseconds != composition.picoseconds:
             raise InternalError("the judge of compositions counts another time")
     return Composed(run, composition, bound, phase_bound, document, verdict.deliveries)
-
-
-def demand_judgeable(ranks: int, chunks: int) -> None:
-    """HetesynthError HS414 where the judge has no room for every GPU and chunk."""
-    from hetesynth.judge.composition.document import MAX_CELLS, MAX_RANKS
-
-    if ranks > MAX_RANKS or ranks * ranks * chunks > MAX_CELLS:
-        raise HetesynthError(
-            f"{ranks} GPUs with {counted(chunks, 'chunk')} each are more than the judge follows",
-            code="HS414",
-            help="use fewer chunks per rank, or compose parts of the cluster",
-        )

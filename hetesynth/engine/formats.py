@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
-from hetesynth.model.collective import CollectiveName
+from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED, CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PLAN_JSON, TARGETS, XML, FileFormat, Target
@@ -20,6 +21,8 @@ from hetesynth.model.verdict import Violation
 if TYPE_CHECKING:
     from hetesynth.judge.msccl.reader import ReadResult
     from hetesynth.model.plan import Plan
+    from hetesynth.model.program import Program
+    from hetesynth.model.topology import Rank
     from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
     from hetesynth.programs.summary import ProgramSummary
 
@@ -30,9 +33,8 @@ HEAD = 1024  # bytes of a file that show which format it has
 
 @dataclass(frozen=True)
 class Emitted:
-    """A file in memory. ``notes``: what was done to meet limits. ``carries``:
-    the largest call in bytes that it can be used for, None for no limit. ``over_nics``: what goes wrong where its
-    messages pass a NIC, empty for nothing."""
+    """A file in memory. ``notes``: what was done to meet limits. ``carries``: the largest call in bytes that it
+    can be used for, None for no limit. ``over_nics``: what goes wrong where it passes NICs."""
 
     target: Target
     in_place: bool
@@ -45,11 +47,8 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """How files of one format are made, and judged by code that shares nothing with it.
-
-    ``judge``: bytes, a name for messages, the problem they solve, the target and the server of each rank (none:
-    not known) to findings; none means right.
-    """
+    """How files of one format are made, and judged by code that shares nothing with it: ``judge`` takes bytes, a
+    name for messages, the problem they solve, the target and the server of each rank (none: not known)."""
 
     emit: Callable[[Problem, Schedule, LoweringOptions], Emitted]
     judge: Callable[[bytes, str, Problem, Target, Sequence[str]], list[Violation]]
@@ -148,12 +147,16 @@ def contents(path: Path, most: int, way_out: str) -> bytes:
 
 def format_of(path: Path) -> FileFormat:
     """What the file at ``path`` is written in: by how it begins or, where that does not say, by its extension."""
-    head = b""
-    with suppress(OSError, ValueError):  # the reader says why
+    return _format(head_of(path), path)
+
+
+def head_of(path: Path) -> bytes:
+    """How the file begins; nothing of what cannot be read, of which the reader says why."""
+    with suppress(OSError, ValueError):
         if path.is_file():
             with open_regular(path) as stream:
-                head = stream.read(HEAD)
-    return _format(head, path)
+                return stream.read(HEAD)
+    return b""
 
 
 def kind_of(data: bytes, path: Path) -> FileKind:
@@ -171,10 +174,8 @@ def _format(head: bytes, path: Path) -> FileFormat:
 
 
 def demand_one_run(path: Path) -> None:
-    """HetesynthError HS543, exit code 1: the run that wrote ``path`` was killed between its renames.
-
-    Asked before a file is read that others belong to: beside it there may be files of an older run.
-    """
+    """HetesynthError HS543: the run that wrote ``path`` was killed between its renames. Asked before a file is
+    read that others belong to: beside it there may be files of an older run."""
     from hetesynth.files import atomic, folders
 
     try:
@@ -193,21 +194,52 @@ def demand_one_run(path: Path) -> None:
             exit_code=1,
         )
     if older is not None:
-        raise HetesynthError(
-            f"{path} is gone: a run was cut off while it replaced the folder",
-            code="HS543",
-            help=f"{again}; the older folder is {older}",
-            exit_code=1,
-        )
+        message = f"{path} is gone: a run was cut off while it replaced the folder"
+        way_out = f"{again}; the older folder is {older}"
+        raise HetesynthError(message, code="HS543", help=way_out, exit_code=1)
 
 
 def demand_algorithm(read: ReadResult, path: Path) -> None:
     """HetesynthError HS542 where ``path`` holds no MSCCL XML at all; what is wrong with one is for the judge."""
     if read.algo_line is None:
         why = read.violations[0].message if read.violations else "there is no <algo> element"
-        raise HetesynthError(
-            f"{path} is no MSCCL XML: {why}", code="HS542", help="give an MSCCL XML, or JSON in a file named .json"
-        )
+        message = f"{path} is no MSCCL XML: {why}"
+        raise HetesynthError(message, code="HS542", help="give an MSCCL XML, or JSON in a file named .json")
+
+
+Judge = Callable[..., Sequence[Violation]]  # its parameters: those of the judge of the file's kind, by name
+
+
+def read_moves(path: Path) -> tuple[Program | Plan | None, Judge]:
+    """The program or plan that ``path`` holds, None where an MSCCL XML has none, and its judge. HetesynthError
+    HS542: neither."""
+    demand_one_run(path)
+    if format_of(path).plan:
+        from hetesynth.judge.mscclpp.judge import plan_violations
+        from hetesynth.judge.mscclpp.reader import load_plan
+
+        plan = load_plan(path)
+        return plan, partial(plan_violations, plan)
+    from hetesynth.judge.msccl.judge import program_violations
+    from hetesynth.judge.msccl.reader import load_program
+
+    read = load_program(path)
+    demand_algorithm(read, path)
+    return read.program, partial(program_violations, read)
+
+
+def guessed_root(subject: Program | Plan, judge: Judge) -> Rank | None:
+    """Of a rooted collective the first root, of a few, for which ``judge`` finds ``subject`` right."""
+    guesses = range(min(subject.ranks, MAX_GUESSED_ROOTS) if subject.collective in ROOTED else 0)
+    return next((root for root in guesses if not judge(root=root, max_findings=1)), None)
+
+
+def refused(path: Path, what: str, violations: Sequence[Violation], code: str, way_out: str) -> HetesynthError:
+    """What to say, with exit code 1, of a file with which nothing is done for what its judge says."""
+    line = f":{violations[0].line}" if violations and violations[0].line is not None else ""
+    why = f"{violations[0].kind}: {violations[0].message}" if violations else "there is no program in it"
+    more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+    return HetesynthError(f"{path}{line}{what}: {why}{more}", code=code, help=way_out, exit_code=1)
 
 
 def forms(target: Target, collective: CollectiveName) -> tuple[bool, ...]:
@@ -222,11 +254,8 @@ def demand_collective(target: Target, collective: CollectiveName) -> None:
     """HetesynthError HS513 when ``target`` does not know ``collective``, naming the targets that do."""
     if collective not in target.collectives:
         others = ", ".join(t.name for t in TARGETS.values() if collective in t.collectives)
-        raise HetesynthError(
-            f"target {target.name} ({target.runtime}) has no {collective}",
-            code="HS513",
-            help=f"targets with a {collective}: {others}",
-        )
+        message = f"target {target.name} ({target.runtime}) has no {collective}"
+        raise HetesynthError(message, code="HS513", help=f"targets with a {collective}: {others}")
 
 
 SCHEDULE_SUFFIX = ".schedule.json"

@@ -1,8 +1,5 @@
-"""Files of others back into the compiler: a program or a schedule becomes a judged schedule, and files again.
-
-MSCCL XML -> Program -> judge -> lifting -> Schedule -> judge -> schedule JSON and programs for other targets, each
-judged. A schedule JSON enters in the middle. Nothing is returned that a judge refuses.
-"""
+"""Files of others back into the compiler: MSCCL XML -> Program -> judge -> lifting -> Schedule -> judge ->
+schedule JSON and programs for other targets, each judged. A schedule JSON enters in the middle."""
 
 from __future__ import annotations
 
@@ -10,10 +7,13 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from hetesynth import __version__
+from hetesynth.engine.artifacts import demand_clean, header_of, judged
+from hetesynth.engine.bounds import recheck_bound
 from hetesynth.engine.formats import (
     FORMATS,
     SCHEDULE_SUFFIX,
@@ -23,36 +23,33 @@ from hetesynth.engine.formats import (
     demand_algorithm,
     demand_collective,
     demand_one_run,
+    guessed_root,
     kind_of,
+    refused,
     variants,
 )
 from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions
-from hetesynth.engine.problem import recheck_bound
-from hetesynth.engine.program_warnings import (
-    Warned,
-    call_warnings,
-    demand_single_root,
-    network_warnings,
-    vendor_warnings,
-)
+from hetesynth.engine.program_warnings import Warned, demand_single_root, program_warnings
 from hetesynth.engine.schedule_replay import asked_collective, foreign_link
 from hetesynth.engine.time_verdict import implied_size
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.files.schedule_json import JsonValue, ScheduleDocument, read_schedule_json, write_schedule_json
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.bound import Certificate
-from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED, Collective
+from hetesynth.model.collective import ROOTED, Collective
 from hetesynth.model.problem import Arc, Problem
-from hetesynth.model.rank_places import places_document
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
 from hetesynth.policy import DEFAULT, Policy
+from hetesynth.programs.lifting.dataflow import shape
 from hetesynth.programs.lifting.lift import Lifted, lift, lift_schedule
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
 from hetesynth.search.collectives import collective
+from hetesynth.search.solve import bounds_of
 from hetesynth.topology.language import TopologySource, load_topology
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
@@ -60,8 +57,7 @@ MAX_FILE_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """What the user asks for. ``topology``: the cluster to lay the transfers on. No ``targets``: no programs.
-    ``single_root``, ``policy``: as in compile.request.Request."""
+    """What the user asks for. ``topology``: the cluster to lay the transfers on. No ``targets``: no programs."""
 
     path: Path
     topology: TopologySource | None = None
@@ -74,11 +70,8 @@ class ImportRequest:
 
 @dataclass(frozen=True)
 class Imported:
-    """A verified schedule and verified programs, ready to be written.
-
-    ``lifted``: how the schedule was made; None when the file held it as it is. ``certificate``: only on a
-    topology. ``files``: suffix -> contents.
-    """
+    """A verified schedule and verified programs, ready to be written. ``lifted``: how the schedule was made; None
+    when the file held it as it is. ``certificate``: only on a topology. ``files``: suffix -> contents."""
 
     request: ImportRequest
     kind: Literal["program", "schedule"]
@@ -94,13 +87,9 @@ class Imported:
     @property
     def warnings(self) -> tuple[Warned, ...]:
         """Where the programs hang, and which calls run them that should not."""
-        collective = self.problem.collective
-        if not self.programs:
-            return ()
-        hangs = network_warnings(self.programs.values())
         models = () if self.chunking is None else self.chunking.topology.models
-        strange = vendor_warnings(self.request.targets, models, collective.name)
-        return strange + call_warnings(self.request.targets, collective.name, collective.root) + hangs
+        goal, targets = self.problem.collective, self.request.targets
+        return program_warnings(self.programs.values(), targets, models, goal, every=False)
 
     def write(self, stem: Path) -> list[Path]:
         """Write every file, all or none; the paths, programs first. Refuses to write over what was imported."""
@@ -109,24 +98,21 @@ class Imported:
         paths = {stem.with_name(stem.name + suffix): data for suffix, data in self.files.items()}
         for path in paths:
             if os.path.exists(path) and path.samefile(self.request.path):
-                raise HetesynthError(
-                    f"{path} is the file that is imported", code="HS707", help="choose another name with -o"
-                )
+                message = f"{path} is the file that is imported"
+                raise HetesynthError(message, code="HS707", help="choose another name with -o")
         write_all(paths)
         return list(paths)
 
 
 def import_file(request: ImportRequest) -> Imported:
-    """Read, judge, lift, judge. Raises HetesynthError: HS702 (exit 1) a judge refuses the file, HS520 and HS542 it
-    is no schedule and no program, HS701 and HS703-HS706 it cannot be said as a schedule here, and what its reader
-    raises."""
+    """Read, judge, lift, judge. HetesynthError HS702 (exit 1): a judge refuses the file; HS520, HS542: it is no
+    schedule and no program; HS701, HS703-HS706: it cannot be said as a schedule here."""
     demand_one_run(request.path)
     data = contents(request.path, MAX_FILE_BYTES, "give an MSCCL XML or a schedule JSON")
     if len(data) > MAX_FILE_BYTES:
         size = MAX_FILE_BYTES // 2**20
-        raise HetesynthError(
-            f"{request.path} is larger than {size} MiB", code="HS541", help="is it the right file?"
-        )
+        message = f"{request.path} is larger than {size} MiB"
+        raise HetesynthError(message, code="HS541", help="is it the right file?")
     chunking = None if request.topology is None else chunk(load_topology(request.topology), request.chunking)
     kind = kind_of(data, request.path)
     if kind in NOT_IMPORTED:
@@ -136,14 +122,8 @@ def import_file(request: ImportRequest) -> Imported:
     for target in request.targets:
         demand_collective(target, imported.problem.collective.name)
     demand_single_root(request.targets, imported.problem.collective.name, promised=request.single_root)
-    from hetesynth.judge.schedule.judge import schedule_violations
-
-    refused = schedule_violations(imported.problem, imported.schedule)
-    if refused:
-        raise InternalError(f"the imported schedule does not verify: {refused[0].message}")
+    demand_clean(schedule_violations(imported.problem, imported.schedule), "imported schedule")
     if chunking is not None:  # only on a topology do the capacities mean anything
-        from hetesynth.search.solve import bounds_of
-
         bound = bounds_of(imported.problem, request.policy)[0]
         wrong = recheck_bound(imported.problem, bound).violations
         if wrong or bound.steps > imported.schedule.makespan:
@@ -151,51 +131,27 @@ def import_file(request: ImportRequest) -> Imported:
         imported = replace(imported, certificate=Certificate(imported.schedule.makespan, bound))
     programs: dict[str, Emitted] = {}
     for target, in_place, suffix in variants(request.targets, imported.problem.collective.name):
-        backend = FORMATS[target.format]
-        servers = () if chunking is None else chunking.topology.servers
-        options = LoweringOptions(
-            imported.name,
-            in_place,
-            target=target,
-            servers=servers,
-            policy=request.policy.lowering,
-        )
+        servers, policy = () if chunking is None else chunking.topology.servers, request.policy.lowering
+        options = LoweringOptions(imported.name, in_place, target=target, servers=servers, policy=policy)
         if chunking is None or target.format.plan:
-            program = backend.emit(imported.problem, imported.schedule, options)
+            program = FORMATS[target.format].emit(imported.problem, imported.schedule, options)
         else:
             size, costs = implied_size(imported.problem, chunking.chunk_bytes), CostOptions(policy=request.policy)
             question = chunking.topology, imported.problem, imported.schedule, size, options, costs
             program = Lowering(*question).emitted()
-        findings = backend.judge(program.data, imported.name, imported.problem, target, servers)
-        if findings:
-            raise InternalError(f"the program {imported.name}{suffix} does not verify: {findings[0].message}")
-        programs[suffix] = program
-    header: dict[str, JsonValue] = {
-        "name": imported.name,
-        "generator": f"hetesynth {__version__}",
-        "imported_from": request.path.name,
-    }
-    if chunking is not None:
-        header["cluster"] = chunking.topology.name
-        header["ranks"] = [dict(place) for place in places_document(chunking.topology)]
-        header["chunk_bytes"] = chunking.chunk_bytes
-        header["tau_ref_us"] = float(chunking.tau_ref * 1_000_000)
-        header["rounding"] = chunking.options.rounding
-    if imported.certificate is not None:
-        header["lower_bound"] = imported.certificate.bound.steps
-        header["bound_method"] = imported.certificate.bound.method
-        header["bound_proof"] = imported.certificate.bound.proof
-        header["proven_optimal"] = imported.certificate.proven_optimal
+        programs[suffix] = judged(program, imported.problem, options, suffix)
+    header: dict[str, JsonValue] = {"generator": f"hetesynth {__version__}"}
+    if chunking is not None and imported.certificate is not None:
+        header = header_of(chunking, imported.certificate)
+    header |= {"name": imported.name, "imported_from": request.path.name}
     files = {suffix: program.data for suffix, program in programs.items()}
     files[SCHEDULE_SUFFIX] = write_schedule_json(imported.problem, imported.schedule, header)
     return replace(imported, programs=programs, files=files)
 
 
 def read_schedule(data: bytes, filename: str = "<schedule>") -> tuple[ScheduleDocument, Problem, Schedule]:
-    """A schedule JSON as written, and on the links it uses, numbered from 0, each as wide as its busiest step.
-
-    Does not judge. Raises HetesynthError HS520 for what is no such file.
-    """
+    """A schedule JSON as written, and on the links it uses, numbered from 0, each as wide as its busiest step; not
+    judged."""
     document = read_schedule_json(data, filename)
     goal = asked_collective(document, filename)
     number = {index: i for i, (index, _, _) in enumerate(document.links)}
@@ -216,11 +172,8 @@ def _graph(request: ImportRequest, chunking: Chunking | None, goal: Collective) 
     if chunking is None:
         return None
     if chunking.topology.ranks != goal.ranks:
-        raise HetesynthError(
-            f"{request.path} is for {goal.ranks} GPUs, the topology has {chunking.topology.ranks}",
-            code="HS706",
-            help="give the cluster that the file was made for",
-        )
+        message = f"{request.path} is for {goal.ranks} GPUs, the topology has {chunking.topology.ranks}"
+        raise HetesynthError(message, code="HS706", help="give the cluster that the file was made for")
     return chunking.problem(goal)
 
 
@@ -228,22 +181,19 @@ def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) 
     """The program, where the judge finds it right, lifted; its root, where it names none, is one that suits it."""
     from hetesynth.judge.msccl.judge import program_violations
     from hetesynth.judge.msccl.reader import read_program
-    from hetesynth.programs.lifting.dataflow import shape
 
     read = read_program(data, str(request.path))
     demand_algorithm(read, request.path)
-    program = read.program
+    program, judge = read.program, partial(program_violations, read)
     if program is None:
-        raise _refused(request, program_violations(read))
-    stated = program.root if request.root is None else request.root
-    roots: Sequence[Rank | None] = [stated if program.collective in ROOTED else None]
-    if program.collective in ROOTED and stated is None:
-        roots = range(min(program.ranks, MAX_GUESSED_ROOTS))
-    for root in roots:
-        if not program_violations(read, root=root, max_findings=1):
-            break
-    else:
-        raise _refused(request, program_violations(read, root=stated if program.collective in ROOTED else None))
+        raise _refused(request, judge())
+    rooted, root = program.collective in ROOTED, None
+    if rooted:
+        stated = program.root if request.root is None else request.root
+        root = guessed_root(program, judge) if stated is None else stated
+    violations = judge(root=root)
+    if violations or (rooted and root is None):
+        raise _refused(request, violations)
     size = shape(program)
     goal = collective(program.collective, program.ranks, size.chunks_per_rank, root)
     lifted = lift(program, goal, size.pieces, _graph(request, chunking, goal))
@@ -251,22 +201,13 @@ def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) 
     return Imported(request, "program", title, lifted.problem, lifted.schedule, lifted, chunking, None, {}, {})
 
 
-def _refused(request: ImportRequest, violations: list[Violation]) -> HetesynthError:
-    line = f":{violations[0].line}" if violations and violations[0].line is not None else ""
-    what = f"{violations[0].kind}: {violations[0].message}" if violations else "it cannot be read"
-    more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
-    return HetesynthError(
-        f"{request.path}{line}: not imported, for it is wrong: {what}{more}",
-        code="HS702",
-        help=f"`hetesynth verify {request.path}` lists what is wrong",
-        exit_code=1,
-    )
+def _refused(request: ImportRequest, violations: Sequence[Violation]) -> HetesynthError:
+    way_out = f"`hetesynth verify {request.path}` lists what is wrong"
+    return refused(request.path, ": not imported, for it is wrong", violations, "HS702", way_out)
 
 
 def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None) -> Imported:
     """As it is where its links are those of the topology, else mapped to the links of the topology."""
-    from hetesynth.judge.schedule.judge import schedule_violations
-
     document, problem, schedule = read_schedule(data, str(request.path))
     violations = schedule_violations(problem, schedule)
     if violations:

@@ -27,27 +27,32 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PLAIN_OPS
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower
+from hetesynth.programs.mscclpp.lower import largest_call, lower_plan
 
 Pair = tuple[Rank, Rank]
 
 
 def channels_of_pairs(costs: Costs, schedule: Schedule, protocol: Protocol, thread_blocks: int) -> dict[Pair, int]:
-    """The pairs that need more than one channel, and how many, within the ``thread_blocks`` of every GPU.
-
-    Empty where ``costs`` count no copy rates.
-    """
+    """How many channels the pairs need that need more than one, within the ``thread_blocks`` of every GPU; none
+    where ``costs`` count no copy rates."""
     if costs.runtime is None:
         return {}
     needed: dict[Pair, int] = {}
     for pair, rate in _rates(costs, schedule).items():
         copying = costs.copy_rate(pair[0], protocol)
         needed[pair] = 1 if copying is None else thread_blocks_for(rate, copying)
-    return {pair: number for pair, number in _within(needed, thread_blocks).items() if number > 1}
+    of_rank: dict[Rank, list[int]] = defaultdict(list)
+    for pair, number in needed.items():
+        for rank in pair:
+            of_rank[rank].append(number)
+    most = {rank: _width(numbers, thread_blocks) for rank, numbers in of_rank.items()}  # the widest give up first
+    within = {(src, dst): min(number, most[src], most[dst]) for (src, dst), number in needed.items()}
+    return {pair: number for pair, number in within.items() if number > 1}
 
 
 def chunk_seconds(costs: Costs, protocol: Protocol) -> dict[Pair, float]:
-    """Seconds for each byte of a chunk that one thread block sends from one rank to another, nobody else sending;
-    over all links of a pair together."""
+    """Seconds for each byte of a chunk that one thread block sends between ranks over all links, nobody else
+    sending."""
     rates: dict[Pair, float] = defaultdict(float)
     for ends, rate in zip(costs.link_ends, costs.link_rate, strict=True):
         rates[ends] += rate
@@ -71,17 +76,6 @@ def _rates(costs: Costs, schedule: Schedule) -> dict[Pair, float]:
     return dict(rates)
 
 
-def _within(needed: dict[Pair, int], thread_blocks: int) -> dict[Pair, int]:
-    """The same where every connection of a rank has a thread block of its own; the widest pairs give up channels
-    first."""
-    of_rank: dict[Rank, list[int]] = defaultdict(list)
-    for pair, number in needed.items():
-        for rank in pair:
-            of_rank[rank].append(number)
-    most = {rank: _width(numbers, thread_blocks) for rank, numbers in of_rank.items()}
-    return {(s, d): min(number, most[s], most[d]) for (s, d), number in needed.items()}
-
-
 def _width(numbers: Iterable[int], room: int) -> int:
     """The most channels that each pair may have so that all fit into ``room``; at least one."""
     widths = list(numbers)
@@ -98,8 +92,7 @@ EQUAL = 1e-9  # of the time: programs nearer than that are equally quick, and th
 
 @dataclass(frozen=True)
 class LoweringVariant:
-    """One variant of lowering a schedule; ``seconds``: what its program takes, None where that is not known;
-    ``note``: why it is this one, empty where there was no choice."""
+    """One variant of lowering a schedule, what its program takes if that is known, and why it is this one."""
 
     options: LoweringOptions
     seconds: float | None = None
@@ -117,10 +110,8 @@ class QuickPlan:
 
 @dataclass(frozen=True, eq=False)
 class Lowering:
-    """A schedule that is to be lowered as ``options`` say, so that it is quickest for ``size`` bytes by ``costs``.
-
-    The topology, the problem and the schedule count by their identity.
-    """
+    """A schedule that is to be lowered as ``options`` say, so that it is quickest for ``size`` bytes by ``costs``;
+    the topology, the problem and the schedule count by their identity."""
 
     topology: Topology
     problem: Problem
@@ -140,8 +131,7 @@ class Lowering:
         return hash(self._identity)
 
     def emitted(self, steady: Pipeline | None = None) -> Emitted:
-        """The file: of ``steady`` where the target holds it, else the quickest. Raises HetesynthError as lowering
-        does, where nothing fits."""
+        """The file: of ``steady`` where the target holds it, else the quickest."""
         options, backend = self.options, FORMATS[self.options.target.format]
         if options.target.format.plan:
             plan = self.plan(steady)
@@ -174,8 +164,7 @@ class Lowering:
         return None
 
     def predictor(self, steady: Pipeline | None = None) -> ProgramPredictor | None:
-        """The predictor, for any size, of the program along ``steady``, or step by step; None where the target
-        cannot hold it."""
+        """Of the program along ``steady``, or step by step, for any size; None where the target cannot hold it."""
         program: Program | None = None
         with no_collections():
             if steady is None:
@@ -200,8 +189,7 @@ class Lowering:
     # plans
 
     def plan(self, steady: Pipeline | None) -> Plan | None:
-        """That along ``steady``, else the quickest; None where none fits, or the schedule is so large that plans
-        are not simulated to choose."""
+        """That along ``steady``, else the quickest; None where none fits, or plans are too large to be timed."""
         if isinstance(steady, SteadyPlan):
             with suppress(HetesynthError), no_collections():  # in place the collective may have none
                 return steady.plan(self.problem, self.schedule, self.options)
@@ -211,10 +199,8 @@ class Lowering:
         return None if quick is None else quick.plan
 
     def quick_plan(self, steady: SteadyPlan | None) -> QuickPlan | None:
-        """The plan along ``steady``, or step by step; None where the runtime cannot hold it, or not for so many
-        bytes."""
-        from hetesynth.programs.mscclpp.lower import largest_call, lower_plan
-
+        """The plan along ``steady``, or step by step; None where the runtime cannot hold it, or not for the
+        size."""
         servers = servers_of(self.problem, self.options)
         with suppress(HetesynthError), no_collections():
             if steady is None:
@@ -249,12 +235,8 @@ class Lowering:
         return predictor.timeline(self.size).makespan
 
     def variants(self) -> list[LoweringVariant]:
-        """How the schedule may be lowered, the best first; at least one.
-
-        With what runtimes cost, the best is also timed with channels for the copy rate of thread blocks, and with
-        chunks cut where that takes more channels than there are chunks at once, for schedules of up to
-        ``max_spread`` transfers.
-        """
+        """How the schedule may be lowered, the best first; at least one. With what runtimes cost, the best is also
+        timed with channels for the copy rate of thread blocks, and with chunks cut."""
         asked, prices = self.options, self.costs.costs(self.topology)
         priced = replace(asked.unnamed, chunk_seconds=chunk_seconds(prices, asked.protocol))
         named = partial(replace, name=asked.name, min_bytes=asked.min_bytes, max_bytes=asked.max_bytes)
@@ -264,31 +246,22 @@ class Lowering:
 
 @lru_cache(maxsize=16)
 def _timed_variants(q: Lowering) -> tuple[LoweringVariant, ...]:
-    """Answered once for the choice among programs and for the file."""
-    variants = _receiving(q)
-    if q.costs.runtime is None or len(q.schedule.transfers) > q.costs.policy.compile.max_spread:
-        return tuple(variants)
-    first = variants[0]
-    best, before = _spread(q, first)
-    if before is None:
-        return tuple(variants)
-    if best is None:
-        return (replace(first, seconds=before), *variants[1:])
-    return (best, *variants)
-
-
-def _spread(q: Lowering, first: LoweringVariant) -> tuple[LoweringVariant | None, float | None]:
-    """The quickest with more channels than ``first``, if quicker than it, and the seconds of ``first``."""
-    options, policy = first.options, q.costs.policy.compile
-    blocks = options.target.thread_blocks - 1  # one is for copies
-    spread = channels_of_pairs(q.costs.costs(q.topology), q.schedule, options.protocol, blocks)
+    """Answered once for the choice among programs and for the file: first the quickest with more channels, if
+    quicker than the best by its receives."""
+    first, *others = _receiving(q)
+    options, policy, transfers = first.options, q.costs.policy.compile, len(q.schedule.transfers)
+    spread: dict[Pair, int] = {}
+    if q.costs.runtime is not None and transfers <= policy.max_spread:
+        blocks = options.target.thread_blocks - 1  # one is for copies
+        spread = channels_of_pairs(q.costs.costs(q.topology), q.schedule, options.protocol, blocks)
     plain = q.program(options) if spread else None
     if plain is None:
-        return None, first.seconds
+        return (first, *others)
     before = q.seconds_of(plain) if first.seconds is None else first.seconds
-    best, least = None, before
+    variants, least = (replace(first, seconds=before), *others), before
+    quicker: tuple[LoweringVariant, ...] = ()
     for instances in (1, *policy.instances):  # into how many parts chunks are cut
-        if instances > 1 and len(q.schedule.transfers) * instances > policy.max_cut:
+        if instances > 1 and transfers * instances > policy.max_cut:
             continue
         spreading = replace(options, min_channels=spread, instances=instances)
         program = q.program(spreading)
@@ -296,18 +269,15 @@ def _spread(q: Lowering, first: LoweringVariant) -> tuple[LoweringVariant | None
         if after is not None and after < least * (1 - EQUAL):
             parts = f", every chunk in {instances} parts" if instances > 1 else ""
             note = f"channels for the copy rate of thread blocks{parts}: {after * 1e6:.1f}, {before * 1e6:.1f} us"
-            best, least = LoweringVariant(spreading, after, "; ".join(filter(None, (first.note, note)))), after
-    return best, before
+            quicker = (LoweringVariant(spreading, after, "; ".join(filter(None, (first.note, note)))),)
+            least = after
+    return quicker + variants
 
 
 def _receiving(q: Lowering) -> list[LoweringVariant]:
-    """The variants by their receives.
-
-    With fused receives, with fused additions alone, which need no shared thread blocks, and with plain
-    instructions they are timed for schedules of up to ``max_both_receives`` transfers. Past
-    that they come first: which is quicker varies there, and they are a third fewer instructions where data is
-    added.
-    """
+    """The variants by their receives: with fused receives, with fused additions alone, which need no shared thread
+    blocks, and with plain instructions. They are timed for up to ``max_both_receives`` transfers; past that fused
+    ones come first, which are a third fewer instructions where data is added."""
     options, most = q.options, q.costs.policy.compile.max_both_receives
     if not (options.target.ops > PLAIN_OPS and options.fusion != "none"):
         return [LoweringVariant(options)]

@@ -1,13 +1,11 @@
-"""One schedule for every single GPU, NIC, link or server lost, made ahead.
-
-Losses that leave the same cluster but for names share one, with the ranks renumbered.
-"""
+"""One schedule for every single GPU, NIC, link or server lost, made ahead. Losses that leave the same cluster but
+for names share one, with the ranks renumbered."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,31 +30,33 @@ from hetesynth.search.search import Progress, no_progress
 from hetesynth.topology.language import load_topology
 from hetesynth.topology.language.overridden import overridden
 
-Colours = list[int]
-Wiring = list[list[tuple[int, Hashable]]]
-
 
 def isomorphism(one: Topology, other: Topology) -> tuple[int, ...] | None:
     """The vertex of ``other`` for each vertex of ``one``."""
-    pair = (one, other)
+    pair, number = (one, other), len(one.vertices)
     sizes = {(len(t.vertices), t.ranks, len(t.wires), len(t.links), t.chunk_bytes) for t in pair}
     if len(sizes) > 1 or one.groups or other.groups:
         return None
-    wirings = [_wiring(topology) for topology in pair]
-    both = _refined(wirings, _numbered([_looks(t) for t in pair]))
-    while both is not None:
-        cells: list[dict[int, list[int]]] = [defaultdict(list), defaultdict(list)]
-        for members, colours in zip(cells, both, strict=True):
-            for v, colour in enumerate(colours):
-                members[colour].append(v)
-        several = min((colour for colour, members in cells[0].items() if len(members) > 1), default=None)
+    wires: list[list[tuple[int, Hashable]]] = []  # at each vertex of both: the other end and what the wire is
+    looks: list[Hashable] = []
+    for start, topology in zip((0, number), pair, strict=True):
+        wires += [[] for _ in topology.vertices]
+        for wire in topology.wires:
+            what = (wire.kind, wire.bandwidth, wire.lanes, wire.latency)
+            wires[start + wire.src].append((start + wire.dst, ("out", what)))
+            wires[start + wire.dst].append((start + wire.src, ("in", what)))
+        rates = (*topology.throughputs[: topology.ranks], *[None] * (number - topology.ranks))
+        looks += [(v.kind, v.model, rate) for v, rate in zip(topology.vertices, rates, strict=True)]
+    colours = _refined(wires, _numbered(looks))
+    while Counter(colours[:number]) == Counter(colours[number:]):
+        several = min((colour for colour, n in Counter(colours[:number]).items() if n > 1), default=None)
         if several is None:
-            mapping = tuple(cells[1][colour][0] for colour in both[0])
-            same = tuple(range(len(other.vertices)))
-            return mapping if _described(one, mapping) == _described(other, same) else None
-        for colours, members in zip(both, cells, strict=True):
-            colours[members[several][0]] = len(one.vertices) + 1  # a fresh one
-        both = _refined(wirings, both)
+            vertex = {colour: v for v, colour in enumerate(colours[number:])}
+            mapping = tuple(vertex[colour] for colour in colours[:number])
+            return mapping if _described(one, mapping) == _described(other, tuple(range(number))) else None
+        for start in 0, number:
+            colours[colours.index(several, start)] = 2 * number  # a fresh one
+        colours = _refined(wires, colours)
     return None
 
 
@@ -69,40 +69,20 @@ def _described(topology: Topology, to: tuple[int, ...]) -> tuple[Counter[Hashabl
     )
 
 
-def _wiring(topology: Topology) -> Wiring:
-    """The wires at each vertex: the other end and what the wire is."""
-    at: Wiring = [[] for _ in topology.vertices]
-    for wire in topology.wires:
-        what = (wire.kind, wire.bandwidth, wire.lanes, wire.latency)
-        at[wire.src].append((wire.dst, ("out", what)))
-        at[wire.dst].append((wire.src, ("in", what)))
-    return at
-
-
-def _looks(topology: Topology) -> list[Hashable]:
-    rates = (*topology.throughputs[: topology.ranks], *[None] * (len(topology.vertices) - topology.ranks))
-    return [(v.kind, v.model, rate) for v, rate in zip(topology.vertices, rates, strict=True)]
-
-
-def _refined(wirings: list[Wiring], both: list[Colours]) -> list[Colours] | None:
-    """Colours that tell vertices apart by their wires, the same for both; None where the clusters differ."""
+def _refined(wires: list[list[tuple[int, Hashable]]], colours: list[int]) -> list[int]:
+    """Colours that tell vertices apart by their wires."""
     while True:
-        seen: list[list[Hashable]] = []
-        for wiring, colours in zip(wirings, both, strict=True):
-            ends = (Counter((colours[end], what) for end, what in wires) for wires in wiring)
-            seen.append([(colour, frozenset(end.items())) for colour, end in zip(colours, ends, strict=True)])
-        finer = _numbered(seen)
-        if Counter(finer[0]) != Counter(finer[1]):
-            return None
-        if len(set(finer[0])) == len(set(both[0])):
+        ends = (Counter((colours[end], what) for end, what in of_vertex) for of_vertex in wires)
+        finer = _numbered([(colour, frozenset(end.items())) for colour, end in zip(colours, ends, strict=True)])
+        if len({*finer}) == len({*colours}):
             return finer
-        both = finer
+        colours = finer
 
 
-def _numbered(both: list[list[Hashable]]) -> list[Colours]:
-    """A number for each colour, in the order in which the first cluster has them."""
+def _numbered(colours: Sequence[Hashable]) -> list[int]:
+    """A number for each colour, in their order."""
     numbers: dict[Hashable, int] = {}
-    return [[numbers.setdefault(colour, len(numbers)) for colour in colours] for colours in both]
+    return [numbers.setdefault(colour, len(numbers)) for colour in colours]
 
 
 Kind = Literal["gpu", "nic", "link", "server"]
@@ -205,16 +185,8 @@ def n_minus_one(request: Request, kinds: Sequence[Kind] = KINDS, progress: Progr
                     break
             else:
                 document = read_schedule_json(whole.files[SCHEDULE_SUFFIX], "the schedule of the whole cluster")
-                asked = RepairRequest(
-                    None,
-                    request.topology,
-                    path,
-                    request.budget,
-                    request.targets,
-                    request.schedule_only,
-                    request.single_root,
-                    request.policy,
-                )
+                rest = request.budget, request.targets, request.schedule_only, request.single_root, request.policy
+                asked = RepairRequest(None, request.topology, path, *rest)
                 loss = Loss(kind, name, repaired(asked, document, recipe_in(document, "it"), changes))
                 losses.append(loss)
                 unlike.append((loss, after))

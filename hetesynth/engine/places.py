@@ -39,9 +39,8 @@ def check_folder(output: Path | None) -> None:
 
     directory = Path() if output is None else output if output.is_dir() else output.parent
     if not directory.is_dir():
-        raise HetesynthError(
-            f"{directory} is not a directory", code="HS511", help="create it first, or choose another -o"
-        )
+        message = f"{directory} is not a directory"
+        raise HetesynthError(message, code="HS511", help="create it first, or choose another -o")
     check_writable(directory)
 
 
@@ -60,9 +59,7 @@ def named_stem(output: Path | None, suffixes: Collection[str]) -> Path | None:
 
 def stem_of(output: Path, suffixes: Collection[str]) -> Path:
     """The common part of all output paths, from the name of any of them or from the common part itself.
-
-    ``suffixes``: what may follow it. HetesynthError HS512: a name that looks like a file but would be none.
-    """
+    ``suffixes``: what may follow it. HetesynthError HS512: a name that looks like a file but would be none."""
     others = (".xml", ".json", ".inplace", ".schedule")  # what a file that is none of these ends in
     extensions = {Path(suffix).suffix for suffix in suffixes if suffix != SCHEDULE_SUFFIX} or {".xml", ".json"}
     endings = sorted({*suffixes, *extensions}, key=len, reverse=True)
@@ -73,11 +70,8 @@ def stem_of(output: Path, suffixes: Collection[str]) -> Path:
     if stem.suffix in others and stem.suffix != stem.name:
         while stem.suffix in others:
             stem = stem.with_suffix("")
-        raise HetesynthError(
-            f"{output.name!r} is not a file that this makes: those end in {', '.join(suffixes)}",
-            code="HS512",
-            help=f"use -o {stem} for all of them",
-        )
+        message = f"{output.name!r} is not a file that this makes: those end in {', '.join(suffixes)}"
+        raise HetesynthError(message, code="HS512", help=f"use -o {stem} for all of them")
     return stem
 
 

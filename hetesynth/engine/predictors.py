@@ -1,13 +1,11 @@
-"""What schedules, programs and plans cost in time: costs, tasks and the simulator put together.
-
-A predictor keeps what does not depend on the size, so that a loop over sizes is cheap.
-"""
+"""What schedules, programs and plans cost in time: a predictor keeps what does not depend on the size."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import count, takewhile
 from typing import ClassVar
 
 from hetesynth.engine.formats import Emitted, FileKind
@@ -39,9 +37,8 @@ def buffer_size(text: str, option: str) -> int:
     """Bytes of a collective's buffer or of a chunk. HetesynthError HS307 where ``text`` states none."""
     size = int(parse_quantity(text, "size", option))
     if not 1 <= size <= 2**50:
-        raise HetesynthError(
-            f"{option}: {text!r} is not a size from 1 byte to 1 PiB", code="HS307", help="for example 16MB"
-        )
+        message = f"{option}: {text!r} is not a size from 1 byte to 1 PiB"
+        raise HetesynthError(message, code="HS307", help="for example 16MB")
     return size
 
 
@@ -53,11 +50,8 @@ def buffer_sizes(text: str, option: str, factor: int = 4) -> tuple[int, ...]:
         first = buffer_size(low, option)
         last = buffer_size(high, option) if dots else first
         if last < first:
-            raise HetesynthError(
-                f"{option}: {part.strip()!r} ends before it begins",
-                code="HS307",
-                help="write the smaller size first",
-            )
+            message = f"{option}: {part.strip()!r} ends before it begins"
+            raise HetesynthError(message, code="HS307", help="write the smaller size first")
         sizes.extend(sizes_between(first, last, factor) if dots else (first,))
     if len(sizes) > MAX_SIZES:
         raise HetesynthError(f"{option}: at most {MAX_SIZES} sizes", code="HS307", help="larger steps, or fewer")
@@ -101,10 +95,7 @@ class CostOptions:
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """What a collective of ``size`` bytes takes: seconds, and nccl-tests' two bandwidths in bytes per second.
-
-    ``unsteady``: where loops of a program were extrapolated, by how much the simulated ones differ from their mean
-    (0: the extrapolation is exact).
-    """
+    ``unsteady``: by how much the simulated loops of a program differ from their mean."""
 
     collective: CollectiveName
     ranks: int
@@ -187,12 +178,8 @@ class SchedulePredictor(_Predictor):
 
 
 class ProgramPredictor(_Predictor):
-    """Predicts one program, loops over slices of large buffers included: the makespan counts all loops, the arrays
-    hold those that were simulated.
-
-    ``target``: whose messages they are; the portable target has the shortest of all. ``alike``: how many of the
-    program run side by side, each with its part of the bytes and of every resource.
-    """
+    """Predicts one program: the makespan counts all loops over slices of large buffers, the arrays hold those that
+    were simulated. ``target``: whose messages they are."""
 
     kind = "program"
 
@@ -248,9 +235,4 @@ def contents_predictor(
 
 def sizes_between(low: int, high: int, factor: int = 4) -> tuple[int, ...]:
     """``low``, ``low`` x ``factor``, ... and ``high`` itself."""
-    sizes = []
-    at = low
-    while at < high:
-        sizes.append(at)
-        at *= factor
-    return (*sizes, high)
+    return (*takewhile(lambda size: size < high, (low * factor**k for k in count())), high)

@@ -1,31 +1,23 @@
-"""From the topology file to the problem, its bounds, its solver and what strategy cegis begins with."""
+"""From the topology file to the problem, its solver and what strategy cegis begins with."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
-from hetesynth.model.bound import LowerBound
 from hetesynth.model.collective import Collective
-from hetesynth.model.deadline import ClockDecisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import Policy
 from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.collectives import collective
-from hetesynth.search.search import Candidate
+from hetesynth.search.search import Candidate, Strategy
+from hetesynth.search.solve import Solver
 from hetesynth.topology.language import load_topology
-
-if TYPE_CHECKING:
-    from hetesynth.judge.bounds.judge import Recheck
-    from hetesynth.search.search import Strategy
-    from hetesynth.search.solve import Solver
-
 
 MANY_RANKS = 64  # past which peers are limited, and memory is given back between lowering and judging
 PEER_SHARE = 0.75  # of the thread blocks, for the peers of a rank
@@ -37,11 +29,9 @@ def demand_first_candidate(request: Request) -> None:
     if request.first_candidate is None:
         return
     if request.strategy != CEGIS:
-        raise HetesynthError(
-            f"strategy {request.strategy} begins with no candidate",
-            code="HS624",
-            help="use --strategy cegis with --from; auto chooses what its CEGIS begins with",
-        )
+        message = f"strategy {request.strategy} begins with no candidate"
+        way_out = "use --strategy cegis with --from; auto chooses what its CEGIS begins with"
+        raise HetesynthError(message, code="HS624", help=way_out)
     if isinstance(request.first_candidate, Path) and request.collective == "allreduce":
         raise HetesynthError(
             "cegis synthesizes an allreduce as two phases, and a file has one schedule for both",
@@ -53,9 +43,7 @@ def demand_first_candidate(request: Request) -> None:
 
 def first_candidate(request: Request, problem: Problem) -> Candidate:
     """The candidate that ``request`` states for ``problem``: by default the paper's one pass of greedy.
-
-    Raises HetesynthError HS520, HS540 for a file that is no schedule, HS625 for one of another problem.
-    """
+    HetesynthError HS520, HS540 for a file that is no schedule, HS625 for one of another problem."""
     stated = request.first_candidate
     if not isinstance(stated, Path):
         return stated or "greedy"
@@ -63,18 +51,17 @@ def first_candidate(request: Request, problem: Problem) -> Candidate:
 
     document = read_schedule(stated, "--from takes greedy, flood, nothing, or a schedule JSON")
     asked, other = problem.collective, foreign_link(document, problem.arcs)
-    differences = [other[1]] if other is not None else []
-    for what, theirs, ours in (
-        ("root", document.root, asked.root),
-        ("chunks per rank", document.chunks_per_rank, asked.chunks_per_rank),
-        ("ranks", document.ranks, asked.ranks),
+    compared = (
         ("collective", document.collective, asked.name),
-    ):
-        if theirs != ours:
-            differences.append(f"{what} {theirs}, here {ours}")
-    if differences:
+        ("ranks", document.ranks, asked.ranks),
+        ("chunks per rank", document.chunks_per_rank, asked.chunks_per_rank),
+        ("root", document.root, asked.root),
+    )
+    differences = (f"{what} {theirs}, here {ours}" for what, theirs, ours in compared if theirs != ours)
+    difference = next(differences, None if other is None else other[1])
+    if difference is not None:
         raise HetesynthError(
-            f"{stated} is a schedule of another problem: {differences[-1]}",
+            f"{stated} is a schedule of another problem: {difference}",
             code="HS625",
             help="give a schedule JSON of the same collective, ranks, chunks per rank and links; "
             "it need not keep any law",
@@ -82,12 +69,11 @@ def first_candidate(request: Request, problem: Problem) -> Candidate:
     return document.schedule
 
 
-def verified_solver(strategy: Strategy, budget: Budget, policy: Policy) -> Solver:
-    """The solver that offers what ``strategy`` finds to the judge, which strategies do not know."""
+def verified_solver(strategy: Strategy, budget: Budget, policy: Policy, **others: Any) -> Solver:
+    """The solver that offers what ``strategy`` finds to the judge; ``others``: more of its fields."""
     from hetesynth.judge.schedule.judge import schedule_violations
-    from hetesynth.search.solve import Solver
 
-    return Solver(strategy, budget, schedule_violations, policy=policy)
+    return Solver(strategy, budget, schedule_violations, policy=policy, **others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,78 +118,12 @@ def load_problem(request: Request, timer: PhaseTimer) -> tuple[Chunking, Problem
 def demand_several_ranks(topology: Topology) -> None:
     """HetesynthError HS404 for a cluster of one GPU."""
     if topology.ranks == 1:
-        raise HetesynthError(
-            "this cluster has one GPU: nothing to communicate", code="HS404", help="add GPUs or instances"
-        )
-
-
-def bounds_document(request: Request, *, check: bool) -> dict[str, Any]:
-    """What ``bounds --json`` prints; with ``check`` what rechecking says, else null under ``rechecked``."""
-    goal, every = bounds(request)
-    rows = []
-    for bound in every:
-        recheck = recheck_bound(goal, bound) if check else None
-        row = {
-            "steps": bound.steps,
-            "method": bound.method,
-            "proof": bound.proof,
-            "backwards": bound.backwards,
-            "witness": None if bound.witness is None else asdict(bound.witness),
-            "rechecked": None if recheck is None else recheck.complete,
-            "violations": [violation.message for violation in recheck.violations] if recheck else [],
-        }
-        rows.append(row)
-    return {
-        "collective": goal.collective.name,
-        "ranks": goal.ranks,
-        "chunks": goal.collective.chunks_per_rank,
-        "lower_bound": every[0].steps,
-        "bounds": rows,
-    }
-
-
-def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
-    """Every lower bound for ``request``, best first, without a search."""
-    from hetesynth.search.bounds.lower import reach
-    from hetesynth.search.solve import bounds_of
-
-    _, problem = load_problem(request, PhaseTimer())
-    stranded = reach(problem).stranded
-    if stranded is not None:
-        raise no_schedule(f"no path leads chunk {stranded[0]} to rank {stranded[1]}")
-    return problem, bounds_of(problem, request.policy)
-
-
-def recheck_bound(
-    problem: Problem,
-    bound: LowerBound,
-    seconds: float = 10.0,
-    clock_decisions: ClockDecisions | None = None,
-    units: int = 0,
-) -> Recheck:
-    """What the judge of bounds says of ``bound``; a solver's query is put to a fresh solver for ``seconds`` and
-    ``units`` of its resources (0: no limit).
-
-    ``clock_decisions``: is told where the seconds were not enough.
-    """
-    from hetesynth.judge.bounds.judge import recheck
-
-    def unsat(query: str) -> bool | None:
-        from hetesynth.search.smt.clauses import unsatisfiable
-
-        answer = unsatisfiable(query, seconds, units)
-        if answer is None and clock_decisions is not None and not math.isinf(seconds):
-            clock_decisions.note("recheck of the bound")
-        return answer
-
-    return recheck(problem, bound, unsat=unsat)
+        message = "this cluster has one GPU: nothing to communicate"
+        raise HetesynthError(message, code="HS404", help="add GPUs or instances")
 
 
 def no_schedule(reason: str) -> HetesynthError:
     """The answer is no."""
-    return HetesynthError(
-        f"there is no schedule: {reason}",
-        code="HS601",
-        exit_code=1,
-        help="check the direction of the links; `hetesynth topo show --all` lists them",
-    )
+    message = f"there is no schedule: {reason}"
+    way_out = "check the direction of the links; `hetesynth topo show --all` lists them"
+    return HetesynthError(message, code="HS601", exit_code=1, help=way_out)

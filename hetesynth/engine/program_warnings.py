@@ -1,17 +1,15 @@
-"""What an operator must know of programs before they are installed: roots, GPU vendors, NICs.
-
-A runtime that selects files by ranks, collective, size and in-place form runs a broadcast from root 3 for a call
-with root 0 as well, and the data is wrong; whoever writes such a file must promise that all calls have its root.
-"""
+"""What an operator must know of programs before they are installed: roots, GPU vendors, NICs. A runtime that
+selects files by ranks, collective, size and in-place form runs a broadcast from root 3 for a call with root 0 as
+well, and the data is wrong; whoever writes such a file must promise that all calls have its root."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from hetesynth.engine.formats import Emitted
 from hetesynth.errors import HetesynthError
-from hetesynth.model.collective import ROOTED, CollectiveName
+from hetesynth.model.collective import ROOTED, Collective, CollectiveName
 from hetesynth.model.target import PORTABLE, TARGETS, USUAL_TARGETS, Target
 from hetesynth.model.topology import Rank
 from hetesynth.topology.importers.gpu_models import gpu_vendor
@@ -39,9 +37,8 @@ def vendor_warnings(
         vendors = ((model, gpu_vendor(model)) for model in shown)
         strange = [f"{model} ({v})" for model, v in vendors if v is not None and v not in target.vendors]
         if strange:
-            message = (
-                f"{target.name} runs on {' and '.join(target.vendors)} GPUs only, not on {', '.join(strange)}"
-            )
+            ours, others = " and ".join(target.vendors), ", ".join(strange)
+            message = f"{target.name} runs on {ours} GPUs only, not on {others}"
             warned.append(Warned((target.name,), message, way_out))
     return tuple(warned)
 
@@ -66,6 +63,16 @@ def network_warnings(programs: Iterable[Emitted]) -> tuple[Warned, ...]:
     return (Warned(targets, hanging[0].over_nics, way_out),)
 
 
+def program_warnings(
+    programs: Collection[Emitted], targets: Sequence[Target], models: Iterable[str], goal: Collective, every: bool
+) -> tuple[Warned, ...]:
+    """All that may go wrong with ``programs`` on GPUs of ``models``; ``every``: there are some for all roots."""
+    if not programs:
+        return ()
+    strange, hangs = vendor_warnings(targets, models, goal.name), network_warnings(programs)
+    return strange + call_warnings(targets, goal.name, goal.root, every=every) + hangs
+
+
 PROMISE = "--single-root"
 
 
@@ -77,19 +84,12 @@ class Warned:
     message: str
     help: str
 
-    def plain(self) -> dict[str, str | list[str]]:
-        """For JSON."""
-        return {"targets": list(self.targets), "message": self.message, "help": self.help}
-
 
 def demand_single_root(
     targets: Sequence[Target], collective: CollectiveName, *, promised: bool, every: bool = False
 ) -> None:
-    """HetesynthError HS514 when a runtime among ``targets`` would run a program for one root for every root.
-
-    ``promised``: the user says that all calls have that root. ``every``: programs for all roots are asked for, of
-    which such a runtime would always take the first. ``portable`` is no runtime: there reports carry a warning.
-    """
+    """HetesynthError HS514 when a runtime among ``targets`` would run a program for one root for every root,
+    unless that is ``promised``; ``portable`` is no runtime. ``every``: there are programs for all roots."""
     if collective not in ROOTED or (promised and not every):
         return
     blind = [t for t in targets if not t.tells_roots and t.name != PORTABLE.name]
@@ -116,22 +116,13 @@ def call_warnings(
     whose = "one root" if every else f"root {root}"
     blind = tuple(t.name for t in targets if not t.tells_roots)
     if blind and collective in ROOTED:
-        warned.append(
-            Warned(
-                blind,
-                "runtimes of MSCCL XML do not look at the root of a call: installed, "
-                f"this {collective} for {whose} runs for every root, and delivers wrong data for all others",
-                f"install it only where every {collective} of the job has {'that root' if every else whose}",
-            )
-        )
+        wrong = f"this {collective} for {whose} runs for every root, and delivers wrong data for all others"
+        message = f"runtimes of MSCCL XML do not look at the root of a call: installed, {wrong}"
+        way_out = f"install it only where every {collective} of the job has {'that root' if every else whose}"
+        warned.append(Warned(blind, message, way_out))
     selecting = tuple(t.name for t in targets if t.tells_roots)
     if selecting and collective == "broadcast":  # those of the other collectives are named by who runs them
-        warned.append(
-            Warned(
-                selecting,
-                f"the built-in selector of MSCCL++ runs a plan for {whose} for every broadcast",
-                "register plans for all roots, and a selector that chooses by "
-                + ('request.hints["root"]' if every else 'request.hints["root"]; --root all writes them'),
-            )
-        )
+        message = f"the built-in selector of MSCCL++ runs a plan for {whose} for every broadcast"
+        way_out = 'register plans for all roots, and a selector that chooses by request.hints["root"]'
+        warned.append(Warned(selecting, message, way_out + ("" if every else "; --root all writes them")))
     return tuple(warned)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
@@ -22,24 +22,53 @@ MOST = 2**53
 """Integers in a document are no larger."""
 
 
+def _positive(value: object) -> bool:
+    return value is None or (type(value) is int and 1 <= value <= MOST)
+
+
+def _word(value: object) -> bool:
+    return value is None or (isinstance(value, str) and len(value) <= 40)
+
+
+def _reference(value: object) -> bool:
+    if not isinstance(value, str) or not _word(value):
+        return False
+    return not value[:1].isdigit() or (re.fullmatch(r"[0-9]+([./][0-9]+)?", value) and Fraction(value) > 0) is True
+
+
+HOLDS: dict[str, Callable[[Any], bool]] = {
+    "bool": lambda value: isinstance(value, bool),
+    "int": lambda value: value is not None and _positive(value),
+    "int | None": _positive,
+    "float | None": lambda value: value is None or type(value) in (int, float),
+    "str": _reference,
+    "str | None": _word,
+    "tuple[str, ...]": lambda value: isinstance(value, list) and value != [] and {*value} <= {*TARGETS},
+    "Rounding": lambda value: value in ROUNDINGS,
+    "Exclusion": lambda value: value in get_args(Exclusion),
+    "Way": lambda value: value in get_args(Way),
+}
+"""What a value of a recipe in a document has to be, by its type in ``Recipe``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """``by_time``: the schedule was chosen for a size, ``size`` or, None, that of ``chunks`` chunks per rank of
     ``chunk_bytes`` (None: the topology's). ``way``: how its program was lowered; ``trees``, ``division``,
     ``turn``, ``pieces``: of one along trees in steady state."""
 
-    by_time: bool
-    size: int | None
     chunks: int
     chunk_bytes: int | None
-    tau_ref: str
     rounding: Rounding
-    exclusion: Exclusion
-    max_peers: int | None
-    targets: tuple[str, ...]
-    runtime_costs: bool
-    programs: bool
-    way: Way
+    by_time: bool = False  # what has a default is of a schedule of the fewest steps
+    size: int | None = None
+    tau_ref: str = "slowest"
+    exclusion: Exclusion = "auto"
+    max_peers: int | None = None
+    targets: tuple[str, ...] = ("portable",)
+    runtime_costs: bool = True
+    programs: bool = True
+    way: Way = "steps"
     trees: int | None = None
     division: str | None = None
     turn: float | None = None
@@ -83,82 +112,25 @@ def recipe_of(request: Request, steady: Pipeline | None, *, by_time: bool, trees
 
 
 def recipe_in(document: ScheduleDocument, name: str) -> Recipe:
-    """The recipe in the header of ``document``, the file ``name``; where there is none, what the header tells.
-
-    Raises HetesynthError HS520 for one that cannot be.
-    """
+    """The recipe in the header of ``document``, the file ``name``; where there is none, what the header tells."""
     header = document.header
     stated: Any = header.get("recipe")
     if stated is None:  # of a schedule of the fewest steps, or of whatever a document says no more of
         size, rounding = header.get("chunk_bytes"), header.get("rounding", "ceil")
-        stated = FEWEST_STEPS | {"chunks": document.chunks_per_rank, "chunk_bytes": size, "rounding": rounding}
+        of_steps = Recipe(document.chunks_per_rank, None, "ceil").plain()
+        stated = of_steps | {"chunk_bytes": size, "rounding": rounding}
     try:
-        values: dict[str, Any] = {key: stated[key] for key in Recipe.__dataclass_fields__}
-        wrong = next((key for key, holds in HOLDS.items() if not holds(values[key])), None)
-        if wrong is not None:
-            raise ValueError(f"{wrong} is {str(values[wrong])[:40]}")
+        values: dict[str, Any] = {one.name: stated[one.name] for one in fields(Recipe)}
+        for one in fields(Recipe):
+            if not HOLDS[str(one.type)](values[one.name]):
+                raise ValueError(f"{one.name} is {str(values[one.name])[:40]}")
         values["turn"] = None if values["turn"] is None else float(values["turn"])
         values["targets"] = tuple(dict.fromkeys(values["targets"]))
         return Recipe(**values)
     except (KeyError, TypeError, ValueError, OverflowError, ZeroDivisionError) as error:
-        raise HetesynthError(
-            f"{name}: the recipe in its header cannot be: {error}"[:300],
-            code="HS520",
-            help="give a schedule JSON that `hetesynth synth` wrote",
-        ) from None
-
-
-FEWEST_STEPS: dict[str, Any] = {
-    "by_time": False,
-    "size": None,
-    "tau_ref": "slowest",
-    "exclusion": "auto",
-    "max_peers": None,
-    "targets": ["portable"],
-    "runtime_costs": True,
-    "programs": True,
-    "way": "steps",
-    **dict.fromkeys(("trees", "division", "turn", "pieces")),
-}
-
-
-def _flag(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _positive(value: object) -> bool:
-    return value is None or (type(value) is int and 1 <= value <= MOST)
-
-
-def _word(value: object) -> bool:
-    return value is None or (isinstance(value, str) and len(value) <= 40)
-
-
-def _reference(value: object) -> bool:
-    if not isinstance(value, str) or not _word(value):
-        return False
-    return not value[:1].isdigit() or (re.fullmatch(r"[0-9]+([./][0-9]+)?", value) and Fraction(value) > 0) is True
-
-
-HOLDS: dict[str, Callable[[Any], bool]] = {
-    "by_time": _flag,
-    "size": _positive,
-    "chunks": lambda value: value is not None and _positive(value),
-    "chunk_bytes": _positive,
-    "tau_ref": _reference,
-    "rounding": lambda value: value in ROUNDINGS,
-    "exclusion": lambda value: value in get_args(Exclusion),
-    "max_peers": _positive,
-    "targets": lambda value: isinstance(value, list) and value != [] and {*value} <= {*TARGETS},
-    "runtime_costs": _flag,
-    "programs": _flag,
-    "way": lambda value: value in get_args(Way),
-    "trees": _positive,
-    "division": _word,
-    "turn": lambda value: value is None or type(value) in (int, float),
-    "pieces": _positive,
-}
-"""What each value of a recipe in a document has to be."""
+        message = f"{name}: the recipe in its header cannot be: {error}"[:300]
+        way_out = "give a schedule JSON that `hetesynth synth` wrote"
+        raise HetesynthError(message, code="HS520", help=way_out) from None
 
 
 def topology_hash(topology: Topology) -> str:

@@ -1,7 +1,5 @@
 """Repair: an old schedule file and a changed cluster to a verified schedule with its programs, and what changed.
-
-The program is lowered as the one before; where that is not near the limit, some of a fresh choice is tried.
-"""
+The program is lowered as the one before; where that is not near the limit, some of a fresh choice is tried."""
 
 from __future__ import annotations
 
@@ -10,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
+from typing import Any
 
 from hetesynth.engine.artifacts import (
     Choice,
@@ -24,13 +23,7 @@ from hetesynth.engine.artifacts import (
 from hetesynth.engine.carry_over import CarryOver, demand_same_cluster
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.choice import LibraryCandidates
-from hetesynth.engine.choice.program_ranking import (
-    MOST_TRANSFERS,
-    ProgramRanking,
-    Ranked,
-    timed_lowering,
-    timed_target,
-)
+from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, ProgramRanking, Ranked, timed_target
 from hetesynth.engine.choice.steady import Plan, SteadyCandidates, along, copied, schedule_along
 from hetesynth.engine.choice.tuning import Candidate, efforts, tune
 from hetesynth.engine.compilation import Compilation, compilation
@@ -40,7 +33,7 @@ from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, no_sc
 from hetesynth.engine.recipe import Recipe, recipe_in
 from hetesynth.engine.request import Request
 from hetesynth.engine.schedule_replay import read_schedule
-from hetesynth.engine.time_verdict import Bounds, TimeOptimality, bounds_of, implied_size
+from hetesynth.engine.time_verdict import TimeOptimality, implied_size
 from hetesynth.engine.verify import is_composition
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.files.schedule_json import ScheduleDocument
@@ -65,6 +58,9 @@ from hetesynth.topology.language import TopologySource, load_topology
 
 NEAR_LIMIT = 0.98
 """A program made like the old one that is so near to the limit, as a share of it, is taken."""
+FEW = 4_000
+"""Transfers with which what a fresh choice opens with is tried too: of 56 losses on clusters of 12 and 16 GPUs,
+seven were 2 to 43 % slower than fresh without, and none with them."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +85,6 @@ class Repair:
         chunking = chunk(self.changes.after, self.recipe.chunking)
         return implied_size(self.factory.problem(chunking, self.recipe.chunks), chunking.chunk_bytes)
 
-    @cached_property
-    def bounds(self) -> Bounds:
-        """Of time, on the changed cluster."""
-        options = CostOptions.of(self.run.request)
-        return bounds_of(self.changes.after, self.run.request.collective, self.factory.root, options)
-
     def solved(self) -> SolvedRequest:
         """The repaired schedule with its program. Raises HetesynthError where there is none."""
         demand_several_ranks(self.changes.after)
@@ -102,7 +92,7 @@ class Repair:
         if self.size is None:
             return self._by_steps(target)
         sized = replace(request, size=self.size, chunking=replace(request.chunking, chunk_bytes=None))
-        specs = CandidateSpecs(self.changes.after, sized, self.size, self.bounds.bounds)
+        specs = CandidateSpecs(self.changes.after, sized, self.size)
         ranked, record = None, self.run.decisions.inside("opening")
         with self.run.timer.phase("choice"):  # the program that is made as the old winner was, if there is one
             if target is not None and self.recipe.way == "rings":
@@ -113,23 +103,20 @@ class Repair:
                     candidates.try_plan(plan)
                     if candidates.ranked:
                         break
-                ranked = next(iter(candidates.quickest_first()), None)
+                ranked = min(candidates.ranked, key=lambda r: r.seconds or 0.0, default=None)
         if ranked is None:
             solved = self._mended(specs.paper_chunking(self.document.chunks_per_rank))
             ranked = self._timed(solved, target, self.size)
-        ranked = self._quickest(specs, sized, target, ranked)
+        ranked = self._quickest(specs, target, ranked)
         spec = ProgramSpec(request.targets, steady=ranked.steady)
         if target is not None and not target.format.plan and ranked.steady is not None:
             spec = replace(spec, seconds=ranked.seconds)
-        candidate = ranked.candidate
-        trees = None if candidate.pipelined is None else candidate.pipelined.trees
-        pipelined = candidate.pipelined is not None
-        choice = Choice(candidate.label, 1, cut_short=False, pipelined=pipelined, trees=trees)
-        return candidate.solved(self.run, spec, self.bounds.optimality(self.size, candidate.seconds), choice)
+        candidate, choice = ranked.candidate, Choice(ranked.candidate.label, 1, cut_short=False)
+        return candidate.solved(self.run, spec, specs.bounds.optimality(self.size, candidate.seconds), choice)
 
     def _by_steps(self, target: Target | None) -> SolvedRequest:
-        """The schedule of the fewest steps, with a program lowered like the one before; where it is not near the
-        bound, what a fresh run finds, if that has fewer steps."""
+        """The schedule of the fewest steps; where it is not near the bound, what a fresh run finds, if that has
+        fewer."""
         solved, request = self._mended(chunk(self.changes.after, self.recipe.chunking)), self.run.request
         mended, budget = solved.solution, self.run.budget_left
         bound = mended.bound.steps if mended.within is None else mended.within
@@ -137,12 +124,8 @@ class Repair:
         if steps > bound + NEAR_STEPS and not (large and steps <= (1.0 + NEAR_SHARE) * bound):
             with self.run.timer.phase("search"):
                 auto = registry.strategy("auto")
-                fresh = replace(
-                    verified_solver(auto, budget, for_steps(request.policy, budget.effort)),
-                    progress=self.run.progress,
-                    decisions=self.run.decisions.inside("fresh"),
-                    trace=self.run.trace,
-                ).solve(solved.problem)
+                policy, told = for_steps(request.policy, budget.effort), self._told("fresh")
+                fresh = verified_solver(auto, budget, policy, **told).solve(solved.problem)
             if isinstance(fresh, Solution) and fresh.schedule.makespan < steps:
                 solved = replace(solved, strategy=auto.name, solution=fresh)
         size = implied_size(solved.problem, solved.chunking.chunk_bytes)
@@ -180,15 +163,14 @@ class Repair:
         at_home = all(arcs[t.link].src not in chunks[t.chunk].block for t in old.transfers if t.reduce)
         in_two_phases = last_sum <= first_copy and at_home  # adds first, each chunk at its own rank (eq. 7)
         whole = problem.collective.name == "allreduce" and not in_two_phases
-        searched = MENDED if quick else strategy()
-        solver = verified_solver(WHOLE if whole else searched, self.run.budget, self.run.request.policy)
-        return replace(
-            solver,
-            first_candidate=old,
-            progress=self.run.progress,
-            decisions=self.run.decisions,
-            trace=self.run.trace,
-        ).solve(problem)
+        searched, told = MENDED if quick else strategy(), self._told()
+        question = WHOLE if whole else searched, self.run.budget, self.run.request.policy
+        return verified_solver(*question, first_candidate=old, **told).solve(problem)
+
+    def _told(self, part: str = "") -> dict[str, Any]:
+        """Who is told of a search."""
+        record = self.run.decisions.inside(part) if part else self.run.decisions
+        return {"progress": self.run.progress, "decisions": record, "trace": self.run.trace}
 
     def _timed(self, solved: SolvedRequest, target: Target | None, size: int) -> Ranked:
         """The mended schedule with the time of its program, lowered like the one before."""
@@ -198,47 +180,37 @@ class Repair:
         candidate = Candidate.of(label, NAME, solved.chunking, solved.problem, solved.solution, size, options)
         if target is None or len(schedule.transfers) > MOST_TRANSFERS:
             return Ranked(candidate)
-        lowering = timed_lowering(request, target, topology)
+        lowering = CandidateSpecs(topology, request, size).lowering_for(target)
         record = self.run.decisions.inside("programs")
         effort = efforts(self.run.budget, topology.ranks).steady
         ranking = ProgramRanking(topology, size, lowering, options, self.run.deadline, record, effort)
         with self.run.timer.phase("choice"):
             if self.recipe.way == "trees":  # lowered as the old winner was
                 return ranking.in_steady_state(candidate)
-            return Ranked(candidate, ranking.seconds(candidate))
+            return Ranked(candidate, candidate.lowering(size, lowering, options).seconds())
 
     def _steady(
         self, specs: CandidateSpecs, target: Target, record: Decisions, before: Ranked | None = None
-    ) -> _SteadyCandidates:
+    ) -> SteadyCandidates:
         """Programs in steady state, with the effort of a fresh choice."""
         effort = efforts(self.run.budget, self.changes.after.ranks).steady
-        limit = self.bounds.seconds(specs.size)
-        question = (specs, target, limit, self.run.deadline, record, effort, lambda _: None)
-        return _SteadyCandidates(*question, before=before)
+        limit = specs.bounds.seconds(specs.size)
+        return SteadyCandidates(specs, target, limit, self.run.deadline, record, effort, lambda _: None, before)
 
-    def _quickest(self, specs: CandidateSpecs, sized: Request, target: Target | None, ranked: Ranked) -> Ranked:
-        """``ranked``, or where that is not near the limit and the cluster not large what is quicker of what a
-        fresh choice tries: of programs only those it opens with."""
-        limit = self.bounds.seconds(specs.size)
+    def _quickest(self, specs: CandidateSpecs, target: Target | None, ranked: Ranked) -> Ranked:
+        """``ranked``, or where that is not near the limit what is quicker of what a fresh choice opens with."""
+        limit = specs.bounds.seconds(specs.size)
         seconds = ranked.candidate.seconds if target is None else ranked.seconds
         if seconds is not None and limit >= NEAR_LIMIT * seconds:
             return ranked
         far = seconds is None or limit < 0.8 * seconds
-        if not self._explored and not (far and self._transfers <= 10_000):
+        if self._transfers > (10_000 if far else FEW):
             return ranked
         record = self.run.decisions.inside("further")
         with self.run.timer.phase("choice"):
             if target is None:
                 try:
-                    tuning = tune(
-                        self.changes.after,
-                        sized,
-                        specs.size,
-                        self.run.progress,
-                        budget=self.run.budget_left,
-                        decisions=record,
-                        trace=self.run.trace,
-                    )
+                    tuning = tune(specs, budget=self.run.budget_left, **self._told("further"))
                 except HetesynthError:
                     return ranked
                 best = tuning.candidates[0]
@@ -255,12 +227,6 @@ class Repair:
     def _transfers(self) -> int:
         return transfers(self.run.request.collective, self.changes.after.ranks, 1)
 
-    @property
-    def _explored(self) -> bool:
-        """Whether what a fresh choice opens with is tried too: of 56 losses on two clusters of 12 and 16 GPUs,
-        seven were 2 to 43 % slower than fresh without, and none with them."""
-        return self._transfers <= 4_000
-
     def _library(self, specs: CandidateSpecs, target: Target, record: Decisions) -> Ranked | None:
         """The quickest program that the library runs, if there is one."""
         programs = LibraryCandidates(specs, target, self.run.deadline, record).all()
@@ -273,15 +239,13 @@ class Repair:
         chunks, trees = self.document.chunks_per_rank, recipe.trees
 
         def alike(problem: Problem, schedule: Schedule) -> list[Arrangement]:
-            costs = CostOptions.of(request).costs(self.changes.after)
-            lowering = timed_lowering(request, target, self.changes.after)
-            listed = arrangements(problem, schedule, costs, lowering, specs.size)
+            costs = specs.costs.costs(self.changes.after)
+            listed = arrangements(problem, schedule, costs, specs.lowering_for(target), specs.size)
             like = [a for a in listed if a.division == recipe.division] or listed
             return sorted(like, key=lambda a: (abs(a.pieces - (recipe.pieces or 1)), a.turn != recipe.turn))[:1]
 
         problem = self.factory.problem(specs.paper_chunking(chunks), chunks)
-        few = self._transfers <= 4_000  # others follow
-        mended = cache(partial(self._solution, problem, quick=few))
+        mended = cache(partial(self._solution, problem, quick=self._transfers <= FEW))  # others follow
         outcome = mended()
         if isinstance(outcome, Infeasible):
             raise no_schedule(outcome.reason)
@@ -308,31 +272,9 @@ class Repair:
         yield from candidates.arranged(plan, problem, schedule, partial(alike, problem, schedule))
 
 
-@dataclass
-class _SteadyCandidates(SteadyCandidates):
-    """``before``: a program that was timed elsewhere, and is not lowered again where its turn comes."""
-
-    before: Ranked | None = None
-
-    def try_plan(self, plan: Plan) -> None:
-        """As of every candidate."""
-        before = self.before
-        if (
-            before is None
-            or before.steady != plan.pipeline
-            or before.candidate.label != plan.label
-            or before.candidate.solution.schedule != plan.schedule
-        ):
-            super().try_plan(plan)
-            return
-        self.effort.spend(self._work(plan))
-        self.ranked.append(before)
-
-
 @dataclass(frozen=True)
 class ScheduleDifference:
-    """``same``: transfers that are in their step still, ``moved``: in another; ``new``; ``gone``: those of the old
-    schedule that are not."""
+    """Transfers in their step still, in another, new ones, and those of the old schedule that are not."""
 
     same: int
     moved: int
@@ -356,10 +298,8 @@ def schedule_difference(
 
 @dataclass(frozen=True)
 class RepairRequest:
-    """What is asked for: the old schedule (None: it is at hand), the cluster it was made for, the changed one.
-
-    ``targets``: empty: those of the old schedule. ``schedule_only``: no programs, as where the old one had none.
-    """
+    """The old schedule (None: it is at hand), the cluster it was made for, and the changed one. No ``targets``:
+    the old ones."""
 
     schedule: Path | None
     before: TopologySource
@@ -454,9 +394,7 @@ def suffixes_of(schedule: Path, targets: tuple[Target, ...], *, schedule_only: b
 def read_document(path: Path) -> ScheduleDocument:
     """The schedule in the file. Raises HetesynthError HS520, HS540 or, for a composition, HS653."""
     if is_composition(path):
-        raise HetesynthError(
-            f"{path} is a composition of pods: the inside of a pod was solved once for all of its type",
-            code="HS653",
-            help="synthesize the changed cluster anew, with --strategy composition or without",
-        )
+        message = f"{path} is a composition of pods: the inside of a pod was solved once for all of its type"
+        way_out = "synthesize the changed cluster anew, with --strategy composition or without"
+        raise HetesynthError(message, code="HS653", help=way_out)
     return read_schedule(path)

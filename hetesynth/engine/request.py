@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
@@ -15,9 +15,7 @@ from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.chunking import ChunkingOptions
 from hetesynth.topology.language import TopologySource
-
-if TYPE_CHECKING:
-    from hetesynth.topology.language.nccl_graph import RingFile
+from hetesynth.topology.language.nccl_graph import RingFile
 
 Exclusion = Literal["auto", "step", "program"]
 Objective = Literal["steps", "time"]
@@ -28,23 +26,18 @@ FirstCandidate = Literal["greedy", "flood", "nothing"]
 class Request:
     """What the user asks for.
 
-    ``exclusion``: where HeteCCL's eq. 8 holds, which forbids two additions to one chunk at a rank at once.
-    ``step``: in the schedule, as the paper does for allreduce. ``program``: only in the program, which orders
-    the additions, so the schedule may take fewer steps. ``auto``: step for allreduce, program for the others.
-    ``targets``: the runtimes to write for; one schedule serves them all.
-    ``single_root``: the user's promise that all calls have this root, which is demanded where a runtime does not
-    look at it.
-    ``budget``: of the whole command. Where a ``Compilation`` or a ``budget`` is handed over beside the request,
-    that is spent (a part of this one, or what is left of it); this one is the default.
-    ``size``: of the collective's buffer; what is not stated is then chosen by predicted time, chunks too where
-    ``fixed_chunks`` is None. ``chunks_stated``: one chunk per rank is asked for; more than one always are.
-    ``objective``: which program strategy auto writes where no size is stated. ``steps``: that of the schedule with
-    the fewest steps. ``time``, the default of the command line: the quickest for the size that its chunks make.
-    ``rings``: NCCL's own, for strategy ring.
-    ``policy``: every threshold by which the stages decide.
-    ``runtime``: what thread blocks and kernels cost, in all predictions; None: nothing.
-    ``calls``: of which sizes programs are used, both ends included, as the runtime counts (0: no limit).
-    ``first_candidate``: what strategy cegis begins with, by name or a schedule file; None: nothing is stated.
+    ``exclusion``: where HeteCCL's eq. 8 holds, which forbids two additions to one chunk at a rank at once: in the
+    schedule (``step``), as the paper does for allreduce, or only in the program, which orders the additions, so
+    the schedule may take fewer steps. ``auto``: step for allreduce, program for the others.
+    ``single_root``: the user's promise that all calls have this root. ``budget``: of the whole command; where a
+    ``Compilation`` or a ``budget`` is handed over beside the request, that is spent. ``size``: of the collective's
+    buffer; what is not stated is then chosen by predicted time, chunks too where ``fixed_chunks`` is None.
+    ``chunks_stated``: one chunk per rank is asked for; more than one always are.
+    ``objective``: which program strategy auto writes where no size is stated: that of the schedule with the fewest
+    steps, or the quickest for the size that its chunks make. ``rings``: NCCL's own, for strategy ring.
+    ``runtime``: what thread blocks and kernels cost, in all predictions; None: nothing. ``calls``: of which sizes
+    programs are used, both ends included, as the runtime counts (0: no limit). ``first_candidate``: what strategy
+    cegis begins with, by name or a schedule file.
     """
 
     topology: TopologySource

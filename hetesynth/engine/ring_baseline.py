@@ -1,9 +1,7 @@
 """What a communication library takes: NCCL's rings as a program, with the best number of channels and chunks.
-
 Rings are those of ``ring_search``, on twice as many channels as long as that is quicker: of 240 questions one had
-a quicker program beyond, by 1.8 %. NCCL does broadcast and reduce along the same rings as chains, and alltoall,
-gather and scatter by plain sends.
-"""
+a quicker program beyond, by 1.8 %. Broadcast and reduce go along the same rings as chains; alltoall, gather and
+scatter are plain sends."""
 
 from __future__ import annotations
 
@@ -88,13 +86,8 @@ class Baseline:
 
     def times(self, alike: int, parts: int) -> Baseline:
         """So many channels for each of its own, each for so many chunks."""
-        return replace(
-            self,
-            channels=self.channels * alike,
-            chunks=self.chunks * alike * parts,
-            alike=alike,
-            orders=self.orders * alike,
-        )
+        channels, chunks = self.channels * alike, self.chunks * alike * parts
+        return replace(self, channels=channels, chunks=chunks, alike=alike, orders=self.orders * alike)
 
 
 def ring_baseline(
@@ -208,8 +201,8 @@ def _widened(
 
 
 def tree_baseline(topology: Topology, size: int, options: CostOptions) -> Baseline | None:
-    """NCCL's AllReduce along double binary trees, in as many parts and on as many channels as pay; None where a
-    link is missing."""
+    """NCCL's AllReduce along double binary trees, in the parts and on the channels that pay; None: a link is
+    missing."""
     answer = _simulated_trees(topology, size, options)
     _asked.append(((topology, "allreduce", None, size, options), "trees"))
     return answer
@@ -237,15 +230,9 @@ def _simulated_trees(topology: Topology, size: int, options: CostOptions) -> Bas
 def seconds_of(topology: Topology, baseline: Baseline, size: int, options: CostOptions) -> float:
     """What ``baseline`` takes by ``options``. One of the channels that are alike is simulated, with its share of
     the bytes and of every wire: they move alike, so that is exact."""
-    of = baseline.alike
-    one = replace(
-        baseline,
-        seconds=0.0,
-        channels=baseline.channels // of,
-        chunks=baseline.chunks // of,
-        alike=1,
-        orders=baseline.orders[: len(baseline.orders) // of],
-    )
+    of, orders = baseline.alike, baseline.orders[: len(baseline.orders) // baseline.alike]
+    channels, chunks = baseline.channels // of, baseline.chunks // of
+    one = replace(baseline, seconds=0.0, channels=channels, chunks=chunks, alike=1, orders=orders)
     return _predictor(topology, one, options).run(size, of)[0].makespan
 
 

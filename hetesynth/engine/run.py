@@ -1,17 +1,13 @@
-"""Executing a program with real bytes: read, judge, run on every rank, report.
-
-Where no MPI launcher started this process, it starts one rank per GPU and waits; where one did, it is a rank
-itself, and only rank 0 has a report.
-"""
+"""Executing a program with real bytes: read, judge, run on every rank, report. Where no MPI launcher started this
+process, it starts one rank per GPU and waits; where one did, it is a rank itself, and only rank 0 has a report."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -19,10 +15,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.execute.job import Job, Part, RunOptions, job_of
 from hetesynth.execute.launch import RESULT_DIRECTORY, RESULT_FILE, STARTED_FILE, launch, launched
 from hetesynth.execute.outcome import Run, WrongBytes
-from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED
 from hetesynth.model.plan import Plan
-from hetesynth.model.program import Program
-from hetesynth.model.verdict import Violation
 
 MAX_LOCAL_RANKS = 512
 
@@ -41,8 +34,7 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """``size``: bytes of the larger buffer. ``chunk``: bytes. ``passes``: loops over the buffer, by their name in
-    the JSON."""
+    """``size``: bytes of the larger buffer. ``chunk``: bytes. ``passes``: loops over the buffer."""
 
     file: str
     collective: str
@@ -63,10 +55,7 @@ class RunReport:
 
 
 def run_file(request: RunRequest) -> RunReport | None:
-    """Runs the file. None: this is a rank other than 0 and all went well or rank 0 says what did not.
-
-    Raises HetesynthError: HS8xx, and what reading raises.
-    """
+    """Runs the file. None: this is a rank other than 0 and all went well or rank 0 says what did not."""
     if request.in_process:
         from hetesynth.execute.inprocess import run_in_process
 
@@ -99,9 +88,8 @@ def run_file(request: RunRequest) -> RunReport | None:
     plain = json.loads(launch(command, job.ranks))  # the report of rank 0, or its error
     if "error" in plain:
         error = plain["error"]
-        raise HetesynthError(
-            error["message"], code=error["code"], help=error["help"], exit_code=error["exit_code"]
-        )
+        message = error["message"]
+        raise HetesynthError(message, code=error["code"], help=error["help"], exit_code=error["exit_code"])
     runs = tuple(
         Run(**{**run, "first": tuple(WrongBytes(**w) for w in run["first"]), "diagnosis": tuple(run["diagnosis"])})
         for run in plain["runs"]
@@ -110,45 +98,17 @@ def run_file(request: RunRequest) -> RunReport | None:
 
 
 def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
-    """Reads and judges an XML or a plan. HetesynthError: HS542 no MSCCL XML, HS809 refused by the judge
-    (exit code 1)."""
-    from hetesynth.engine.formats import demand_algorithm, demand_one_run, format_of
+    """Reads and judges an XML or a plan. HetesynthError HS542: no MSCCL XML, HS809: refused by the judge."""
+    from hetesynth.engine.formats import guessed_root, read_moves, refused
 
-    demand_one_run(request.path)
-    options, root_in_file = request.options, None
-    if format_of(request.path).plan:
-        from hetesynth.judge.mscclpp.judge import plan_violations
-        from hetesynth.judge.mscclpp.reader import load_plan
-
-        plan = load_plan(request.path)
-        subject: Program | Plan = plan
-        judge: Callable[..., Sequence[Violation]] = partial(plan_violations, plan)
-    else:
-        from hetesynth.judge.msccl.judge import program_violations
-        from hetesynth.judge.msccl.reader import load_program
-
-        read = load_program(request.path)
-        demand_algorithm(read, request.path)
-        judge = partial(program_violations, read)
-        if read.program is None:
-            raise _refusal(request.path, judge())
-        subject, root_in_file = read.program, read.program.root
-    if (
-        subject.collective in ROOTED and options.root is None and root_in_file is None
-    ):  # the one for which it is right
-        guesses = range(min(subject.ranks, MAX_GUESSED_ROOTS))
-        options = replace(options, root=next((root for root in guesses if not judge(root=root)), None))
-    violations = () if request.unchecked else judge(root=options.root)
-    if violations:
-        raise _refusal(request.path, violations)
+    options, (subject, judge) = request.options, read_moves(request.path)
+    if subject is not None and options.root is None and (isinstance(subject, Plan) or subject.root is None):
+        options = replace(options, root=guessed_root(subject, judge))
+    violations = () if request.unchecked and subject is not None else judge(root=options.root)
+    if subject is None or violations:
+        way_out = f"hetesynth verify {request.path} says more; --unchecked runs it all the same"
+        raise refused(request.path, " is refused", violations, "HS809", way_out)
     return job_of(subject, options)
-
-
-def _refusal(path: Path, violations: Sequence[Violation]) -> HetesynthError:
-    why = f"{violations[0].kind}: {violations[0].message}" if violations else "there is no program in it"
-    more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
-    help_text = f"hetesynth verify {path} says more; --unchecked runs it all the same"
-    return HetesynthError(f"{path} is refused: {why}{more}", code="HS809", exit_code=1, help=help_text)
 
 
 def _memory_fits(job: Job, parts: Sequence[Part]) -> None:

@@ -22,8 +22,8 @@ MAX_TICKS = 4_000_000
 
 
 def asked_collective(document: ScheduleDocument, filename: str) -> Collective:
-    """The collective; HetesynthError HS520, before it is built, when the transfers cannot possibly deliver all its
-    chunks, and when there are more ticks than are replayed."""
+    """The collective; HetesynthError HS520 when so few transfers cannot deliver it, or there are too many
+    ticks."""
     ranks, parts = document.ranks, document.chunks_per_rank
     blocks = {
         "broadcast": 1,
@@ -34,18 +34,13 @@ def asked_collective(document: ScheduleDocument, filename: str) -> Collective:
     }
     moving = parts * blocks.get(document.collective, ranks) if ranks > 1 else 0
     if len(document.schedule.transfers) < moving or (ranks == 1 and parts > MAX_CHUNKS_OF_ONE_RANK):
-        raise HetesynthError(
-            f"{filename}: {len(document.schedule.transfers)} transfers cannot deliver {moving} chunks",
-            code="HS520",
-            help="give a schedule JSON that `hetesynth synth` or `hetesynth import` wrote",
-        )
+        message = f"{filename}: {len(document.schedule.transfers)} transfers cannot deliver {moving} chunks"
+        way_out = "give a schedule JSON that `hetesynth synth` or `hetesynth import` wrote"
+        raise HetesynthError(message, code="HS520", help=way_out)
     ticks = max(document.schedule.makespan, sum(t.end - t.start for t in document.schedule.transfers))
     if ticks > MAX_TICKS:
-        raise HetesynthError(
-            f"{filename}: {ticks} ticks are more than the {MAX_TICKS} that are replayed",
-            code="HS520",
-            help="count time in steps, one for each transfer",
-        )
+        message = f"{filename}: {ticks} ticks are more than the {MAX_TICKS} that are replayed"
+        raise HetesynthError(message, code="HS520", help="count time in steps, one for each transfer")
     return collective(document.collective, ranks, parts, document.root)
 
 
@@ -79,23 +74,12 @@ def replayed(path: Path, document: ScheduleDocument, topology: Topology) -> list
 
 def chunking_of(document: ScheduleDocument, topology: Topology) -> ChunkingOptions:
     """Chunks and steps as the schedule has them on ``topology``, for which it was made."""
-    size, rounding, stated = (
-        document.header.get("chunk_bytes"),
-        document.header.get("rounding"),
-        stated_step(document),
-    )
+    size, rounding, step = (document.header.get(name) for name in ("chunk_bytes", "rounding", "tau_ref_us"))
     chunk_bytes = size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
     rule: Rounding = next((r for r in ROUNDINGS if r == rounding), "ceil")
     latencies = document.header.get("latencies") is not False
     tau_ref = chunk(topology, ChunkingOptions(chunk_bytes, "slowest", rule, latencies)).tau_ref
-    if stated is not None and abs(stated / tau_ref - 1) >= Fraction(1, 10**9):
-        tau_ref = stated
+    if isinstance(step, (int, float)) and not isinstance(step, bool) and 0 < step <= sys.float_info.max:
+        stated = Fraction(str(step)) / 1_000_000
+        tau_ref = stated if abs(stated / tau_ref - 1) >= Fraction(1, 10**9) else tau_ref
     return ChunkingOptions(chunk_bytes or chunk(topology).chunk_bytes, tau_ref, rule, latencies)
-
-
-def stated_step(document: ScheduleDocument) -> Fraction | None:
-    """The seconds of a step that a document states; None where it states none."""
-    told = document.header.get("tau_ref_us")
-    if not isinstance(told, (int, float)) or isinstance(told, bool) or not 0 < told <= sys.float_info.max:
-        return None
-    return Fraction(str(told)) / 1_000_000

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hetesynth.engine.formats import FileKind, contents, demand_algorithm, demand_one_run, format_of, kind_of
+from hetesynth.engine.formats import FileKind, contents, demand_one_run, format_of, kind_of, read_moves, refused
 from hetesynth.engine.predictors import (
     CostOptions,
     PlanPredictor,
@@ -17,10 +17,11 @@ from hetesynth.engine.predictors import (
 )
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import now
+from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Topology
-from hetesynth.topology.language import TopologySource
+from hetesynth.topology.language import TopologySource, load_topology
 
 WAY_OUT = "give a schedule JSON or an MSCCL XML"
 
@@ -40,12 +41,7 @@ class FilePredictions:
 def simulate_file(
     path: Path, topology: TopologySource, sizes: Sequence[int], options: CostOptions, target: Target = PORTABLE
 ) -> FilePredictions:
-    """Predict a schedule JSON, an MSCCL XML with the messages of ``target``, or an MSCCL++ plan at ``sizes``.
-
-    Raises HetesynthError for what cannot be simulated.
-    """
-    from hetesynth.topology.language import load_topology
-
+    """Predict a schedule JSON, an MSCCL XML with the messages of ``target``, or an MSCCL++ plan at ``sizes``."""
     began = now()
     cluster = load_topology(topology)
     predictor = file_predictor(path, cluster, options, target)
@@ -62,20 +58,20 @@ def file_predictor(
     from hetesynth.files.schedule_json import MAX_BYTES
 
     demand_one_run(path)
-    if not format_of(path).plan:
-        return program_predictor(path, topology, options, target)
-    if kind_of(contents(path, MAX_BYTES, WAY_OUT), path) == "plan":
-        from hetesynth.judge.mscclpp.judge import plan_violations
-        from hetesynth.judge.mscclpp.reader import load_plan
-
-        plan = load_plan(path)
-        _demand_ranks(path, plan.ranks, topology)
-        links = {(link.src, link.dst) for link in topology.links}
-        wrong = plan_violations(plan, links=links, servers=topology.servers, max_findings=1)
-        if wrong:
-            raise _refused(path, wrong[0].message)
-        return PlanPredictor(topology, plan, options)
-    return schedule_predictor(path, topology, options)
+    if format_of(path).plan and kind_of(contents(path, MAX_BYTES, WAY_OUT), path) == "schedule":
+        return schedule_predictor(path, topology, options)
+    subject, judge = read_moves(path)
+    if subject is not None and subject.ranks != topology.ranks:
+        message = f"{path} is for {subject.ranks} ranks, {topology.name} has {topology.ranks}"
+        raise HetesynthError(message, code="HS561", help="give the topology it was made for")
+    servers = {"servers": topology.servers} if isinstance(subject, Plan) else {}
+    wrong = judge(links={(link.src, link.dst) for link in topology.links}, max_findings=1, **servers)
+    if subject is None or wrong:
+        way_out = f"hetesynth verify {path} --topo TOPOLOGY says more"
+        raise refused(path, " cannot be simulated", wrong, "HS562", way_out)
+    if isinstance(subject, Plan):
+        return PlanPredictor(topology, subject, options)
+    return ProgramPredictor(topology, subject, options, target)
 
 
 def schedule_predictor(path: Path, topology: Topology, options: CostOptions) -> SchedulePredictor:
@@ -86,56 +82,18 @@ def schedule_predictor(path: Path, topology: Topology, options: CostOptions) -> 
     document = read_schedule(path, WAY_OUT)
     other = foreign_link(document, topology.links)
     if document.ranks != topology.ranks or other is not None:
-        raise HetesynthError(
-            f"{path} is not a schedule for {topology.name}: their ranks or links differ",
-            code="HS561",
-            help="give the topology it was synthesized for",
-        )
+        message = f"{path} is not a schedule for {topology.name}: their ranks or links differ"
+        raise HetesynthError(message, code="HS561", help="give the topology it was synthesized for")
     goal = asked_collective(document, str(path))
     room = len(document.schedule.transfers) + 1  # the hardware's limits are the simulator's business
     arcs = tuple(Arc(link.src, link.dst, room) for link in topology.links)
     problem = Problem(topology.ranks, topology.ranks, (), arcs, (), goal)
     wrong = schedule_violations(problem, document.schedule)
     if wrong:
-        raise HetesynthError(
-            f"{path} is no schedule of its collective: {wrong[0].message}",
-            code="HS562",
-            help="give a schedule JSON as `hetesynth synth` wrote it",
-            exit_code=1,
-        )
+        message = f"{path} is no schedule of its collective: {wrong[0].message}"
+        way_out = "give a schedule JSON as `hetesynth synth` wrote it"
+        raise HetesynthError(message, code="HS562", help=way_out, exit_code=1)
     try:
         return SchedulePredictor(topology, problem, document.schedule, options)
     except ValueError as error:
         raise _misfit(error) from error
-
-
-def program_predictor(
-    path: Path, topology: Topology, options: CostOptions, target: Target = PORTABLE
-) -> ProgramPredictor:
-    """The predictor of an MSCCL XML. Raises HetesynthError where it is wrong or not for ``topology``."""
-    from hetesynth.judge.msccl.judge import program_violations
-    from hetesynth.judge.msccl.reader import load_program
-
-    read = load_program(path)
-    demand_algorithm(read, path)
-    if read.program is not None:
-        _demand_ranks(path, read.program.ranks, topology)
-    links = {(link.src, link.dst) for link in topology.links}
-    wrong = program_violations(read, links=links, max_findings=1)
-    if read.program is None or wrong:
-        raise _refused(path, wrong[0].message if wrong else "there is no program in it")
-    return ProgramPredictor(topology, read.program, options, target)
-
-
-def _demand_ranks(path: Path, ranks: int, topology: Topology) -> None:
-    if ranks != topology.ranks:
-        raise HetesynthError(
-            f"{path} is for {ranks} ranks, {topology.name} has {topology.ranks}",
-            code="HS561",
-            help="give the topology it was made for",
-        )
-
-
-def _refused(path: Path, why: str) -> HetesynthError:
-    way_out = f"hetesynth verify {path} --topo TOPOLOGY says more"
-    return HetesynthError(f"{path} cannot be simulated: {why}", code="HS562", help=way_out, exit_code=1)

@@ -6,7 +6,6 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from hetesynth.engine.formats import servers_of
 from hetesynth.errors import HetesynthError
@@ -20,9 +19,7 @@ from hetesynth.model.topology import Rank
 from hetesynth.programs.msccl.library_programs import demand_fit, direct_program, fits, ring_program, tree_program
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
 from hetesynth.programs.steady_state.lower import Arrangement, lower_steady_state
-
-if TYPE_CHECKING:  # plans, which are rare
-    from hetesynth.programs.steady_state.wiring import PlanArrangement
+from hetesynth.programs.steady_state.wiring import PlanArrangement
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +68,8 @@ def _named(program: Program, options: LoweringOptions) -> Program:
 
 @dataclass(slots=True)
 class SteadyState:
-    """``arrangement`` of the trees of a schedule, on links of ``costs``. ``latest``: its program, so that
-    the file of one that was timed needs no second lowering, and what it was made of."""
+    """``arrangement`` of the trees of a schedule, on links of ``costs``. ``latest``: its program, and what it was
+    made of."""
 
     arrangement: Arrangement
     costs: Costs

@@ -1,8 +1,5 @@
-"""The main job: a topology and a collective to judged files.
-
-text -> Topology -> capacities -> Problem -> Schedule -> Program -> XML and JSON, each result judged before
-anything is written.
-"""
+"""The main job: text -> Topology -> capacities -> Problem -> Schedule -> Program -> XML and JSON, each result
+judged before anything is written."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +23,15 @@ from hetesynth.engine.artifacts import (
     judged_files,
     step_model,
 )
-from hetesynth.engine.choice.candidates import strategy_of
-from hetesynth.engine.choice.choice import Chosen
-from hetesynth.engine.choice.program_ranking import Ranked
+from hetesynth.engine.choice.candidates import CandidateSpecs, strategy_of
+from hetesynth.engine.choice.choice import Chosen, choose, with_schedule
+from hetesynth.engine.choice.program_ranking import (
+    Ranked,
+    ranked_programs,
+    step_candidate,
+    step_program,
+    timed_target,
+)
 from hetesynth.engine.choice.tuning import Effort
 from hetesynth.engine.compilation import Compilation, PhaseTimer, compilation
 from hetesynth.engine.predictors import CostOptions
@@ -79,14 +81,11 @@ def synthesize(
     began: float | None = None,
     every_root: bool = False,
 ) -> Synthesis:
-    """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3).
-
-    ``budget``: what is spent, by default that of the request. Where it has seconds the work is done in a process
-    that hands over each better ``Synthesis`` and is killed when they are over: the last one is the result, and
-    says that it was cut short. One that ends before is what there is without seconds. ``began``: from which moment
-    of ``time.monotonic`` they count, by default from now. ``decisions``, ``trace``: records to write to, which are
-    there where nothing is found too.
-    """
+    """The main job. HetesynthError when there is no schedule (exit 1) or none was found (exit 3). Where ``budget``
+    has seconds the work is done in a process that hands over each better ``Synthesis`` and is killed when they are
+    over: the last one is the result, and says that it was cut short. ``began``: from which moment of
+    ``time.monotonic`` they count. ``decisions``, ``trace``: records to write to, which are there where nothing is
+    found too."""
     spent = budget or request.budget
     record = Decisions() if decisions is None else decisions
     steps = CegisTrace() if trace is None else trace
@@ -98,8 +97,10 @@ def synthesize(
         def improved(synthesis: Synthesis) -> None:
             tell("result", with_warnings(synthesis))
 
+        def told(what: str, best: int | None) -> None:
+            tell("progress", (what, best))
+
         try:
-            told = partial(tell_progress, tell)
             run = compilation(request, told, spent, record, steps, every_root=every_root, improved=improved)
             return with_warnings(synthesized(run))
         finally:
@@ -144,12 +145,9 @@ def for_every_root(
     *,
     began: float | None = None,
 ) -> list[Synthesis]:
-    """One synthesis a root, in order. ``trace``: what CEGIS did. ``began``: as ``synthesize`` takes it.
-
-    Of a time budget every root gets its share of what is left. After an interrupt without one the roots that are
-    left get what a first schedule takes. HetesynthError: as ``synthesize``; HS303 where the collective has no
-    root, HS514 where a target would take the first file for every root.
-    """
+    """One synthesis a root, in order; every root gets its share of what is left of a time budget. After an
+    interrupt without one the roots that are left get what a first schedule takes. HetesynthError HS303 where the
+    collective has no root, HS514 where a target would take the first file for every root."""
     if not request.schedule_only:
         demand_single_root(request.targets, request.collective, promised=False, every=True)
     ranks, seconds, steps = load_topology(request.topology).ranks, request.budget.seconds, trace or CegisTrace()
@@ -158,12 +156,11 @@ def for_every_root(
     for root in range(ranks):
         asked, part = replace(request, root=root), steps.inside(f"root {root}")
         stopped = any(synthesis.ending == "interrupt" for synthesis in syntheses)
+        share = None if seconds is None else max(FIRST_ONLY, (until - time.monotonic()) / (ranks - root))
+        budget = replace(request.budget, seconds=FIRST_ONLY if stopped else share)
         if seconds is None:
-            budget = replace(request.budget, seconds=FIRST_ONLY if stopped else None)
             syntheses.append(synthesized(compilation(asked, progress, budget, trace=part, every_root=True)))
         else:
-            share = FIRST_ONLY if stopped else max(FIRST_ONLY, (until - time.monotonic()) / (ranks - root))
-            budget = replace(request.budget, seconds=share)
             syntheses.append(synthesize(asked, progress, budget, trace=part, every_root=True))
     return syntheses
 
@@ -179,11 +176,6 @@ def write_every_root(syntheses: Sequence[Synthesis], stem: Path) -> list[Path]:
     }
     write_all(paths)
     return list(paths)
-
-
-def tell_progress(tell: Tell, what: str, best: int | None) -> None:
-    """Tell the process that waits ``what`` is being done."""
-    tell("progress", (what, best))
 
 
 def with_warnings(synthesis: Synthesis) -> Synthesis:
@@ -220,8 +212,7 @@ def synthesized(run: Compilation) -> Synthesis:
 
 @dataclass
 class Shown:
-    """``best``: what was shown as the best so far, which no Ctrl-C loses, and its ``seconds``. ``handed``: those
-    of the candidate whose files were handed over last."""
+    """``best``: what no Ctrl-C loses, and its ``seconds``. ``handed``: of whose files were handed over last."""
 
     best: SolvedRequest | None = None
     seconds: float = math.inf
@@ -229,8 +220,8 @@ class Shown:
 
 
 def verdict_of(synthesis: Synthesis, *, hurried: bool = False) -> TimeVerdict | None:
-    """The time of what is written beside the limit and the library; None where no time is simulated. ``hurried``:
-    beside the library only where that was simulated before."""
+    """The time of what is written beside the limit and, unless ``hurried``, the library; None where none is
+    simulated."""
     optimality, request = synthesis.time_optimality, synthesis.request
     if optimality.bound is None:
         return None
@@ -249,8 +240,7 @@ def verdict_of(synthesis: Synthesis, *, hurried: bool = False) -> TimeVerdict | 
 
 
 def _by_steps(run: Compilation, shown: Shown) -> Synthesis:
-    """The schedule of the fewest steps, its program the quickest for the size that its chunks make; with objective
-    time the quickest of all programs for that size."""
+    """The schedule of the fewest steps with its quickest program, or with objective time the quickest of all."""
     request = run.request
     chunking, problem = load_problem(request, run.timer)
     strategy_of(request, chunking.topology)  # what cannot be asked for is refused before anything is searched for
@@ -265,8 +255,6 @@ def _by_steps(run: Compilation, shown: Shown) -> Synthesis:
             run.improved(replace(synthesis, verdict=verdict_of(synthesis, hurried=True)))
         if last:
             return synthesis
-    from hetesynth.engine.choice.program_ranking import step_candidate, step_program
-
     size = implied_size(problem, chunking.chunk_bytes)
     try:
         with run.timer.phase("choice"):
@@ -286,9 +274,9 @@ def _step_search(run: Compilation, chunking: Chunking, problem: Problem, budget:
     strategy = strategy_of(request, chunking.topology)
     with timer.phase("search"):
         record = run.decisions.inside("steps")
-        solver = verified_solver(strategy, budget, for_steps(request.policy, run.budget.effort))
-        solver = replace(solver, first_candidate=first_candidate(request, problem), trace=run.trace)
-        outcome = replace(solver, progress=run.progress, decisions=record).solve(problem)
+        policy, first = for_steps(request.policy, run.budget.effort), first_candidate(request, problem)
+        told = {"progress": run.progress, "decisions": record, "trace": run.trace}
+        outcome = verified_solver(strategy, budget, policy, first_candidate=first, **told).solve(problem)
     match outcome:
         case Infeasible(reason=reason):
             raise no_schedule(reason)
@@ -306,14 +294,9 @@ def _step_search(run: Compilation, chunking: Chunking, problem: Problem, budget:
 
 
 def _quickest(run: Compilation, shown: Shown, chunking: Chunking, problem: Problem) -> Synthesis:
-    """The quickest program for the size that the chunks of ``problem`` make, be it of the schedule of the fewest
-    steps or not.
-
-    The choice comes before the search for steps: what is written is what it finds. Where it fails the program of
-    the fewest steps is written; where that search is interrupted, or finds nothing, the report does without.
-    """
-    from hetesynth.engine.choice.choice import with_schedule
-
+    """The quickest program for the size that the chunks of ``problem`` make. The choice comes before the search
+    for steps: what is written is what it finds. Where it fails the program of the fewest steps is written; where
+    that search is interrupted, or finds nothing, the report does without."""
     request, topology, size = run.request, chunking.topology, implied_size(problem, chunking.chunk_bytes)
     sized = replace(request, size=size, chunking=replace(request.chunking, chunk_bytes=None))
     chosen: Chosen | None = None
@@ -350,14 +333,9 @@ def _quickest(run: Compilation, shown: Shown, chunking: Chunking, problem: Probl
 def _chosen(
     run: Compilation, shown: Shown, topology: Topology, sized: Request, budget: Budget, record: Decisions
 ) -> Chosen:
-    """The candidates for the size of ``sized``, the quickest program first.
-
-    The best of the tuning run so far is kept as what was shown; its files are handed over to whoever ends the run
-    in time, if it is much quicker than the last of which files were made.
-    """
-    from hetesynth.engine.choice.choice import choose
-    from hetesynth.engine.choice.program_ranking import ranked_programs, timed_target
-
+    """The candidates for the size of ``sized``, the quickest program first. The best so far is kept as what was
+    shown; its files are handed over to whoever ends the run in time, if it is much quicker than the last of which
+    files were made."""
     size, untimed = sized.size or 0, timed_target(run.request) is None
 
     def keep(bounds: Bounds, tried: int, ranked: Ranked) -> None:
@@ -368,9 +346,9 @@ def _chosen(
         if run.improved is None or seconds > 0.95 * shown.handed:
             return
         if ranked.seconds is None and not untimed:
-            ranked = ranked_programs(
-                topology, run.request, [ranked.candidate], size, no_deadline(), Decisions(), Effort(math.inf)
-            )[0]
+            specs = CandidateSpecs(topology, run.request, size)
+            effort = Effort(math.inf)
+            ranked = ranked_programs(specs, [ranked.candidate], no_deadline(), Decisions(), effort)[0]
         if (ranked.seconds is None and not untimed) or _seconds(ranked) >= shown.handed:
             return
         choice = Choice(ranked.candidate.label, tried, True, "time")
@@ -384,7 +362,7 @@ def _chosen(
             run.improved(replace(synthesis, verdict=verdict_of(synthesis, hurried=True)))
             shown.handed = _seconds(ranked)
 
-    return choose(topology, sized, size, run.progress, budget, record, keep, run.trace)
+    return choose(CandidateSpecs(topology, sized, size), run.progress, budget, record, keep, run.trace)
 
 
 def _seconds(ranked: Ranked) -> float:
@@ -404,8 +382,6 @@ def _solved(run: Compilation, bounds: Bounds, size: int, entry: Ranked, choice: 
     timed = isinstance(entry.steady, SteadyState | LibraryProgram) and not targets[0].format.plan
     seconds = entry.seconds if timed else None
     spec = ProgramSpec(targets, *run.request.calls, steady=entry.steady, seconds=seconds)
-    pipelined = entry.candidate.pipelined
-    choice = replace(choice, pipelined=pipelined is not None, trees=None if pipelined is None else pipelined.trees)
     return entry.candidate.solved(run, spec, bounds.optimality(size, entry.candidate.seconds), choice)
 
 

@@ -9,15 +9,9 @@ from typing import Any, Literal
 
 from hetesynth.engine.lowering import EQUAL
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
-from hetesynth.engine.ring_baseline import (
-    MOST_RANKS_RINGS,
-    ring_baseline,
-    ring_limit,
-    seconds_of,
-    tree_baseline,
-)
+from hetesynth.engine.ring_baseline import MOST_RANKS_RINGS, ring_baseline, ring_limit, seconds_of, tree_baseline
 from hetesynth.errors import InternalError
-from hetesynth.library.machine import Machine, library_of, machine_of
+from hetesynth.library.machine import library_of, machine_of
 from hetesynth.library.times import chosen
 from hetesynth.model.bound import TimeBound, of_scope, tightest
 from hetesynth.model.calibration import calibrated
@@ -32,13 +26,10 @@ from hetesynth.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The time bounds of a collective on a topology, each rechecked from its witness.
-
-    ``bounds`` hold for every algorithm; ``tree_based``: those that say more of algorithms that follow trees.
-    ``launch``: seconds that every program takes before anything moves. ``start``: the same for programs with the
-    protocol of ours, as predictions of schedules and programs count it. ``stated``: those of every algorithm at
-    the rates that the topology states, where ``bounds`` are at others.
-    """
+    """The time bounds of a collective on a topology, each rechecked from its witness: those that hold for every
+    algorithm, and ``tree_based`` ones. ``launch``: seconds that every program takes before anything moves;
+    ``start``: programs with the protocol of ours. ``stated``: those of every algorithm at the rates that the
+    topology states."""
 
     name: CollectiveName
     ranks: int
@@ -55,10 +46,6 @@ class Bounds:
     def seconds(self, size: int) -> float:
         """No schedule is quicker for ``size`` bytes, whatever runs it."""
         return self.launch + float(self.at(size).seconds(size))
-
-    def stated_seconds(self, size: int) -> float:
-        """The same on hardware that carries what the topology states."""
-        return self.launch + float(tightest(self.stated or self.bounds, size).seconds(size))
 
     def least_predicted(self, size: int) -> float:
         """No prediction for ``size`` bytes is less: our programs start no sooner than ``start``."""
@@ -144,8 +131,7 @@ def rechecked_bounds(topology: Topology, name: CollectiveName, root: Rank | None
 
 
 def bounds_of(topology: Topology, name: CollectiveName, root: Rank | None, options: CostOptions) -> Bounds:
-    """Every time bound of the collective at the rates of ``options``, and what these say that programs take to
-    start."""
+    """Every time bound of the collective at the rates of ``options``, and what programs take to start."""
     bounds = rechecked_bounds(calibrated(topology, options.rates), name, root, options.policy)
     stated = rechecked_bounds(topology, name, root, options.policy).bounds
     return replace(bounds, launch=options.launch(topology), start=options.start(topology), stated=stated)
@@ -159,15 +145,9 @@ def implied_size(problem: Problem, bytes_of_chunk: int) -> int:
 
 
 def time_optimality(
-    topology: Topology,
-    problem: Problem,
-    schedule: Schedule,
-    size: int,
-    options: CostOptions,
-    most: int = 50_000,
+    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: CostOptions, most: int = 50_000
 ) -> TimeOptimality:
-    """The time of a schedule that was not made for a size; not simulated past ``most`` transfers,
-    by default 50,000."""
+    """The time of a schedule that was not made for a size; not simulated past ``most`` transfers."""
     collective = problem.collective
     if len(schedule.transfers) > most:
         return TimeOptimality(size, collective.name, collective.ranks, None, None)
@@ -177,8 +157,8 @@ def time_optimality(
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """``library``: NCCL or RCCL, where there is one for these GPUs. ``how``: the algorithm, its channels and its
-    protocol. ``checked``: whether its formulas were compared with published runs of such machines."""
+    """``library``: NCCL or RCCL, where there is one for these GPUs. ``how``: its algorithm, channels and protocol.
+    ``checked``: whether its formulas were compared with published runs."""
 
     library: str
     how: str
@@ -194,12 +174,10 @@ class Rival:
 def library_rival(
     topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions, limit: float
 ) -> Rival | str:
-    """The library's time for ``size`` bytes, or in words why there is none.
-
-    ``limit``: seconds that only a switch that adds undercuts. A formula that does has not seen a part of the
-    fabric and is left out; one of rings is held to what the rings of this fabric carry.
-    """
-    machine = machine_of_topology(topology)
+    """The library's time for ``size`` bytes, or in words why there is none. A formula that undercuts ``limit`` has
+    not seen a part of the fabric and is left out, unless a switch adds; one of rings is held to what the rings of
+    this fabric carry."""
+    machine = machine_of(topology)
     library, checked = library_of(topology) or "the library", machine is not None and machine.checked
     simulated = ring_baseline(topology, name, root, size, options)
     formula = None if machine is None else chosen(machine, name, size)
@@ -232,28 +210,18 @@ def library_rival(
     return replace(rival, how=formula.label, seconds=seconds)
 
 
-@lru_cache(maxsize=8)
-def machine_of_topology(topology: Topology) -> Machine | None:
-    """``machine_of``, remembered: sizes and collectives of a topology follow each other."""
-    return machine_of(topology)
-
-
 Timed = Literal["program", "plan", "schedule"]
 ALIKE = 0.01  # share of the time; formulas miss published runs by more (docs/reality.md)
 EXACT = 6  # digits of a size that is one's own
-_THOUSAND = 1_000.0  # microseconds, from which on tenths are not printed
 
 
 @dataclass(frozen=True, slots=True)
 class TimeVerdict:
-    """What takes ``seconds`` for ``size`` bytes (None: it was not simulated), and what to hold it against.
-
-    ``limit``: seconds that no algorithm undercuts at the rates by which times are predicted, ``line_limit``: at
-    those that the topology states. ``tree_limit``: those that algorithms along trees do not undercut, where that
-    is known to be more. ``rings``: seconds of ``library``, or why there are none.
-    ``checked``: whether these were compared with published runs. ``switch_reduces``: whether the hardware has
-    what ``limit`` does not know: switches that add.
-    """
+    """What takes ``seconds`` for ``size`` bytes (None: it was not simulated), beside what no algorithm undercuts
+    at the rates by which times are predicted (``limit``), at those that the topology states (``line_limit``) and
+    along trees, and beside ``library``, with its seconds or why there are none (``rings``). ``checked``: whether
+    these were compared with published runs. ``switch_reduces``: whether the hardware has what ``limit`` does not
+    know: switches that add."""
 
     timed: Timed
     size: int
@@ -328,10 +296,11 @@ def time_verdict(
     *,
     without_library: str | None = None,
 ) -> TimeVerdict:
-    """The verdict on ``seconds`` for ``size`` bytes, which ``bounds`` and a library are held against.
-    ``without_library``: why the library's program is not simulated, None: it is."""
+    """The verdict on ``seconds`` for ``size`` bytes. ``without_library``: why the library's program is not
+    simulated."""
     tree_limit = bounds.optimality(size, seconds).tree_bound_seconds
-    limit, line_limit = bounds.seconds(size), bounds.stated_seconds(size)
+    limit = bounds.seconds(size)
+    line_limit = bounds.launch + float(tightest(bounds.stated or bounds.bounds, size).seconds(size))
     if without_library is None and topology.ranks > MOST_RANKS_RINGS:
         without_library = (
             f"{topology.ranks} ranks are more than the {MOST_RANKS_RINGS} for which a library is simulated"
@@ -342,7 +311,7 @@ def time_verdict(
         if isinstance(rival, Rival)
         else (library_of(topology) or "the library", rival, True)
     )
-    machine = machine_of_topology(topology)
+    machine = machine_of(topology)
     adds = bounds.name == "allreduce" and machine is not None and any(node.nvls for node in machine.nodes)
     return TimeVerdict(timed, size, seconds, limit, line_limit, tree_limit, library, rings, checked, adds)
 
@@ -382,7 +351,7 @@ def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
 
 def _us(seconds: float) -> str:
     us = seconds * 1e6
-    return f"{us:,.0f} us" if us >= _THOUSAND else f"{us:.4g} us"
+    return f"{us:,.0f} us" if us >= 1_000 else f"{us:.4g} us"
 
 
 def _factor(factor: float) -> str:

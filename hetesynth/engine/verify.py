@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hetesynth import __version__
-from hetesynth.engine.formats import HEAD, demand_one_run, format_of
+from hetesynth.engine.formats import demand_one_run, format_of, head_of
 from hetesynth.errors import HetesynthError
-from hetesynth.files.regular_files import open_regular, read_regular
+from hetesynth.files.regular_files import read_regular
 from hetesynth.model.pods import PodCluster
 from hetesynth.model.target import PLAN_JSON, TARGETS, XML, FileFormat, Target
 from hetesynth.model.topology import Rank, Topology
@@ -47,8 +47,8 @@ UNCHECKED = "HX216"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """All about one file. ``acceptance``: per target asked for, what its reader does with the file. ``readable``:
-    whether it is a file of its kind at all."""
+    """All about one file. ``acceptance``: what each target does with it. ``readable``: whether it is of its kind
+    at all."""
 
     findings: tuple[Finding, ...]
     acceptance: tuple[tuple[str, str], ...] = ()
@@ -66,11 +66,9 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of a file. ``sms``: multiprocessors of a GPU, None: as the target usually has.
-
-    ``topology`` is a file with the cluster, ``given`` and ``pods`` the cluster itself, where it was read before.
-    ``documents``: whether schedules are checked without a cluster too, as far as that goes.
-    """
+    """What is asked of a file, with the cluster or the file that describes it. ``sms``: multiprocessors of a GPU,
+    None: as the target usually has. ``documents``: whether schedules are checked without a cluster too, as far as
+    that goes."""
 
     topology: os.PathLike[str] | None = None
     root: Rank | None = None
@@ -81,10 +79,8 @@ class Question:
     documents: bool = False
 
     def cluster(self, path: Path, ranks: int | None) -> Topology | None:
-        """The topology to check against; None when there is none.
-
-        HetesynthError HS604: the file at ``path`` is for another number of ``ranks`` (None: it does not say).
-        """
+        """The topology to check against, if any. HetesynthError HS604: the file is for another number of
+        ``ranks``."""
         topology = self.given
         if topology is None and self.topology is not None:
             topology = load_topology(self.topology)
@@ -95,8 +91,8 @@ class Question:
 
 
 def judge_file(path: Path, question: Question) -> Judged:
-    """Judges MSCCL XML, an MSCCL++ plan, a composition, and a schedule where there is a cluster to replay it on;
-    HetesynthError: it cannot be read, or a target reads another kind."""
+    """Judges MSCCL XML, an MSCCL++ plan, a composition, and a schedule where there is a cluster to replay it
+    on."""
     demand_one_run(path)
     if is_composition(path):
         return _judge_composition(path, question)
@@ -117,21 +113,12 @@ def judge_file(path: Path, question: Question) -> Judged:
 
 def is_composition(path: Path) -> bool:
     """Whether the file at ``path`` begins as a composition does."""
-    return b'"hetesynth-composition"' in _head(path)
+    return b'"hetesynth-composition"' in head_of(path)
 
 
 def is_schedule(path: Path) -> bool:
     """Whether the file at ``path`` begins as a schedule JSON does."""
-    return b'"hetesynth-schedule"' in _head(path)
-
-
-def _head(path: Path) -> bytes:
-    """How the file begins; nothing of what cannot be read, of which the reader says why."""
-    with suppress(OSError, ValueError):
-        if path.is_file():
-            with open_regular(path) as stream:
-                return stream.read(HEAD)
-    return b""
+    return b'"hetesynth-schedule"' in head_of(path)
 
 
 def _judge_composition(path: Path, question: Question) -> Judged:
@@ -162,10 +149,8 @@ def _judge_composition(path: Path, question: Question) -> Judged:
 
 
 def installed(path: Path, target: Target) -> list[Finding]:
-    """Which calls would run the file at ``path`` once ``target`` has it, where those are not what one may think.
-
-    HetesynthError: as ``check_format``. A file that cannot be read has no findings; ``judge_file`` says why.
-    """
+    """Which calls would run the file at ``path`` once ``target`` has it, where those are not what one may think;
+    nothing of a file that cannot be read, of which ``judge_file`` says why."""
     check_format(path, target)
     violations: list[Violation] = []
     with suppress(HetesynthError):
@@ -184,18 +169,14 @@ def installed(path: Path, target: Target) -> list[Finding]:
 
 
 def check_format(path: Path, target: Target) -> None:
-    """HetesynthError HS540: there is no such file; HS543: a run that wrote it with others was cut off; HS603: the
-    target reads files of another kind."""
+    """HetesynthError HS540: there is no such file; HS543: its run was cut off; HS603: the target reads others."""
     demand_one_run(path)
     if not path.is_file():
         raise HetesynthError(f"{path} is not a file", code="HS540", help="give a file that was written")
     kind = format_of(path)
     if target.format != kind:
-        raise HetesynthError(
-            f"{path} is {kind.words}, which {target.name} does not read",
-            code="HS603",
-            help=f"{target.name} reads {target.format.words}",
-        )
+        message = f"{path} is {kind.words}, which {target.name} does not read"
+        raise HetesynthError(message, code="HS603", help=f"{target.name} reads {target.format.words}")
 
 
 def _judge_xml(path: Path, question: Question) -> Judged:
@@ -264,17 +245,8 @@ def _judge_plan(path: Path, question: Question) -> Judged:
 _JUDGES: dict[FileFormat, Callable[[Path, Question], Judged]] = {XML: _judge_xml, PLAN_JSON: _judge_plan}
 
 
-_SARIF_LEVELS: dict[Level, Literal["error", "warning", "note"]] = {
-    "error": "error",
-    "portability": "warning",
-    "warning": "warning",
-    "note": "note",
-}
-
-
 def sarif_of(files: Sequence[tuple[Path, Judged]]) -> dict[str, Any]:
-    """The findings of files as a SARIF log: errors, warnings (portability too) and notes, with all rules that they
-    name."""
+    """The findings of files as a SARIF log: errors, warnings (portability too) and notes, with their rules."""
     from hetesynth.judge.rules import BY_ID
     from hetesynth.report.sarif import sarif_log, sarif_result, sarif_rule
 
@@ -288,6 +260,6 @@ def sarif_of(files: Sequence[tuple[Path, Judged]]) -> dict[str, Any]:
             parts = (("gpu", v.rank), ("thread block", v.thread_block), ("step", v.step))
             place = "/".join(f"{word} {number}" for word, number in parts if number is not None) or None
             more = {"targets": list(finding.targets)} if finding.targets else {}
-            said = (name, _SARIF_LEVELS[finding.level], v.message, str(path), v.line)
-            results.append(sarif_result(*said, place=place, properties=more))
+            level = "warning" if finding.level == "portability" else finding.level
+            results.append(sarif_result(name, level, v.message, str(path), v.line, place=place, properties=more))
     return sarif_log([rules[name] for name in sorted(rules)], results, __version__)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import inf
 from typing import Literal
 
@@ -88,11 +89,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """All nodes, what joins them, and whose library runs.
-
-    What a topology does not say: ``version`` of NCCL, ``processes`` (one for each GPU, or one for all) and
-    ``ll128``, False where NICs are so far from GPUs that NCCL does not use LL128 between nodes.
-    """
+    """All nodes, what joins them, and whose library runs. What a topology does not say: ``version`` of NCCL,
+    ``processes`` (one for each GPU, or one for all) and ``ll128``, False where NICs are so far from GPUs that NCCL
+    does not use it."""
 
     nodes: tuple[Node, ...]
     library: Library = "NCCL"
@@ -125,6 +124,7 @@ class Machine:
 _SCALE_UP = ("nvlink", "nvswitch", "xgmi", "infinity")
 
 
+@lru_cache(maxsize=8)  # sizes and collectives of a topology follow each other
 def machine_of(topology: Topology) -> Machine | None:
     """``topology`` as NCCL, or RCCL where all GPUs are AMD's, sees it; None where that is not modelled."""
     library = library_of(topology)
@@ -214,10 +214,8 @@ def _joined(
 
 
 def _nics(topology: Topology, leaving: Sequence[Link], gpus: int, fabric: Fabric) -> list[float]:
-    """The line rate of each NIC of a node, or of each GPU that is on the network itself.
-
-    The plug-in of EFA shows the NICs of a GPU as one.
-    """
+    """The line rate of each NIC of a node, or of each GPU that is on the network itself; EFA shows those of a GPU
+    as one."""
     rates = [inf if w.bandwidth is None else float(w.bandwidth) * w.lanes / 1e9 for w in topology.wires]
     of_nic: dict[int, float] = {}
     for link in leaving:

@@ -185,11 +185,9 @@ def _ring_latency(
 
 
 def _fill(call: _Call, protocol: Protocol, used: float, inside: int, between: int) -> float:
-    """Microseconds until the first step of a pipeline has passed so many hops.
-
-    A step is stored before it is sent on, but inside a node with LL and LL128, whose every line carries its flag.
-    Inside one node a chain's steps wait in buffers of eight, so that repetitions hide all hops but the first.
-    """
+    """Microseconds until the first step of a pipeline has passed so many hops. A step is stored before it is sent
+    on, but inside a node with LL and LL128, whose every line carries its flag. Inside one node a chain's steps
+    wait in buffers of eight, so that repetitions hide all hops but the first."""
     step = min(call.size / used, {"LL": 32.0, "LL128": 288.0, "Simple": 512.0}[protocol] * _KB)
     if call.nodes == 1 and call.chain:
         return step / (call.ring_rate / call.rings.launched) / 1e3 if protocol == "Simple" else 0.0
@@ -276,9 +274,7 @@ def _nvls(call: _Call) -> LibraryTime:
 
 def _sends(call: _Call) -> LibraryTime:
     """Plain sends: of all GPUs, or of the root of Gather and Scatter, rank 0; far ones over all NICs of a node.
-
-    They reach 0.935 of NCCL's total inside (H100 346 of 371, B300 676 of 722 GB/s).
-    """
+    They reach 0.935 of NCCL's total inside (H100 346 of 371, B300 676 of 722 GB/s)."""
     part, together = call.size / call.ranks, COLLECTIVES[call.collective].exchange
     seconds_of = [0.0]
     for node in call.machine.nodes if together else call.machine.nodes[:1]:

@@ -107,8 +107,8 @@ class Report:
     facts: tuple[tuple[str, str], ...]
     certificate: tuple[str, ...]
     notes: tuple[str, ...]
-    run: ScheduleRun | None
-    program: ProgramRun | None
     sizes: tuple[int, ...]
-    curves: tuple[Curve, ...]
     verdict: str = ""
+    run: ScheduleRun | None = None
+    program: ProgramRun | None = None
+    curves: tuple[Curve, ...] = ()

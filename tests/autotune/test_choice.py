@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hetesynth.engine.choice import candidates, choice, steady
-from hetesynth.engine.choice.choice import Chosen, choose
+from hetesynth.engine.choice.choice import CandidateSpecs, Chosen, choose
 from hetesynth.engine.choice.pool import seconds_at
 from hetesynth.engine.choice.program_ranking import Ranked
 from hetesynth.engine.lowering import Lowering
@@ -58,7 +58,7 @@ def asked(
 
 
 def chosen(request: Request, size: int = 64 * MIB, decisions: Decisions | None = None) -> Chosen:
-    return choose(load_topology(request.topology), request, size, decisions=decisions)
+    return choose(CandidateSpecs(load_topology(request.topology), request, size), decisions=decisions)
 
 
 def names(answer: Chosen) -> set[str]:
@@ -156,7 +156,8 @@ def test_what_the_library_runs_is_tried_first_and_kept(monkeypatch: pytest.Monke
     told: list[Ranked] = []
     request = asked("allreduce")
     topology = load_topology(request.topology)
-    answer = choose(topology, request, 64 * MIB, keep=lambda bounds, number, ranked: told.append(ranked))
+    specs = CandidateSpecs(topology, request, 64 * MIB)
+    answer = choose(specs, keep=lambda bounds, number, ranked: told.append(ranked))
     assert told == answer.ranked and names(answer) == {"ring"} and answer.run.interrupted
     library = ring_baseline(topology, "allreduce", None, 64 * MIB, CostOptions.of(request))
     assert not isinstance(library, str) and told[0].seconds == pytest.approx(library.seconds, rel=0.02)
@@ -211,7 +212,7 @@ def test_near_the_limit_is_not_enough_where_plain_sends_are_quicker(
     path.write_text(TWO_MESHES)
     on = load_topology(path)
     request = Request(path, collective, root=0, single_root=True, budget=Budget(effort=1.0))
-    best = choose(on, request, 16_000_000).ranked[0]
+    best = choose(CandidateSpecs(on, request, 16_000_000)).ranked[0]
     sends = ring_baseline(on, collective, 0, 16_000_000, CostOptions())
     assert isinstance(sends, Baseline) and best.seconds is not None
     assert best.seconds <= sends.seconds * 1.01

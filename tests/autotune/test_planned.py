@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.engine.choice import steady
-from hetesynth.engine.choice.choice import choose
+from hetesynth.engine.choice.choice import CandidateSpecs, choose
 from hetesynth.engine.choice.program_ranking import Ranked
 from hetesynth.engine.choice.steady import numbers_of_peers
 from hetesynth.engine.request import Request
@@ -62,7 +62,8 @@ def test_relays_are_used_where_thread_blocks_do_not_suffice(monkeypatch: pytest.
 
 
 def quickest_in_steady_state(topology: Topology, request: Request) -> Ranked:
-    return next(r for r in choose(topology, request, 1 << 30).ranked if r.candidate.name == "steady-state")
+    ranked = choose(CandidateSpecs(topology, request, 1 << 30)).ranked
+    return next(r for r in ranked if r.candidate.name == "steady-state")
 
 
 FAR_APART = """

@@ -47,7 +47,7 @@ def test_members_stand_by_their_programs(server_rings: Pool) -> None:
             else:
                 assert row == member.seconds(size)
                 assert row in [pytest.approx(p.timeline(size).makespan, rel=1e-9) for p in predictors]
-            assert server_rings.time_optimality(i, j).seconds == seconds_at(c, size)
+            assert server_rings.schedule_at(i, size).seconds == seconds_at(c, size)
 
 
 def test_tuning_runs_span_the_sizes() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hetesynth.engine.choice.program_ranking import ProgramRanking, Ranked
 from hetesynth.engine.choice.tuning import Candidate, Effort
 from hetesynth.engine.compilation import PhaseTimer
-from hetesynth.engine.predictors import CostOptions, ProgramPredictor, SchedulePredictor
+from hetesynth.engine.predictors import CostOptions, ProgramPredictor
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request
 from hetesynth.judge.schedule.judge import schedule_violations
@@ -38,9 +38,7 @@ def candidate(cluster: str, chunks: int, name: str, size: int) -> Candidate:
         problem
     )
     assert isinstance(solution, Solution)
-    predictor = SchedulePredictor(chunking.topology, problem, solution.schedule)
-    seconds = predictor.timeline(size).makespan
-    return Candidate(name, name, chunks, chunking, problem, solution, predictor, seconds)
+    return Candidate.of(name, name, chunking, problem, solution, size, CostOptions())
 
 
 def ranking(c: Candidate, size: int, deadline: Deadline | None = None, effort: float = math.inf) -> ProgramRanking:
@@ -57,8 +55,8 @@ def test_candidates_are_ranked_by_their_programs() -> None:
     assert sorted(id(r.candidate) for r in ranked) == sorted(map(id, candidates))
     seconds = [r.seconds or 0.0 for r in ranked]
     assert seconds == sorted(seconds)
-    again = ranking(candidates[0], size)
-    plain = [again.seconds(r.candidate) or math.inf for r in ranked]
+    lowered = (r.candidate.lowering(size, OPTIONS, CostOptions()) for r in ranked)
+    plain = [lowering.seconds() or math.inf for lowering in lowered]
     assert seconds == [
         p if r.steady is None else in_steady_state(r, size) for r, p in zip(ranked, plain, strict=True)
     ]

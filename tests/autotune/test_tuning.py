@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.clusters import cluster, ring
 
 from hetesynth.engine.choice import candidates
-from hetesynth.engine.choice.tuning import tune
+from hetesynth.engine.choice.tuning import CandidateSpecs, tune
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
@@ -102,7 +102,7 @@ def test_twice_the_bandwidth_halves_the_beta_part(name: CollectiveName) -> None:
 
 def test_a_tuning_run_repeats_and_is_ordered() -> None:
     topology = load_topology(EXAMPLES / "dgx1" / "topo.dsl")
-    first, second = (tune(topology, asked(), 10**6) for _ in range(2))
+    first, second = (tune(CandidateSpecs(topology, asked(), 10**6)) for _ in range(2))
     assert first.tried == second.tried and len(first.tried) > 5
     assert [c.label for c in first.candidates] == [c.label for c in second.candidates]
     assert [c.solution.schedule for c in first.candidates] == [c.solution.schedule for c in second.candidates]
@@ -113,27 +113,27 @@ def test_a_tuning_run_repeats_and_is_ordered() -> None:
 
 def test_what_is_stated_restricts_the_tuning_run() -> None:
     topology = load_topology(EXAMPLES / "fig10" / "topo.dsl")
-    stated = tune(topology, asked(chunks=3, strategy="ring"), 10**6)
+    stated = tune(CandidateSpecs(topology, asked(chunks=3, strategy="ring"), 10**6))
     assert {label for label, _ in stated.tried} <= {
         label for label, _ in stated.tried if label.startswith("ring, c=3")
     }
-    one = tune(topology, asked(chunks=1, chunks_stated=True, strategy="greedy"), 10**9)
+    one = tune(CandidateSpecs(topology, asked(chunks=1, chunks_stated=True, strategy="greedy"), 10**9))
     assert {c.chunks for c in one.candidates} == {1}
     fixed = ChunkingOptions(reference=Fraction(1, 1000), rounding="floor")
-    (kept,) = tune(topology, asked(chunks=2, strategy="greedy", chunking=fixed), 10**6).candidates
+    (kept,) = tune(CandidateSpecs(topology, asked(chunks=2, strategy="greedy", chunking=fixed), 10**6)).candidates
     assert kept.chunking.tau_ref == Fraction(1, 1000) and kept.chunking.options.rounding == "floor"
 
 
 def test_a_size_too_small_and_a_cluster_in_two_parts_are_refused() -> None:
     topology = load_topology(EXAMPLES / "fig10" / "topo.dsl")
     with pytest.raises(HetesynthError) as small:
-        tune(topology, asked(chunks=4), 3)
+        tune(CandidateSpecs(topology, asked(chunks=4), 3))
     assert small.value.code == "HS611"
     with pytest.raises(HetesynthError) as apart:
-        tune(cluster(3, [(0, 1, 10, 1), (1, 0, 10, 1), (2, 0, 10, 1)]), asked(), 1000)
+        tune(CandidateSpecs(cluster(3, [(0, 1, 10, 1), (1, 0, 10, 1), (2, 0, 10, 1)]), asked(), 1000))
     assert (apart.value.code, apart.value.exit_code) == ("HS601", 1)
     with pytest.raises(HetesynthError) as refused:
-        tune(topology, asked(strategy="doubling"), 1000)
+        tune(CandidateSpecs(topology, asked(strategy="doubling"), 1000))
     assert refused.value.code == "HS610" and "power of two" in refused.value.message
 
 
@@ -149,5 +149,5 @@ def test_an_interrupt_keeps_what_there_is(monkeypatch: pytest.MonkeyPatch) -> No
         return solve(self, problem)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Solver, "solve", interrupted)
-    kept = tune(topology, asked(), 10**6)
+    kept = tune(CandidateSpecs(topology, asked(), 10**6))
     assert kept.cut_short and kept.interrupted and len(kept.tried) == 2

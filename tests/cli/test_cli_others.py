@@ -65,7 +65,7 @@ def test_bounds_check_fails_on_a_wrong_bound(
 ) -> None:
     from dataclasses import replace
 
-    from hetesynth.engine import problem as problems
+    from hetesynth.engine import bounds as problems
     from hetesynth.engine.request import Request
 
     def raised(wanted: Request) -> object:

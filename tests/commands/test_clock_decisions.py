@@ -10,7 +10,7 @@ import pytest
 
 from hetesynth.engine import atlas as atlases
 from hetesynth.engine.artifacts import Synthesis
-from hetesynth.engine.choice.tuning import tune
+from hetesynth.engine.choice.tuning import CandidateSpecs, tune
 from hetesynth.engine.compare import compare
 from hetesynth.engine.compilation import compilation
 from hetesynth.engine.request import Request
@@ -93,7 +93,7 @@ def test_a_candidate_that_was_cut_short_cuts_the_tuning_run_short(monkeypatch: p
     ticks = itertools.count()
     monkeypatch.setattr(deadline, "source", lambda: next(ticks) * 1e-3)
     asked = Request(V100, "broadcast", 3, strategy="greedy", budget=Budget(1.0), chunks_stated=True, size=1 << 20)
-    held = tune(load_topology(V100), asked, 1 << 20)
+    held = tune(CandidateSpecs(load_topology(V100), asked, 1 << 20))
     assert held.cut_short and held.ending == "time"
     assert [place for place in asked.budget.clock_decisions.told() if "greedy, c=3" in place]
     assert not [place for place in asked.budget.clock_decisions.told() if "untried" in place]

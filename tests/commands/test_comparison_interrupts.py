@@ -11,7 +11,7 @@ import pytest
 from hetesynth.engine import compare as comparison
 from hetesynth.engine.choice import choice
 from hetesynth.engine.choice import pool as pools
-from hetesynth.engine.choice.tuning import TuningRun, tune
+from hetesynth.engine.choice.tuning import CandidateSpecs, TuningRun, tune
 from hetesynth.engine.compare import INTERRUPTED, compare
 from hetesynth.engine.request import Request
 from hetesynth.model.problem import Budget
@@ -29,13 +29,13 @@ def interrupted_in(number: int, monkeypatch: pytest.MonkeyPatch, *, at_once: boo
     tried."""
     tried: list[str] = []
 
-    def run(topology: Topology, request: Request, size: int, progress: Progress, **options: Any) -> TuningRun:
-        tried.append(request.strategy)
+    def run(specs: CandidateSpecs, progress: Progress, **options: Any) -> TuningRun:
+        tried.append(specs.request.strategy)
         if len(tried) < number:
-            return tune(topology, request, size, progress, **options)
+            return tune(specs, progress, **options)
         if at_once:
             raise KeyboardInterrupt
-        return replace(tune(topology, request, size, progress, **options), interrupted=True, cut_short=True)
+        return replace(tune(specs, progress, **options), interrupted=True, cut_short=True)
 
     monkeypatch.setattr(choice, "tune", run)
     return tried

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.cli.options import TimeBudget
-from hetesynth.engine.choice.choice import choose
+from hetesynth.engine.choice.choice import CandidateSpecs, choose
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
 from hetesynth.model import deadline
@@ -38,7 +38,7 @@ def test_more_effort_never_loses(name: str) -> None:
 
     def chosen(effort: float) -> tuple[float, int]:
         asked = Request(cluster(name), "allgather", budget=Budget(effort=effort), size=SIZE)
-        choice = choose(topology, asked, SIZE)
+        choice = choose(CandidateSpecs(topology, asked, SIZE))
         return choice.ranked[0].seconds or 0.0, len(choice.run.tried)
 
     (little, few), (much, many) = chosen(1.0), chosen(4.0)

@@ -9,7 +9,7 @@ import pytest
 
 from hetesynth.cli.main import run
 from hetesynth.engine.choice import candidates
-from hetesynth.engine.choice.tuning import tune
+from hetesynth.engine.choice.tuning import CandidateSpecs, tune
 from hetesynth.engine.request import Request
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.decisions import Decision, Decisions
@@ -44,7 +44,8 @@ def test_a_tuning_run_tells_all_it_tried(cluster: str, name: CollectiveName) -> 
     """All candidates with their times; all others, and all rules, with a reason; twice the same."""
     request = asked(cluster, name, 1 << 20)
     records = [Decisions(), Decisions()]
-    runs = [tune(load_topology(request.topology), request, 1 << 20, decisions=record) for record in records]
+    specs = CandidateSpecs(load_topology(request.topology), request, 1 << 20)
+    runs = [tune(specs, decisions=record) for record in records]
     entries = records[0].entries
     times = {d.what: d.why for d in entries if d.verdict == "tried"}
     assert {label: f"{seconds * 1e6:,.4g} us" for label, seconds in runs[0].tried}.items() <= times.items()

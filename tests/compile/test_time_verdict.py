@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.engine.choice.choice import choose
+from hetesynth.engine.choice.choice import CandidateSpecs, choose
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.request import Request
 from hetesynth.engine.time_verdict import TimeVerdict, bounds_of
@@ -71,6 +71,6 @@ def test_extrapolated_loops_are_not_below_the_limit(tmp_path: Path, name: Collec
     path = tmp_path / "topo.dsl"
     path.write_text(THREE)
     topology = load_topology(path)
-    ranked = choose(topology, Request(path, name, budget=Budget(effort=1.0)), 10**9).ranked[0]
+    ranked = choose(CandidateSpecs(topology, Request(path, name, budget=Budget(effort=1.0)), 10**9)).ranked[0]
     assert ranked.seconds is not None
     assert ranked.seconds >= bounds_of(topology, name, None, CostOptions()).seconds(10**9)

@@ -14,7 +14,7 @@ import pytest
 
 from hetesynth.engine.import_file import ImportRequest, import_file
 from hetesynth.engine.predictors import CostOptions
-from hetesynth.engine.simulate import program_predictor, schedule_predictor
+from hetesynth.engine.simulate import file_predictor
 from hetesynth.engine.verify import Question, judge_file
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.msccl.judge import program_violations
@@ -83,8 +83,8 @@ def test_a_shipped_program_is_judged_imported_and_simulated(path: Path, tmp_path
     assert made.problem.collective == found.problem.collective
     asked = made.problem.collective
     (tmp_path / "own.schedule.json").write_bytes(made.files[".schedule.json"])
-    moves = schedule_predictor(tmp_path / "own.schedule.json", cluster, CostOptions())
-    runs = program_predictor(path, cluster, CostOptions())
+    moves = file_predictor(tmp_path / "own.schedule.json", cluster, CostOptions())
+    runs = file_predictor(path, cluster, CostOptions())
     for clock in (moves, runs):
         small = clock.predict(SMALL)
         assert (small.collective, small.ranks) == (asked.name, asked.ranks)

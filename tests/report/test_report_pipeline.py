@@ -11,8 +11,7 @@ import pytest
 from support.reports import EXAMPLES, made, report
 
 from hetesynth.cli.main import run
-from hetesynth.engine.page.report import report_of_file, report_of_synthesis
-from hetesynth.engine.page.report_blocks import chunks_moved
+from hetesynth.engine.page.report import chunks_moved, report_of_file, report_of_synthesis
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.synth import synthesize
 from hetesynth.errors import HetesynthError

@@ -1,9 +1,7 @@
-"""Candidate specs for a size: what a strategy, a number of chunks per rank and capacities make together.
-
-The first number of chunks is about the root of the bandwidth-to-latency ratio, where a pipeline of chunks is in
-balance; the others follow by distance from it. Which strategies are tried, and in which order, says
-``search.auto.FOR_A_SIZE``.
-"""
+"""Candidate specs for a size: what a strategy, a number of chunks per rank and capacities make together. The first
+number of chunks is about the root of the bandwidth-to-latency ratio, where a pipeline of chunks is in balance; the
+others follow by distance from it. Which strategies are tried, and in which order, says
+``search.auto.FOR_A_SIZE``."""
 
 from __future__ import annotations
 
@@ -13,17 +11,23 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from hetesynth.engine.predictors import CostOptions
-from hetesynth.engine.problem import ProblemFactory
+from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, no_schedule
 from hetesynth.engine.request import Request
+from hetesynth.engine.time_verdict import Bounds, bounds_of
 from hetesynth.errors import HetesynthError
-from hetesynth.model.bound import TimeBound
 from hetesynth.model.collective import PERSONALIZED, transfers
 from hetesynth.model.cost import chunk_bytes, costs
+from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
+from hetesynth.programs.msccl.lower import LoweringOptions
+from hetesynth.search.baselines.table import ring_strategy
+from hetesynth.search.bounds.lower import reach
 from hetesynth.search.chunking import Chunking, chunk
+from hetesynth.search.collectives import DUAL, invert
 from hetesynth.search.registry import row_of, strategy, timed_strategies
 from hetesynth.search.search import Strategy
 from hetesynth.search.timed.earliest_arrival import Rates
+from hetesynth.topology.language.nccl_graph import server_rings
 
 CHUNK_COUNTS = (1, 2, 4, 8, 16, 32, 64)
 MOST_TRANSFERS = 40_000  # a schedule with more takes longer to find than its last percent is worth
@@ -43,12 +47,34 @@ class CandidateSpec:
 
 @dataclass(frozen=True)
 class CandidateSpecs:
-    """Makes candidate specs for ``size`` bytes; ``bounds`` tell how latency and bytes compare."""
+    """Makes candidate specs for ``size`` bytes of the collective that ``request`` names, on ``topology``."""
 
     topology: Topology
     request: Request
     size: int
-    bounds: tuple[TimeBound, ...]
+
+    def demand_possible(self) -> None:
+        """HetesynthError HS404 for a cluster of one GPU, HS601 when some rank cannot be reached at all."""
+        demand_several_ranks(self.topology)
+        problem = self.factory.problem(chunk(self.topology, self.request.chunking), 1)
+        stranded = reach(invert(problem)[0] if self.request.collective in DUAL else problem).stranded
+        if stranded is not None:
+            raise no_schedule(f"no path leads chunk {stranded[0]} to rank {stranded[1]}")
+
+    @cached_property
+    def costs(self) -> CostOptions:
+        """By which candidates are predicted."""
+        return CostOptions.of(self.request)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """Of time."""
+        return bounds_of(self.topology, self.request.collective, self.factory.root, self.costs)
+
+    def lowering_for(self, target: Target) -> LoweringOptions:
+        """How programs that are only timed are lowered."""
+        policy = self.request.policy.lowering
+        return LoweringOptions("timed", target=target, servers=self.topology.servers, policy=policy)
 
     @cached_property
     def factory(self) -> ProblemFactory:
@@ -63,8 +89,8 @@ class CandidateSpecs:
     @property
     def bandwidth_latency_ratio(self) -> float:
         """Seconds that the bytes take at least over seconds that latency takes at least."""
-        bytes_ = max(float(b.seconds_per_byte) for b in self.bounds) * self.size
-        latency = max(float(b.latency) for b in self.bounds)
+        bytes_ = max(float(b.seconds_per_byte) for b in self.bounds.bounds) * self.size
+        latency = max(float(b.latency) for b in self.bounds.bounds)
         return bytes_ / latency if latency else math.inf
 
     def transfers(self, chunks: int) -> int:
@@ -107,8 +133,7 @@ class CandidateSpecs:
             yield CandidateSpec(f"{variant}, c={chunks}", name, variant, chunks, chunking, one)
 
     def paper_chunking(self, chunks: int) -> Chunking:
-        """The paper's capacities; where tiny chunks and links without latency make them absurd, by a shorter
-        reference step."""
+        """The paper's capacities; where tiny chunks make them absurd, by a shorter reference step."""
         options = replace(self.request.chunking, chunk_bytes=max(1, int(self.chunk_bytes(chunks))))
         try:
             return chunk(self.topology, options)
@@ -120,7 +145,7 @@ class CandidateSpecs:
 
     @cached_property
     def _rates(self) -> Rates:
-        prices = costs(self.topology, CostOptions.of(self.request).rates)
+        prices = costs(self.topology, self.costs.rates)
         return Rates(prices.link_alpha, prices.link_resources, prices.resource_rate, 1.0, self.topology.servers)
 
     def rates(self, chunks: int) -> Rates:
@@ -131,11 +156,8 @@ class CandidateSpecs:
         """What to say where a chunk would be less than a byte."""
         least = math.ceil(1 / chunk_bytes(self.request.collective, self.topology.ranks, chunks, 1))
         fewer = ", or fewer --chunks" if chunks > 1 else ""
-        return HetesynthError(
-            f"{self.size} bytes are too few for chunks of a byte or more: at least {least} are needed",
-            code="HS611",
-            help=f"use --size {least}B or more{fewer}",
-        )
+        message = f"{self.size} bytes are too few for chunks of a byte or more: at least {least} are needed"
+        return HetesynthError(message, code="HS611", help=f"use --size {least}B or more{fewer}")
 
 
 def strategy_of(request: Request, topology: Topology) -> Strategy:
@@ -143,11 +165,7 @@ def strategy_of(request: Request, topology: Topology) -> Strategy:
     if not request.rings:
         return strategy(request.strategy)
     if request.strategy != "ring":
-        raise HetesynthError(
-            f"strategy {request.strategy} takes no rings", code="HS620", help="use --strategy ring with --rings"
-        )
-    from hetesynth.search.baselines.table import ring_strategy
-    from hetesynth.topology.language.nccl_graph import server_rings
-
+        message = f"strategy {request.strategy} takes no rings"
+        raise HetesynthError(message, code="HS620", help="use --strategy ring with --rings")
     first = topology.links[0]
     return ring_strategy(server_rings(topology, request.rings), (first.src, first.dst))

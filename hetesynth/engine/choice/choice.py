@@ -1,9 +1,7 @@
-"""The one choice for a size: the candidate whose program is quickest.
-
-What the library runs comes first, so that there soon is a program that is not slower, then steady-state
-candidates; where the best of them is near what is possible, nothing else is tried. Else candidates of all
-strategies follow, by the rules, and their programs are ranked together.
-"""
+"""The one choice for a size: the candidate whose program is quickest. What the library runs comes first, so that
+there soon is a program that is not slower, then steady-state candidates; where the best of them is near what is
+possible, nothing else is tried. Else candidates of all strategies follow, by the rules, and are ranked
+together."""
 
 from __future__ import annotations
 
@@ -20,7 +18,6 @@ from hetesynth.engine.choice.program_ranking import (
     ranked_programs,
     step_candidate,
     step_program,
-    timed_lowering,
     timed_target,
 )
 from hetesynth.engine.choice.steady import NAME, NEAR_THE_LIMIT, SteadyCandidates
@@ -31,24 +28,21 @@ from hetesynth.engine.choice.tuning import (
     Candidate,
     Pipelined,
     TuningRun,
-    demand_paths,
     efforts,
     tune,
 )
 from hetesynth.engine.lowering import Lowering
-from hetesynth.engine.predictors import CostOptions, SchedulePredictor
-from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, verified_solver
+from hetesynth.engine.problem import verified_solver
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import MOST_RANKS_RINGS, Baseline, ring_baseline, tree_baseline
 from hetesynth.engine.steady_programs import LibraryProgram, Pipeline
-from hetesynth.engine.time_verdict import Bounds, bounds_of
+from hetesynth.engine.time_verdict import Bounds
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import Target
-from hetesynth.model.topology import Topology
 from hetesynth.model.words import microseconds
 from hetesynth.search.baselines.table import DOUBLE_TREE, ring_strategy
 from hetesynth.search.search import BEST, Ending, Progress, no_progress
@@ -59,9 +53,9 @@ ENOUGH = 0.9  # of the limit ends the choice at effort 1: on nine generated clus
 LABEL = "NCCL's rings"
 
 
-def why_skipped(factory: ProblemFactory, deadline: Deadline) -> str | None:
+def why_skipped(specs: CandidateSpecs, deadline: Deadline) -> str | None:
     """Why rings are not even simulated, or None."""
-    ranks = factory.topology.ranks
+    ranks = specs.topology.ranks
     if ranks > MOST_RANKS_RINGS:
         return f"{ranks} ranks are more than {MOST_RANKS_RINGS}"
     return LATE if deadline.expired(UNTRIED) else None
@@ -78,18 +72,17 @@ class LibraryCandidates:
 
     def all(self) -> Iterator[Ranked]:
         """Of rings or sends, whichever are soonest, then of trees where these are sooner."""
-        specs, request = self.specs, self.specs.request
-        factory, options = specs.factory, CostOptions.of(request)
-        reason = why_skipped(factory, self.deadline)
+        specs, name, options = self.specs, self.specs.request.collective, self.specs.costs
+        reason = why_skipped(specs, self.deadline)
         if reason is not None:
             self.record.note(LABEL, "skipped", reason)
             return
-        baseline = ring_baseline(specs.topology, request.collective, factory.root, specs.size, options)
+        baseline = ring_baseline(specs.topology, name, specs.factory.root, specs.size, options)
         if isinstance(baseline, str):
             self.record.note(LABEL, "refused", baseline)
             return
         yield from self._timed(baseline)
-        if request.collective == "allreduce":
+        if name == "allreduce":
             trees = tree_baseline(specs.topology, specs.size, options)
             if trees is not None and trees.seconds < baseline.seconds and not self.target.format.plan:
                 yield from self._timed(trees)
@@ -115,9 +108,9 @@ class LibraryCandidates:
             self.record.note(baseline.name, "refused", f"no program of them fits {self.target.name}")
 
     def _fitting(self, baseline: Baseline) -> Iterator[tuple[LibraryProgram, int]]:
-        """The program of ``baseline`` and its chunks; where the target holds only fewer channels or chunks of it,
-        the widest of each kind that it holds."""
-        specs, lowering = self.specs, timed_lowering(self.specs.request, self.target, self.specs.topology)
+        """The program of ``baseline`` and its chunks; where the target holds only less of it, the widest of each
+        kind."""
+        specs, lowering = self.specs, self.specs.lowering_for(self.target)
         ranks, least = baseline.ranks, 0 if specs.personalized else 1  # plain sends go to their receivers at once
         for kind in _narrower(baseline, specs.request.fixed_chunks):
             for place, (program, chunks) in enumerate(kind):
@@ -132,10 +125,10 @@ class LibraryCandidates:
                     break
 
     def _ranked(self, label: str, program: LibraryProgram, chunks: int) -> Ranked | None:
-        """The verified schedule along the links of ``program`` with its time, or where the target takes plans that
-        of its plan; None where there is none."""
+        """The verified schedule along the links of ``program`` with the time of that, or of its plan; None: there
+        is none."""
         specs, request, topology = self.specs, self.specs.request, self.specs.topology
-        first, chunking, options = topology.links[0], specs.paper_chunking(chunks), CostOptions.of(request)
+        first, chunking, options = topology.links[0], specs.paper_chunking(chunks), specs.costs
         problem = specs.factory.problem(chunking, chunks)
         strategy = DOUBLE_TREE if program.trees else ring_strategy(program.orders, (first.src, first.dst))
         try:
@@ -146,8 +139,8 @@ class LibraryCandidates:
             return None
         steady: Pipeline | None = program
         pipelined: Pipelined | None = None
-        target = timed_lowering(request, self.target, topology)
-        lowering = Lowering(topology, problem, solution.schedule, specs.size, target, options)
+        under = specs.lowering_for(self.target)
+        lowering = Lowering(topology, problem, solution.schedule, specs.size, under, options)
         if self.target.format.plan:
             quick = lowering.quickest_plan()
             if quick is None:
@@ -161,9 +154,8 @@ class LibraryCandidates:
             least = round(specs.size / specs.chunk_bytes(chunks))  # chunks of a byte
             latency = predictor.timeline(least).makespan if least < specs.size else seconds
             pipelined = Pipelined(latency, max(0.0, seconds - latency) / specs.size)
-        of_schedule = SchedulePredictor(topology, problem, solution.schedule, options)
-        candidate = Candidate(label, RING, chunks, chunking, problem, solution, of_schedule, seconds, pipelined)
-        return Ranked(candidate, seconds, steady)
+        question = label, RING, chunking, problem, solution, specs.size, options
+        return Ranked(Candidate.of(*question, pipelined, seconds), seconds, steady)
 
 
 def _narrower(baseline: Baseline, stated: int | None) -> Iterator[Iterator[tuple[LibraryProgram, int]]]:
@@ -205,9 +197,7 @@ WAY_OUT = "raise --time-budget"
 class _Question:
     """What the choice is for, and who is told."""
 
-    topology: Topology
-    request: Request
-    size: int
+    specs: CandidateSpecs
     progress: Progress
     keep: Keep
     trace: CegisTrace
@@ -222,32 +212,19 @@ class Chosen:
 
 
 def choose(
-    topology: Topology,
-    request: Request,
-    size: int,
+    specs: CandidateSpecs,
     progress: Progress = no_progress,
     budget: Budget | None = None,
     decisions: Decisions | None = None,
     keep: Keep | None = None,
     trace: CegisTrace | None = None,
 ) -> Chosen:
-    """The candidates for ``size`` bytes, the quickest program first.
-
-    ``budget``: by default that of the request; nothing is begun after it. With a strict deadline the caller has a
-    schedule, and none may be found. ``keep``: is told of each candidate as it is found, with its program or before
-    it has one, with the bounds in seconds and how many there were. ``trace``: is told what CEGIS did. What effort
-    1 finds is part of what more effort finds, as what is tried in which order depends on the effort. Raises
-    HetesynthError as ``tune`` does.
-    """
-    record, spent, started = decisions or Decisions(), budget or request.budget, now()
-    asked = _Question(
-        topology,
-        request,
-        size,
-        progress,
-        keep or (lambda *_: None),
-        CegisTrace() if trace is None else trace,
-    )
+    """The candidates of ``specs``, the quickest program first. Nothing is begun after ``budget``; with a strict
+    deadline none may be found. ``keep``: is told of each candidate, with the bounds and how many there were. What
+    effort 1 finds is part of what more effort finds, as what is tried depends on the effort."""
+    record, spent, started = decisions or Decisions(), budget or specs.request.budget, now()
+    steps = CegisTrace() if trace is None else trace
+    asked = _Question(specs, progress, keep or (lambda *_: None), steps)
     if spent.effort is None or spent.effort <= 1:
         return _chosen(asked, spent, record)
     first = _chosen(asked, replace(spent, effort=1.0), record.inside("effort 1"))
@@ -267,7 +244,7 @@ def choose(
 
 def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
     """The same with one effort."""
-    request, deadline, began = asked.request, spent.deadline(), now()
+    specs, deadline, began = asked.specs, spent.deadline(), now()
     opening = _opening(asked, spent, deadline, record)
     steady = [] if opening is None else opening.ranked
     if opening is not None and opening.settled:
@@ -278,13 +255,11 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
             return opening.chosen(spent)
         raise HetesynthError("no time is left to choose by time", code="HS610", exit_code=3, help=WAY_OUT)
     left = replace(spent.left_after(now() - began), strict_deadline=strict)
-    if timed_target(request) is not None:
+    if timed_target(specs.request) is not None:
         left = left.part(0.75)  # the rest is for programs
     try:
         run = tune(
-            asked.topology,
-            request,
-            asked.size,
+            specs,
             asked.progress,
             budget=left,
             decisions=record,
@@ -299,9 +274,9 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
         if run.interrupted:
             soon = now() + SECONDS_AFTER_INTERRUPT
             deadline = replace(deadline, at=min(deadline.at, soon))
-        effort = efforts(spent, asked.topology.ranks).programs
+        effort = efforts(spent, specs.topology.ranks).programs
         effort.allotted += 0.0 if opening is None else opening.unspent
-        ranked = ranked_programs(asked.topology, request, run.candidates, asked.size, deadline, record, effort)
+        ranked = ranked_programs(specs, run.candidates, deadline, record, effort)
     except KeyboardInterrupt:
         run = replace(run, interrupted=True, cut_short=True, ending="interrupt")
         ranked = [Ranked(candidate) for candidate in run.candidates]
@@ -309,17 +284,15 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
 
 
 def with_schedule(chosen: Chosen, request: Request, solved: SolvedRequest, deadline: Deadline) -> Chosen:
-    """The same with the schedule of the fewest steps among the candidates. Its program is timed only where the
-    schedule alone is quicker than the best program, and not after ``deadline``."""
+    """The same with the schedule of the fewest steps, its program timed only where that may be the quickest."""
     size = chosen.run.size
     candidate, best = step_candidate(solved, size), chosen.ranked[0]
+    untimed = [*chosen.ranked, Ranked(candidate)]
     if timed_target(request) is None:
-        ranked = sorted([*chosen.ranked, Ranked(candidate)], key=lambda r: r.candidate.seconds)
-        return replace(chosen, ranked=ranked)
-    if best.seconds is not None and candidate.seconds >= best.seconds:
-        return replace(chosen, ranked=[*chosen.ranked, Ranked(candidate)])
-    if chosen.run.interrupted or deadline.expired("programs left untimed"):
-        return replace(chosen, ranked=[*chosen.ranked, Ranked(candidate)])
+        return replace(chosen, ranked=sorted(untimed, key=lambda r: r.candidate.seconds))
+    behind = best.seconds is not None and candidate.seconds >= best.seconds
+    if behind or chosen.run.interrupted or deadline.expired("programs left untimed"):
+        return replace(chosen, ranked=untimed)
     program = step_program(solved, candidate, size, deadline, Decisions())
     return replace(chosen, ranked=_merged(chosen.ranked, [program]))
 
@@ -332,8 +305,8 @@ def _merged(steady: list[Ranked], ranked: list[Ranked]) -> list[Ranked]:
 
 @dataclass(frozen=True)
 class _Opening:
-    """Steady-state candidates and rings, the quickest program first. ``settled``: nothing else has to be tried.
-    ``unspent``: transfers that are left for other programs."""
+    """Steady-state candidates and rings, the best first. ``settled``: nothing else has to be tried. ``unspent``:
+    transfers."""
 
     size: int
     bounds: Bounds
@@ -354,22 +327,14 @@ class _Opening:
 
 def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decisions) -> _Opening | None:
     """What is tried first; None where no such program is asked for, or none was in time or fits."""
-    topology, request, size = asked.topology, asked.request, asked.size
+    specs, request, size = asked.specs, asked.specs.request, asked.specs.size
     target, rule = timed_target(request), record.inside("opening")
-    reason = None
-    if target is None:
-        reason = "no program is made"
-    elif request.strategy not in ("auto", NAME):
-        reason = f"strategy {request.strategy} is stated"
-    if target is None or reason is not None:
-        rule.note("steady state", "skipped", reason or "")
+    if target is None or request.strategy not in ("auto", NAME):
+        reason = "no program is made" if target is None else f"strategy {request.strategy} is stated"
+        rule.note("steady state", "skipped", reason)
         return None
-    demand_several_ranks(topology)
-    factory = ProblemFactory(topology, request)
-    demand_paths(factory)
-    bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
-    specs = CandidateSpecs(topology, request, size, bounds.bounds)
-    effort = efforts(budget, topology.ranks).steady
+    specs.demand_possible()
+    bounds, effort = specs.bounds, efforts(budget, specs.topology.ranks).steady
     number, best = count(1), math.inf
 
     def tried(ranked: Ranked) -> None:
@@ -381,7 +346,7 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
 
     candidates = SteadyCandidates(specs, target, bounds.seconds(size), deadline, rule, effort, tried)
     rings: list[Ranked] = []
-    simulated = request.strategy != NAME and why_skipped(factory, deadline) is None
+    simulated = request.strategy != NAME and why_skipped(specs, deadline) is None
     try:
         if request.strategy != NAME:
             for library in LibraryCandidates(specs, target, deadline, rule).all():
@@ -389,19 +354,18 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
                 tried(library)
         candidates.try_all()
     except KeyboardInterrupt:
-        kept = _merged(candidates.quickest_first(), rings) or candidates.interrupted()
+        kept = _merged(candidates.ranked, rings) or [r for r in [candidates.verified] if r is not None]
         if not kept:
             raise
         return _Opening(size, bounds, kept, settled=True, interrupted=True)
-    ranked = _merged(candidates.quickest_first(), rings)
+    ranked = _merged(candidates.ranked, rings)
     if not ranked:
         return None
     enough = NEAR_THE_LIMIT if budget.effort is None or budget.effort > 1 else ENOUGH
     quickest = ranked[0].seconds or 0.0
     near = candidates.limit >= enough * quickest
     if simulated:  # where they were not, what earlier runs of the process did must not decide
-        costs = CostOptions.of(request)
-        baseline = ring_baseline(topology, request.collective, factory.root, size, costs)
+        baseline = ring_baseline(specs.topology, request.collective, specs.factory.root, size, specs.costs)
         near = near and (isinstance(baseline, str) or quickest <= baseline.seconds)
     settled = near or request.strategy == NAME
     return _Opening(size, bounds, ranked, settled, unspent=max(0.0, effort.allotted - effort.spent))

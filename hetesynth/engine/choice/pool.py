@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.choice import choose
-from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, Ranked, timed_lowering, timed_target
-from hetesynth.engine.choice.tuning import SECONDS_AFTER_INTERRUPT, Candidate, TuningRun, tune
+from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, Ranked, timed_target
+from hetesynth.engine.choice.tuning import SECONDS_AFTER_INTERRUPT, Candidate, tune
 from hetesynth.engine.formats import plan_of
 from hetesynth.engine.predictors import CostOptions, PlanPredictor, ProgramPredictor, first_predictor
 from hetesynth.engine.problem import ProblemFactory
@@ -28,12 +29,9 @@ from hetesynth.search.search import Ending, Progress, combined, no_progress
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A candidate of the tuning run for ``made_for`` bytes, and how its program is a pipeline.
-
-    ``predictor``: of the program, or plan, as it is written for ``made_for`` bytes; None where it is too large to
-    be simulated or does not fit. ``loss``: what its program is then taken to need for each second of its schedule.
-    ``carries``: the largest call of a plan as runtimes count; None: any.
-    """
+    """A candidate of the tuning run for ``made_for`` bytes. ``predictor``: of its program or plan as it is then
+    written; None where that is too large to be simulated or does not fit, and is taken to need ``loss`` times what
+    its schedule does. ``carries``: the largest call of a plan as runtimes count; None: any."""
 
     candidate: Candidate
     steady: Pipeline | None
@@ -54,8 +52,8 @@ class Member:
 
 @dataclass(frozen=True)
 class Pool:
-    """Different members, and ``seconds[i][j]`` of member i at size j, by which they are chosen. ``library[j]``:
-    seconds of what a library takes there, infinite where that is not known."""
+    """Different members, and ``seconds[i][j]`` of member i at size j; ``library[j]``: of a library, infinite: not
+    known."""
 
     sizes: tuple[int, ...]
     bounds: Bounds
@@ -74,10 +72,6 @@ class Pool:
     def best(self, j: int) -> int:
         """The quickest member at size j."""
         return min(range(len(self.members)), key=lambda i: (self.seconds[i][j], i))
-
-    def time_optimality(self, i: int, j: int) -> TimeOptimality:
-        """The schedule of member i at size j beside the bound."""
-        return self.schedule_at(i, self.sizes[j])
 
     def schedule_at(self, i: int, size: int) -> TimeOptimality:
         """The schedule of member i at ``size`` bytes beside the bound."""
@@ -108,16 +102,10 @@ def pool(
     budget: Budget | None = None,
     decisions: Decisions | None = None,
 ) -> Pool:
-    """The shortlists of tuning runs at a few of ``sizes``, which share ``budget``, by default that of the request.
-
-    Members stand by their programs, or plans, for ``timed_target``, where there is one. ``beside_library``: the
-    library is timed at all ``sizes``, and between two tuning runs that differ in the quickest program, or where a
-    library is quicker than all, there is another one.
-    ``decisions``: is told what each tuning run tried, and what it left out and why.
-    Ctrl-C ends the tuning runs; after it only the best of each goes on. Not ``beside_library``, only the sizes
-    that can be predicted at once are then predicted, the others being infinite. Raises HetesynthError when no
-    tuning run found anything; a size too small to be cut is left to the others.
-    """
+    """The shortlists of tuning runs at a few of ``sizes``, which share ``budget``. ``beside_library``: the library
+    is timed at all ``sizes``, and there is another run between two that differ in the quickest program, or where a
+    library is quicker than all. Ctrl-C ends the runs; not ``beside_library``, only sizes that can be predicted at
+    once are then predicted, the others being infinite. A size too small to be cut is left to the others."""
     budget = budget or request.budget
     budget = replace(budget, clock_decisions=budget.clock_decisions.inside())
     runs = _TuningRuns(
@@ -153,11 +141,8 @@ def pool(
 
 def _timed(sizes: Sequence[int], until: float, members: Sequence[Member], rows: list[list[float]]) -> None:
     """Add a row to ``rows`` for each of ``members``: what it takes at ``sizes``; infinite what is not predicted by
-    ``until``, in seconds of ``deadline.now``, and where it is too far behind to be simulated.
-
-    More bytes take no less time, and half of them no less than half of it, start and latency being the same. So a
-    member is timed from the size that it was made for on in both directions, until it is certain to be behind.
-    """
+    ``until``, or certain to be behind: more bytes take no less time, and half of them no less than half of it. So
+    a member is timed from the size that it was made for on in both directions."""
     for member in members:
         best = [min((row[j] for row in rows), default=math.inf) for j in range(len(sizes))]
         row = [math.inf] * len(sizes)
@@ -197,8 +182,15 @@ class _TuningRuns:
             seconds = None if math.isinf(left) else max(0.05, left) / (len(sizes) - number)
             clock = budget.clock_decisions.inside(f"{size} bytes")
             share = replace(budget, seconds=seconds, clock_decisions=clock)
+            record = self.decisions.inside(f"{size} bytes")
+            specs = CandidateSpecs(self.topology, self.request, size)
             try:
-                run, ranked = self._one(size, share)
+                if self.target is None:
+                    run = tune(specs, self.progress, budget=share, decisions=record)
+                    ranked = [Ranked(c) for c in run.candidates[:3]]
+                else:
+                    chosen = choose(specs, self.progress, share, record)
+                    run, ranked = chosen.run, chosen.ranked[:3]
             except HetesynthError as error:
                 self.failure = self.failure or error
                 continue
@@ -217,15 +209,6 @@ class _TuningRuns:
             if self.interrupted:
                 return
 
-    def _one(self, size: int, budget: Budget) -> tuple[TuningRun, list[Ranked]]:
-        """A tuning run and the three best of it."""
-        record = self.decisions.inside(f"{size} bytes")
-        if self.target is None:
-            run = tune(self.topology, self.request, size, self.progress, budget=budget, decisions=record)
-            return run, [Ranked(c) for c in run.candidates[:3]]
-        chosen = choose(self.topology, self.request, size, self.progress, budget, record)
-        return chosen.run, chosen.ranked[:3]
-
     def _member(self, ranked: Ranked, size: int) -> Member:
         """``ranked`` with its program for ``size`` bytes, unless that is too large to be simulated or too late."""
         candidate = ranked.candidate
@@ -238,7 +221,7 @@ class _TuningRuns:
             return plain
         if self.members and self.deadline.expired("programs left untimed"):
             return plain
-        options = timed_lowering(self.request, self.target, self.topology)
+        options = CandidateSpecs(self.topology, self.request, size).lowering_for(self.target)
         lowering = candidate.lowering(size, options, costs)
         if not self.target.format.plan:
             return replace(plain, predictor=lowering.predictor(ranked.steady))

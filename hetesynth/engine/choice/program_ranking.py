@@ -1,7 +1,5 @@
-"""What users run is the program, so the programs of several schedules are timed, step by step and in steady state.
-
-A schedule's own time says what its order of steps is worth; thread blocks keep that order only in part.
-"""
+"""What users run is the program, so the programs of several schedules are timed: thread blocks keep the order of a
+schedule's steps only in part."""
 
 from __future__ import annotations
 
@@ -10,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hetesynth.engine.artifacts import SolvedRequest
+from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.tuning import LATE, Candidate, Effort, efforts
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.request import Request
@@ -36,15 +35,14 @@ def step_program(
     solved: SolvedRequest, candidate: Candidate, size: int, deadline: Deadline, record: Decisions
 ) -> Ranked:
     """``candidate``, made of ``solved``, with its quickest program."""
-    request, topology = solved.compilation.request, solved.chunking.topology
-    effort = efforts(solved.compilation.budget, topology.ranks).steady
-    return ranked_programs(topology, request, [candidate], size, deadline, record, effort)[0]
+    specs = CandidateSpecs(solved.chunking.topology, solved.compilation.request, size)
+    effort = efforts(solved.compilation.budget, specs.topology.ranks).steady
+    return ranked_programs(specs, [candidate], deadline, record, effort)[0]
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """A candidate, how its program runs as a pipeline, and what that takes; None: not timed, or it fits no
-    target."""
+    """A candidate, how its program runs as a pipeline, and its time; None: not timed, or it fits no target."""
 
     candidate: Candidate
     seconds: float | None = None
@@ -58,10 +56,7 @@ class Ranked:
 
 @dataclass
 class ProgramRanking:
-    """Times the programs of candidates for ``size`` bytes, lowered as ``options`` say.
-
-    After ``deadline`` only a first one is timed. Programs that are not timed, or do not fit the target, come last.
-    """
+    """Times the programs of candidates, lowered as ``options`` say; after ``deadline`` only a first one."""
 
     topology: Topology
     size: int
@@ -86,8 +81,8 @@ class ProgramRanking:
                 self.decisions.note(c.label, "skipped", reason)
                 ranked.append(Ranked(c))
                 continue
-            self.effort.spend(work)
-            seconds = self.seconds(c)
+            self.effort.spent += work
+            seconds = c.lowering(self.size, self.options, self.costs).seconds()
             verdict: Verdict = "refused" if seconds is None else "tried"
             self.decisions.note(
                 c.label, verdict, "its program does not fit" if seconds is None else microseconds(seconds)
@@ -111,7 +106,7 @@ class ProgramRanking:
             why = LATE if arrangement is not None else "its programs are too long for the effort"
             self.decisions.note(label, "skipped", why)
             return Ranked(candidate)
-        self.effort.spend(arrangement.pieces * len(schedule.transfers))
+        self.effort.spent += arrangement.pieces * len(schedule.transfers)
         steady = SteadyState(arrangement, costs)
         predictor = candidate.lowering(self.size, self.options, self.costs).predictor(steady)
         if predictor is None:
@@ -122,11 +117,6 @@ class ProgramRanking:
         self.decisions.note(label, "tried", f"{steady.label}: {microseconds(seconds)}")
         return Ranked(candidate, seconds, steady)
 
-    def seconds(self, candidate: Candidate) -> float | None:
-        """What the program takes, with fused receives or without, or the plan, in steady state or not; None where
-        the target cannot hold it."""
-        return candidate.lowering(self.size, self.options, self.costs).seconds()
-
 
 def timed_target(request: Request) -> Target | None:
     """The target whose programs are timed: the first in MSCCL XML, else the first."""
@@ -134,24 +124,13 @@ def timed_target(request: Request) -> Target | None:
     return None if request.schedule_only else next(targets, next(iter(request.targets), None))
 
 
-def timed_lowering(request: Request, target: Target, topology: Topology) -> LoweringOptions:
-    """How programs that are only timed are lowered for ``target``."""
-    return LoweringOptions("timed", target=target, servers=topology.servers, policy=request.policy.lowering)
-
-
 def ranked_programs(
-    topology: Topology,
-    request: Request,
-    candidates: Sequence[Candidate],
-    size: int,
-    deadline: Deadline,
-    decisions: Decisions,
-    effort: Effort,
+    specs: CandidateSpecs, candidates: Sequence[Candidate], until: Deadline, decisions: Decisions, effort: Effort
 ) -> list[Ranked]:
     """The candidates by the time of their programs for ``timed_target``; as they are without one."""
-    target = timed_target(request)
+    target = timed_target(specs.request)
     if target is None:
         return [Ranked(candidate) for candidate in candidates]
-    options, record = timed_lowering(request, target, topology), decisions.inside("programs")
-    costs = CostOptions.of(request)
-    return ProgramRanking(topology, size, options, costs, deadline, record, effort).of(candidates)
+    options, record = specs.lowering_for(target), decisions.inside("programs")
+    ranking = ProgramRanking(specs.topology, specs.size, options, specs.costs, until, record, effort)
+    return ranking.of(candidates)

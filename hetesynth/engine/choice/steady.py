@@ -1,8 +1,6 @@
 """Steady-state candidates: the optimal packing with some numbers of chunks, as programs that keep its promise.
-
-Numbers of chunks are tried in the order of what their rounding leaves of the optimum, until a program is near
-enough to the bound or the effort is spent, which is counted in operations.
-"""
+Numbers are tried in the order of what their rounding leaves of the optimum, until a program is near enough to the
+bound or the effort, which is counted in operations, is spent."""
 
 from __future__ import annotations
 
@@ -13,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 
 from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.program_ranking import Ranked, timed_lowering
+from hetesynth.engine.choice.program_ranking import Ranked
 from hetesynth.engine.choice.tuning import LATE, UNTRIED, Candidate, Effort, Pipelined
 from hetesynth.engine.lowering import Lowering
-from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.engine.problem import verified_solver
 from hetesynth.engine.steady_programs import SteadyPlan, SteadyState, steady_plans
 from hetesynth.errors import HetesynthError
@@ -28,7 +25,6 @@ from hetesynth.model.schedule import Schedule, hops
 from hetesynth.model.target import Target
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.model.words import microseconds
-from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.programs.steady_state.lower import Arrangement, Traffic, arrangements
 from hetesynth.search.collectives import DUAL, invert
 from hetesynth.search.packing.rounding import WholePacking
@@ -49,9 +45,7 @@ REDUCED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16)  # of an allreduce: 64 thread bl
 @dataclass(frozen=True)
 class Plan:
     """A packing with ``trees`` trees, or as many of each root, and one arrangement of its program or plan.
-    ``seconds_per_byte``: of the buffer, what the packing takes of the fullest resource. ``solved``: is
-    asked for the verified ``schedule``, which plans of one packing find once. ``peers``: of a rank at most, where
-    they were limited for the program."""
+    ``solved``: is asked for the verified ``schedule``. ``seconds_per_byte``: of the fullest resource."""
 
     seconds_per_byte: float
     chunks: int
@@ -82,9 +76,8 @@ def label_of(chunks: int, trees: int, peers: int | None = None) -> str:
 
 @dataclass(frozen=True)
 class Packed:
-    """A packing with ``trees`` trees, or as many of each root, in ``chunks`` chunks per rank. ``slowdown``: what a
-    program is expected to take, in times of its fullest resource, where that was asked. ``schedule``: along its
-    trees, ``arrangements``: of programs along it, each found when it is asked for, once."""
+    """A packing with ``trees`` trees, or as many of each root. ``slowdown``: expected of a program, in times of
+    its fullest resource. ``schedule``, ``arrangements``: along its trees, each found once."""
 
     packing: WholePacking
     chunks: int
@@ -132,11 +125,8 @@ def copied(problem: Problem) -> Problem:
 
 
 def numbers_of_peers(servers: Sequence[str], blocks: int, fewest: int) -> tuple[int | None, ...]:
-    """To how many others a rank may send, in the order in which they are worth trying; None: to all.
-
-    Sends and receives take a thread block each, of ``blocks``. Over relays a rank needs the others of its server
-    and one rank of every other server, or ``fewest``, which leaves them several connections.
-    """
+    """To how many others a rank may send, the best number first; None: to all. Each takes two of ``blocks``. Over
+    relays a rank needs the others of its server and a rank of every other, or ``fewest``."""
     sizes = Counter(servers)
     few = max(fewest, max(sizes.values()) + len(sizes) - 2)
     every: tuple[int | None, ...] = (None,) if 2 * (len(servers) - 1) <= blocks else ()
@@ -149,9 +139,8 @@ NEAR = "the limit is near"
 
 @dataclass
 class SteadyCandidates:
-    """Tries them for ``specs.size`` bytes. ``limit``: seconds that nothing is quicker than. Nothing is begun after
-    ``deadline``. ``told``: is told of each program that was timed. ``verified``: the first whose schedule was
-    verified, before its program was timed."""
+    """Tries them. ``limit``: seconds that nothing is quicker than. Nothing is begun after ``deadline``. ``told``:
+    of each program that was timed. ``verified``: the first verified schedule, timed or not."""
 
     specs: CandidateSpecs
     target: Target
@@ -160,6 +149,7 @@ class SteadyCandidates:
     decisions: Decisions
     effort: Effort
     told: Callable[[Ranked], None]
+    before: Ranked | None = None  # timed elsewhere, and not lowered again where its turn comes
     ranked: list[Ranked] = field(default_factory=list)
     verified: Ranked | None = None
 
@@ -184,18 +174,9 @@ class SteadyCandidates:
                 else:
                     self.decisions.note(self._name(plan), "skipped", reason)
 
-    def quickest_first(self) -> list[Ranked]:
-        """The quickest program of each packing that was tried so far, the quickest first."""
-        return sorted(self.ranked, key=lambda r: r.seconds or 0.0)
-
-    def interrupted(self) -> list[Ranked]:
-        """What Ctrl-C leaves: the same, or where no program was timed the first verified schedule."""
-        return self.quickest_first() or ([] if self.verified is None else [self.verified])
-
     def _late(self, *, first: bool) -> bool:
-        """Whether the deadline has passed. The ``first`` is tried all the same where nothing but this strategy is
-        asked for."""
-        alone = self.specs.factory.request.strategy == NAME and first
+        """Whether the deadline has passed; of nothing but this strategy the ``first`` is tried all the same."""
+        alone = self.specs.request.strategy == NAME and first
         return not alone and self.deadline.expired(UNTRIED)
 
     def _ended(self, plan: Plan) -> str | None:
@@ -228,7 +209,7 @@ class SteadyCandidates:
     def _packings(self) -> list[Packed]:
         """By numbers of trees, until twice as many as load the fullest resource with its share in a program that
         hardly waits; where none does, all with what their programs wait."""
-        policy, packings, enough = self.specs.factory.request.policy, list[Packed](), math.inf
+        policy, packings, enough = self.specs.request.policy, list[Packed](), math.inf
         slow = False
         for chunks, trees in self._counts():
             if trees > enough:
@@ -268,14 +249,14 @@ class SteadyCandidates:
 
     def connections(self, trees: int) -> int | None:
         """How many a rank may have for every tree to have its own; None where they are too many in any case."""
-        most, ranks = self.target.thread_blocks - 1, self.specs.factory.topology.ranks
+        most, ranks = self.target.thread_blocks - 1, self.specs.topology.ranks
         ends = {"allgather": 2 * ranks, "reducescatter": 2 * ranks, "allreduce": 4}
-        many = trees * ends.get(self.specs.factory.request.collective, 2) * (ranks - 1) > most * ranks
+        many = trees * ends.get(self.specs.request.collective, 2) * (ranks - 1) > most * ranks
         return None if many else most
 
     def _counts(self) -> list[tuple[int, int]]:
         """Chunks per rank, and trees of each root, or in all where any root will do."""
-        request, ranks = self.specs.factory.request, self.specs.factory.topology.ranks
+        request, ranks = self.specs.request, self.specs.topology.ranks
         fixed = request.fixed_chunks
         reduced = request.collective == "allreduce"
         numbers = COUNTS
@@ -300,11 +281,11 @@ class SteadyCandidates:
 
     def _exchanges(self) -> Iterator[list[Plan]]:
         """Balanced paths, where every chunk is for one rank; by numbers of chunks and of peers."""
-        request, counts = self.specs.factory.request, (1, 2)
+        request, counts = self.specs.request, (1, 2)
         fixed, blocks = request.fixed_chunks, self.target.thread_blocks - 1
         peers: tuple[int | None, ...] = (None,)  # as many as the request leaves
         if request.max_peers is None:
-            peers = numbers_of_peers(self.specs.factory.topology.servers, blocks, PEERS)
+            peers = numbers_of_peers(self.specs.topology.servers, blocks, PEERS)
         for place, (chunks, few) in enumerate(
             (chunks, few)
             for chunks, _ in self._fitting([(c, c) for c in (counts if fixed is None else (fixed,))])
@@ -352,14 +333,11 @@ class SteadyCandidates:
         """A plan for each of the arrangements of the program that look best."""
         size = self.specs.size
         if self.target.format.plan:
-            for steady in steady_plans(problem, schedule, self._options(), self._costs, size):
+            for steady in steady_plans(problem, schedule, self.specs.lowering_for(self.target), self._costs, size):
                 expected = plan(problem, schedule, steady, 1.0)
                 yield replace(expected, seconds=expected.seconds_per_byte * size)
             return
-        listed = sorted(
-            possible(),
-            key=lambda a: (round(math.log(a.estimate) / 0.02), a.pieces),
-        )
+        listed = sorted(possible(), key=lambda a: (round(math.log(a.estimate) / 0.02), a.pieces))
         plans = [plan(problem, schedule, SteadyState(a, self._costs), a.estimate) for a in listed]
         own = [p for p in plans if not p.shared]
         shared = [p for p in plans if p.shared and (p.pipeline.arrangement.pieces > 1 or not own)]
@@ -374,42 +352,43 @@ class SteadyCandidates:
 
     def _arrangements(self, problem: Problem, schedule: Schedule) -> list[Arrangement]:
         """Of programs along ``schedule``."""
-        return arrangements(problem, schedule, self._costs, self._options(), self.specs.size)
+        return arrangements(problem, schedule, self._costs, self.specs.lowering_for(self.target), self.specs.size)
 
     @cached_property
     def _costs(self) -> Costs:
-        return CostOptions.of(self.specs.factory.request).costs(self.specs.factory.topology)
+        return self.specs.costs.costs(self.specs.topology)
 
     def solved_by(self, problem: Problem, strategy: Strategy) -> Solution | Infeasible | GaveUp:
         """What ``strategy`` finds, verified."""
-        request = self.specs.factory.request
+        request = self.specs.request
         return verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
 
     def try_plan(self, plan: Plan) -> None:
         """Lower the packing and keep its program, if it is the quickest of its packing."""
+        before = self.before
+        if (
+            before is not None
+            and before.steady == plan.pipeline
+            and before.candidate.label == plan.label
+            and before.candidate.solution.schedule == plan.schedule
+        ):
+            self.effort.spent += self._work(plan)
+            self.ranked.append(before)
+            return
         solution = plan.solved()
         if not isinstance(solution, Solution):
             self.decisions.note(self._name(plan), "refused", "its schedule was not accepted")
             return
-        topology, size, pipeline = self.specs.factory.topology, self.specs.size, plan.pipeline
-        costs, options = CostOptions.of(self.specs.factory.request), self._options()
+        topology, size, pipeline = self.specs.topology, self.specs.size, plan.pipeline
+        costs, options = self.specs.costs, self.specs.lowering_for(self.target)
         problem, schedule = plan.problem, solution.schedule
         slowest = max(float(link.latency) for link in topology.links)
         latency = costs.start(topology) + hops(schedule, problem.arcs) * slowest
         pipelined = Pipelined(latency, plan.seconds_per_byte, plan.trees)
-        candidate = Candidate(
-            plan.label,
-            NAME,
-            plan.chunks,
-            self.specs.paper_chunking(plan.chunks),
-            problem,
-            solution,
-            SchedulePredictor(topology, problem, schedule, costs),
-            pipelined.seconds(size),
-            pipelined,
-        )
+        chunking = self.specs.paper_chunking(plan.chunks)
+        candidate = Candidate.of(plan.label, NAME, chunking, problem, solution, size, costs, pipelined)
         self.verified = self.verified or Ranked(candidate, steady=plan.pipeline)
-        self.effort.spend(self._work(plan))
+        self.effort.spent += self._work(plan)
         seconds: float | None = None
         lowering = Lowering(topology, problem, plan.schedule, size, options, costs)
         if isinstance(pipeline, SteadyPlan):
@@ -435,6 +414,3 @@ class SteadyCandidates:
 
     def _name(self, plan: Plan) -> str:
         return f"{plan.label}: {plan.pipeline.label}"
-
-    def _options(self) -> LoweringOptions:
-        return timed_lowering(self.specs.factory.request, self.target, self.specs.factory.topology)

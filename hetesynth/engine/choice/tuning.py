@@ -1,8 +1,5 @@
-"""The right schedule for a size: chunks per rank and strategy chosen by predicted time.
-
-A candidate with more steps may well be quicker. What is tried stands in ``search.auto.FOR_A_SIZE``; a direction in
-which more (or fewer) chunks made things worse twice is left alone.
-"""
+"""The right schedule for a size: chunks per rank and strategy chosen by predicted time, by
+``search.auto.FOR_A_SIZE``; a direction in which more (or fewer) chunks made things worse twice is left alone."""
 
 from __future__ import annotations
 
@@ -15,24 +12,16 @@ from hetesynth.engine.choice.candidates import CandidateSpec, CandidateSpecs
 from hetesynth.engine.compilation import Compilation
 from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
-from hetesynth.engine.problem import (
-    ProblemFactory,
-    demand_several_ranks,
-    first_candidate,
-    no_schedule,
-    verified_solver,
-)
-from hetesynth.engine.request import Request
-from hetesynth.engine.time_verdict import Bounds, TimeOptimality, bounds_of
+from hetesynth.engine.problem import first_candidate, verified_solver
+from hetesynth.engine.time_verdict import Bounds, TimeOptimality
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import ClockDecisions, Deadline
 from hetesynth.model.decisions import OVER_EFFORT, Decisions
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.model.topology import Topology
 from hetesynth.model.words import microseconds, whole_percent
 from hetesynth.programs.msccl.lower import LoweringOptions
-from hetesynth.search.chunking import Chunking, chunk
+from hetesynth.search.chunking import Chunking
 from hetesynth.search.effort import for_size
 from hetesynth.search.search import BEST, Ending, Progress, no_progress
 from hetesynth.search.solve import Solution
@@ -51,10 +40,6 @@ class Effort:
             return None
         return f"{work:,.0f} {OVER_EFFORT} the {max(0.0, self.allotted - self.spent):,.0f} that are left"
 
-    def spend(self, work: float) -> None:
-        """``work`` is done."""
-        self.spent += work
-
 
 @dataclass(frozen=True)
 class Efforts:
@@ -66,8 +51,8 @@ class Efforts:
 
 
 def efforts(budget: Budget, ranks: int) -> Efforts:
-    """The transfers that ``budget`` allots to the stages on a cluster of ``ranks``. Programs in steady
-    state have a limit in any case, as there are many alike."""
+    """What ``budget`` allots to the stages on ``ranks``; in steady state there is a limit in any case, as many are
+    alike."""
     if budget.effort is None:
         return Efforts(Effort(40_000), Effort(math.inf), Effort(math.inf))
     whole = budget.effort * (3 + ranks)
@@ -96,8 +81,8 @@ class Pipelined:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A verified schedule, and ``seconds`` for the size asked for. ``pipelined``: of one whose trees run in steady
-    state, not step by step; ``seconds`` is then of these."""
+    """A verified schedule, and ``seconds`` for the size asked for: of its trees in steady state, where
+    ``pipelined``."""
 
     label: str
     name: str
@@ -119,27 +104,28 @@ class Candidate:
         solution: Solution,
         size: int,
         costs: CostOptions,
+        pipelined: Pipelined | None = None,
+        seconds: float | None = None,
     ) -> Candidate:
-        """The schedule of ``solution`` as a candidate for ``size`` bytes, step by step."""
+        """The schedule of ``solution`` as a candidate for ``size`` bytes; ``seconds``: where they are known."""
         predictor = SchedulePredictor(chunking.topology, problem, solution.schedule, costs)
-        chunks, seconds = problem.collective.chunks_per_rank, predictor.timeline(size).makespan
-        return cls(label, name, chunks, chunking, problem, solution, predictor, seconds)
+        chunks = problem.collective.chunks_per_rank
+        if seconds is None:
+            seconds = predictor.timeline(size).makespan if pipelined is None else pipelined.seconds(size)
+        return cls(label, name, chunks, chunking, problem, solution, predictor, seconds, pipelined)
 
     def lowering(self, size: int, options: LoweringOptions, costs: CostOptions) -> Lowering:
         """Its schedule, to be lowered for ``size`` bytes."""
         return Lowering(self.chunking.topology, self.problem, self.solution.schedule, size, options, costs)
 
     def solved(
-        self,
-        compilation: Compilation,
-        programs: ProgramSpec,
-        time_optimality: TimeOptimality,
-        choice: Choice | None = None,
+        self, run: Compilation, programs: ProgramSpec, optimality: TimeOptimality, choice: Choice | None = None
     ) -> SolvedRequest:
         """What files are made of."""
-        return SolvedRequest(
-            compilation, self.name, self.chunking, self.problem, self.solution, programs, time_optimality, choice
-        )
+        if choice is not None and self.pipelined is not None:
+            choice = replace(choice, trees=self.pipelined.trees)
+        question = run, self.name, self.chunking, self.problem, self.solution, programs
+        return SolvedRequest(*question, optimality, choice)
 
 
 Told = Callable[[Bounds, int, Candidate], None]
@@ -149,10 +135,7 @@ Told = Callable[[Bounds, int, Candidate], None]
 @dataclass(frozen=True)
 class TuningRun:
     """The quickest candidates for one size, the best first. ``tried``: label and seconds of all, as they came.
-
-    ``cut_short``: the clock or Ctrl-C decided something, in the tuning run or in the search of one candidate.
-    ``ending``: the bound was met, the list was tried, or what ended it before.
-    """
+    ``cut_short``: the clock or Ctrl-C decided something."""
 
     size: int
     bounds: Bounds
@@ -162,15 +145,9 @@ class TuningRun:
     interrupted: bool = False
     ending: Ending = "tried"
 
-    def time_optimality(self, candidate: Candidate) -> TimeOptimality:
-        """The time of ``candidate`` beside the bound."""
-        return self.bounds.optimality(self.size, candidate.seconds)
-
 
 def tune(
-    topology: Topology,
-    request: Request,
-    size: int,
+    specs: CandidateSpecs,
     progress: Progress = no_progress,
     *,
     budget: Budget | None = None,
@@ -178,33 +155,15 @@ def tune(
     trace: CegisTrace | None = None,
     told: Told | None = None,
 ) -> TuningRun:
-    """Try the candidates that ``request`` leaves open for a buffer of ``size`` bytes, as far as the effort goes.
-
-    ``budget``: by default that of the request. ``decisions``: is told what was tried, and what was left out and
-    why. ``trace``: is told what CEGIS did. ``told``: is told of each candidate and of how many there were, with
-    the bounds in seconds. Raises HetesynthError when the size is too small to be cut, there is no
-    schedule, or nothing found one.
-    """
-    demand_several_ranks(topology)
-    budget = budget or request.budget
+    """Try the candidates that the request of ``specs`` leaves open, as far as the effort goes. ``told``: of each
+    candidate and of how many there were. HetesynthError HS610 where nothing is found."""
+    specs.demand_possible()
+    request, budget = specs.request, budget or specs.request.budget
     clock_decisions = budget.clock_decisions.inside()
     deadline = replace(budget, clock_decisions=clock_decisions).deadline()
-    factory = ProblemFactory(topology, request)
-    demand_paths(factory)
-    bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
-    specs = CandidateSpecs(topology, request, size, bounds.bounds)
-    run = _TuningRun(
-        specs,
-        bounds,
-        budget,
-        progress,
-        clock_decisions,
-        deadline,
-        decisions or Decisions(),
-        efforts(budget, topology.ranks).schedules,
-        CegisTrace() if trace is None else trace,
-        told,
-    )
+    effort, steps = efforts(budget, specs.topology.ranks).schedules, CegisTrace() if trace is None else trace
+    record = decisions or Decisions()
+    run = _TuningRun(specs, budget, progress, clock_decisions, deadline, record, effort, steps, told)
     try:
         run.all()
     except KeyboardInterrupt:
@@ -214,34 +173,22 @@ def tune(
     if not run.candidates:
         alone = request.strategy != "auto" and run.refusals
         raise HetesynthError(
-            (run.refusals[0] if alone else f"no schedule for {request.collective} of {size} bytes was found")
+            (run.refusals[0] if alone else f"no schedule for {request.collective} of {specs.size} bytes was found")
             + (" in the time budget" if clock_decisions else ""),
             code="HS610",
             exit_code=3,
             help=("raise --time-budget, or " if clock_decisions else "") + "choose another --strategy or --chunks",
         )
     cut_short = run.interrupted or bool(clock_decisions)
-    ending = run.ending(cut_short)
-    candidates = tuple(run.candidates)
-    return TuningRun(size, bounds, candidates, tuple(run.tried), cut_short, run.interrupted, ending)
-
-
-def demand_paths(factory: ProblemFactory) -> None:
-    """Raises HetesynthError HS601 when some rank cannot be reached at all."""
-    from hetesynth.search.bounds.lower import reach
-    from hetesynth.search.collectives import DUAL, invert
-
-    request = factory.request
-    problem = factory.problem(chunk(factory.topology, request.chunking), 1)
-    stranded = reach(invert(problem)[0] if request.collective in DUAL else problem).stranded
-    if stranded is not None:
-        raise no_schedule(f"no path leads chunk {stranded[0]} to rank {stranded[1]}")
+    candidates, tried = tuple(run.candidates), tuple(run.tried)
+    ended: Ending = "bound" if run.bound_met() else "time" if cut_short else "tried"
+    ending: Ending = "interrupt" if run.interrupted else ended
+    return TuningRun(specs.size, specs.bounds, candidates, tried, cut_short, run.interrupted, ending)
 
 
 @dataclass
 class _TuningRun:
     specs: CandidateSpecs
-    bounds: Bounds
     budget: Budget
     progress: Progress
     clock_decisions: ClockDecisions  # what the clock decided
@@ -261,13 +208,16 @@ class _TuningRun:
         """Every number of chunks with every strategy, until the bound is met or time or effort is out."""
         from hetesynth.search.auto import FOR_A_SIZE, NO_SEARCH, Attempt
 
-        request, counts = self.specs.factory.request, self.specs.counts()
+        request, counts = self.specs.request, self.specs.counts()
         named = [Attempt(request.strategy, "it is stated")]
         attempts = FOR_A_SIZE if request.strategy == "auto" else named
         for chunks in counts:
             record = self.decisions.inside(f"chunks {chunks}")
             reason = self._ended()
-            if reason is None and chunks != counts[0] and _hopeless(chunks, counts[0], self.best_of):
+            low, high = sorted((counts[0], chunks))
+            stops = [n for n in sorted(self.best_of, reverse=chunks < counts[0]) if low <= n <= high]
+            last = [self.best_of[n] for n in stops[-3:]]
+            if reason is None and len(last) > 2 and last[0] < last[1] < last[2]:
                 reason = f"from {counts[0]} chunks towards it the last two numbers each made things worse"
             if reason is not None:
                 record.note("all candidates", "skipped", reason)
@@ -304,14 +254,8 @@ class _TuningRun:
 
     def bound_met(self) -> bool:
         """Whether nothing is left to gain."""
-        least = self.bounds.least_predicted(self.specs.size)
+        least = self.specs.bounds.least_predicted(self.specs.size)
         return bool(self.candidates) and least >= 0.9998 * self.candidates[0].seconds
-
-    def ending(self, cut_short: bool) -> Ending:
-        """What ended the tuning run, which was ``cut_short`` or not."""
-        if self.interrupted:
-            return "interrupt"
-        return "bound" if self.bound_met() else "time" if cut_short else "tried"
 
     def _best(self) -> float:
         return self.candidates[0].seconds if self.candidates else math.inf
@@ -326,7 +270,7 @@ class _TuningRun:
 
     def _try(self, spec: CandidateSpec, record: Decisions) -> None:
         """Solve, predict and keep what is among the quickest."""
-        self.effort.spend(self.specs.transfers(spec.chunks))
+        self.effort.spent += self.specs.transfers(spec.chunks)
         left = self.deadline.left()
         seconds = None if math.isinf(left) else 0.2 * max(left, 0.1)
         clock_decisions = self.clock_decisions.inside(spec.label)
@@ -337,11 +281,11 @@ class _TuningRun:
             strict_deadline=self.budget.strict_deadline or bool(self.candidates),
         )
         problem = self.specs.factory.problem(spec.chunking, spec.chunks)
-        policy = for_size(self.specs.factory.request.policy, self.budget.effort)
+        policy = for_size(self.specs.request.policy, self.budget.effort)
         try:
-            first = first_candidate(self.specs.factory.request, problem)
-            solver = verified_solver(spec.strategy, budget, policy)
-            outcome = replace(solver, first_candidate=first, trace=self.trace.inside(spec.label)).solve(problem)
+            first = first_candidate(self.specs.request, problem)
+            told = {"first_candidate": first, "trace": self.trace.inside(spec.label)}
+            outcome = verified_solver(spec.strategy, budget, policy, **told).solve(problem)
         except HetesynthError as error:
             self.refusals.append(error.message)
             record.note(spec.label, "refused", error.message)
@@ -350,8 +294,8 @@ class _TuningRun:
             record.note(spec.label, "tried", outcome.reason)
             return
         self.interrupted |= outcome.ending == "interrupt"
-        costs = CostOptions.of(self.specs.factory.request)
-        candidate = Candidate.of(spec.label, spec.name, spec.chunking, problem, outcome, self.specs.size, costs)
+        size, costs = self.specs.size, self.specs.costs
+        candidate = Candidate.of(spec.label, spec.name, spec.chunking, problem, outcome, size, costs)
         record.note(spec.label, "tried", microseconds(candidate.seconds))
         self._keep(candidate, spec.kind)
 
@@ -364,15 +308,8 @@ class _TuningRun:
         self.candidates = ordered[:KEPT]
         for left in ordered[KEPT:]:
             self.decisions.inside("candidates").note(left.label, "dropped", f"{KEPT} so far are quicker")
-        limit = 100 * self.bounds.least_predicted(self.specs.size) / self._best()
+        limit = 100 * self.specs.bounds.least_predicted(self.specs.size) / self._best()
         best = f"schedule {microseconds(self._best())}, {whole_percent(limit)} % of the limit"
         self.progress(f"{label}: {microseconds(seconds)}{BEST}{best}", None)
         if self.told is not None:
-            self.told(self.bounds, len(self.tried), candidate)
-
-
-def _hopeless(chunks: int, start: int, best_of: dict[int, float]) -> bool:
-    """Whether going from ``start`` to ``chunks`` made things worse at each of its last two stops."""
-    low, high = min(start, chunks), max(start, chunks)
-    stops = [best_of[c] for c in sorted(best_of, reverse=chunks < start) if low <= c <= high]
-    return len(stops) > 2 and stops[-3] < stops[-2] < stops[-1]
+            self.told(self.specs.bounds, len(self.tried), candidate)

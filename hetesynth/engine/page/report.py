@@ -1,13 +1,14 @@
-"""A result as a report: what the page, the picture and the trace of it show; report/ only draws.
-
-The same input gives the same bytes.
-"""
+"""A result as a report: what the page, the picture and the trace of it show; report/ only draws."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.predictors import (
@@ -26,19 +27,20 @@ from hetesynth.model.calibration import calibrated
 from hetesynth.model.collective import Collective
 from hetesynth.model.cost import costed
 from hetesynth.model.problem import Arc, Problem
+from hetesynth.model.program import RECEIVES, SENDS, BufferSlice, Program, ThreadBlock
 from hetesynth.model.target import PORTABLE, Target
-from hetesynth.model.topology import Topology
+from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.words import counted, runtime_words, size_text
-from hetesynth.report.contents import Curve, ProgramRun, Report, Role, ScheduleRun
-from hetesynth.topology.language import TopologySource
+from hetesynth.report.contents import BlockRow, Curve, ProgramRun, Report, Role, ScheduleRun, StepRow
+from hetesynth.search.collectives import collective
+from hetesynth.simulate.plan import Cell, PlanTask
+from hetesynth.topology.language import TopologySource, load_topology
 
 
 def library_curve(
     topology: Topology, goal: Collective, sizes: tuple[int, ...], options: CostOptions
 ) -> tuple[list[Curve], tuple[str, ...]]:
     """What NCCL runs, timed as a program, or why it cannot be; on many ranks at three sizes and evenly between."""
-    import numpy as np
-
     few = sizes
     if goal.ranks > 32 and len(sizes) > 3:
         few = sizes[0], sizes[round((len(sizes) - 1) / 2)], sizes[-1]
@@ -56,30 +58,9 @@ SMALLEST, LARGEST = 1_000, 4_000_000_000
 MAX_TRANSFERS = 200_000  # of a schedule that is drawn
 
 
-@dataclass(frozen=True)
-class _Subject:
-    """What is reported on, before anything of it is run."""
-
-    title: str
-    topology: Topology
-    size: int
-    sizes: tuple[int, ...]
-    options: CostOptions
-    goal: Collective | None
-    schedule: SchedulePredictor | None
-    program: ProgramPredictor | PlanPredictor | None
-    facts: tuple[tuple[str, str], ...]
-    certificate: tuple[str, ...]
-    notes: tuple[str, ...]
-    capacities: bool
-    verdict: str = ""
-
-
 def report_of_synthesis(synthesis: Synthesis) -> Report:
-    """The report of ``synthesis``, for the size it was made for or, without one, that which its chunks make.
-
-    Raises HetesynthError HS573 for more transfers than can be drawn.
-    """
+    """The report of ``synthesis``, for the size it was made for or that its chunks make. HetesynthError HS573: too
+    large."""
     problem, solution = synthesis.problem, synthesis.solution
     options = CostOptions.of(synthesis.request)
     shown = synthesis.time_optimality.size
@@ -111,23 +92,19 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
     said.append(f"The bound was rechecked from its witness by code that shares nothing with what found it{left}.")
     programs = ", every program read back and executed" if synthesis.programs else ""
     said.append(f"The schedule was replayed transfer by transfer{programs}.")
-    return _report(
-        _Subject(
-            title=f"{synthesis.topology.name}: {collective.name}",
-            topology=synthesis.topology,
-            size=shown,
-            sizes=tuple(sorted({*sizes_between(SMALLEST, LARGEST), shown})),
-            options=options,
-            goal=collective,
-            schedule=SchedulePredictor(synthesis.topology, problem, solution.schedule, options),
-            program=program,
-            facts=facts,
-            certificate=tuple(said),
-            notes=notes,
-            capacities=True,
-            verdict="" if synthesis.verdict is None else synthesis.verdict.line,
-        )
+    draft = Report(
+        title=f"{synthesis.topology.name}: {collective.name}",
+        topology=synthesis.topology,
+        collective=collective,
+        size=shown,
+        sizes=tuple(sorted({*sizes_between(SMALLEST, LARGEST), shown})),
+        facts=facts,
+        certificate=tuple(said),
+        notes=notes,
+        verdict="" if synthesis.verdict is None else synthesis.verdict.line,
     )
+    schedule = SchedulePredictor(synthesis.topology, problem, solution.schedule, options)
+    return _drawn(draft, schedule, program, options, capacities=True)
 
 
 def report_of_file(
@@ -142,14 +119,9 @@ def report_of_file(
     target: Target = PORTABLE,
 ) -> Report:
     """The report of a schedule JSON, an MSCCL XML with the messages of ``target``, or an MSCCL++ plan, at the size
-    ``shown``: without one, at the largest of ``sizes`` up to 256 MB. ``title``: instead of the file's name.
-
-    Raises HetesynthError for what cannot be simulated.
-    """
+    ``shown``: without one, at the largest of ``sizes`` up to 256 MB. ``title``: instead of the file's name."""
     from hetesynth.programs.lifting.dataflow import shape
     from hetesynth.programs.lifting.lift import lift
-    from hetesynth.search.collectives import collective
-    from hetesynth.topology.language import load_topology
 
     cluster = load_topology(topology)
     predictor = file_predictor(path, cluster, options, target)
@@ -181,40 +153,30 @@ def report_of_file(
     if schedule is not None:
         moved = schedule.schedule
         facts += (("Steps", str(moved.makespan)), ("Transfers", f"{len(moved.transfers):,}"))
-    return _report(
-        _Subject(
-            title=title or f"{cluster.name}: {path.name}",
-            topology=cluster,
-            size=shown or max((s for s in sizes if s <= 256_000_000), default=min(sizes)),
-            sizes=tuple(sizes),
-            options=options,
-            goal=None if schedule is None else schedule.problem.collective,
-            schedule=schedule,
-            program=program,
-            facts=facts,
-            certificate=("The number of steps is not judged here: hetesynth bounds says what no schedule beats.",),
-            notes=notes,
-            capacities=False,
-            verdict=verdict,
-        )
+    draft = Report(
+        title=title or f"{cluster.name}: {path.name}",
+        topology=cluster,
+        collective=None if schedule is None else schedule.problem.collective,
+        size=shown or max((s for s in sizes if s <= 256_000_000), default=min(sizes)),
+        sizes=tuple(sizes),
+        facts=facts,
+        certificate=("The number of steps is not judged here: hetesynth bounds says what no schedule beats.",),
+        notes=notes,
+        verdict=verdict,
     )
+    return _drawn(draft, schedule, program, options, capacities=False)
 
 
 def report_files(report: Report, page: Path | None, trace: Path | None) -> Mapping[Path, bytes]:
-    """What is to be written: the page (or the picture, where its name ends in .svg), the trace, or both.
-
-    Raises HetesynthError HS572 for a picture of a program that is not shown as steps.
-    """
+    """The page (or the picture, where its name ends in .svg), the trace, or both. HetesynthError HS572: no steps
+    to draw."""
     files: dict[Path, bytes] = {}
     if page is not None and page.suffix.lower() == ".svg":
         from hetesynth.report.svg import schedule_svg
 
         if report.run is None:
-            raise HetesynthError(
-                "there are no steps to draw: the program moves what no schedule can say",
-                code="HS572",
-                help="use --report FILE.html",
-            )
+            message = "there are no steps to draw: the program moves what no schedule can say"
+            raise HetesynthError(message, code="HS572", help="use --report FILE.html")
         title = f"{report.title} in {counted(report.run.schedule.makespan, 'step')}"
         files[page] = schedule_svg(report.topology, report.run.problem, report.run.schedule, title).encode()
     elif page is not None:
@@ -240,22 +202,26 @@ def write_reports(report: Report, page: Path | None, trace: Path | None) -> list
 # -- parts of a report
 
 
-def _report(subject: _Subject) -> Report:
-    schedule, program = subject.schedule, subject.program
+def _drawn(
+    draft: Report,
+    schedule: SchedulePredictor | None,
+    program: ProgramPredictor | PlanPredictor | None,
+    options: CostOptions,
+    *,
+    capacities: bool,
+) -> Report:
+    """``draft`` with what ran, with its curves, and with what these say."""
     count = 0 if schedule is None else len(schedule.schedule.transfers)
     if count > MAX_TRANSFERS:
-        raise HetesynthError(
-            f"there are too many transfers for a report: {count:,}, at most {MAX_TRANSFERS:,}",
-            code="HS573",
-            help="what --report and --trace would show is not written; everything else is",
-        )
-    from hetesynth.engine.page.report_blocks import plan_run, program_run
+        message = f"there are too many transfers for a report: {count:,}, at most {MAX_TRANSFERS:,}"
+        way_out = "what --report and --trace would show is not written; everything else is"
+        raise HetesynthError(message, code="HS573", help=way_out)
     from hetesynth.search.bounds.throughput import time_bounds
 
-    goal, sizes, topology, options = subject.goal, subject.sizes, subject.topology, subject.options
+    goal, size, sizes, topology = draft.collective, draft.size, draft.sizes, draft.topology
     bounds: tuple[TimeBound, ...] = ()
     compared: list[Curve] = []
-    notes = list(subject.notes)
+    notes = list(draft.notes)
     if goal is not None:
         bounds = time_bounds(calibrated(topology, options.rates), goal.name, goal.root, options.policy)
         compared, missing = library_curve(topology, goal, sizes, options)
@@ -264,26 +230,19 @@ def _report(subject: _Subject) -> Report:
     run: ScheduleRun | None = None
     ran: ProgramRun | None = None
     if schedule is not None:
-        timeline = schedule.timeline(subject.size)
-        run = ScheduleRun(schedule.problem, schedule.schedule, timeline, subject.capacities)
-        if program is None or subject.capacities:  # else it is read off the program, only to be drawn
+        run = ScheduleRun(schedule.problem, schedule.schedule, schedule.timeline(size), capacities)
+        if program is None or capacities:  # else it is read off the program, only to be drawn
             shown["schedule"] = schedule
     if program is not None:
         shown["program"] = program
-        if isinstance(program, PlanPredictor):
-            ran = plan_run(program, subject.size)
-        else:
-            ran = program_run(program, subject.size)
+        ran = plan_run(program, size) if isinstance(program, PlanPredictor) else program_run(program, size)
         if ran.shown < ran.loops:
             loops = f"The program loops {ran.loops:.4g} times over the buffer"
             notes.append(f"{loops}; {ran.shown} loops are drawn.")
-    curves, facts, certificate = [], list(subject.facts), list(subject.certificate)
+    curves, facts, certificate = [], list(draft.facts), list(draft.certificate)
     for role, predictor in shown.items():
         curves.append(Curve(f"this {role}", role, tuple(predictor.predict(s).seconds for s in sizes)))
-        predicted, what = (
-            predictor.predict(subject.size),
-            "Program" if role == "program" else "Schedule step by step",
-        )
+        predicted, what = predictor.predict(size), "Program" if role == "program" else "Schedule step by step"
         speeds = f"{predicted.algorithm_bandwidth / 1e9:.1f} / {predicted.bus_bandwidth / 1e9:.1f} GB/s"
         facts[:0] = [
             (f"{what}, predicted", f"{predicted.seconds * 1e6:,.1f} us"),
@@ -291,29 +250,158 @@ def _report(subject: _Subject) -> Report:
         ]
     curves += compared
     if bounds:
-        launch, bound = options.launch(topology), tightest(bounds, subject.size)
+        launch, bound = options.launch(topology), tightest(bounds, size)
         curves.append(
             Curve("lower bound", "bound", tuple(launch + float(tightest(bounds, s).seconds(s)) for s in sizes))
         )
-        least = launch + float(bound.seconds(subject.size))
+        least = launch + float(bound.seconds(size))
         started = f", once the kernel has started ({launch * 1e6:g} us)" if launch else ""
         costs = runtime_words(costed(options.runtime, options.rates))
         certificate += [
-            f"No schedule, however fine its chunks, moves {size_text(subject.size)} in less than "
+            f"No schedule, however fine its chunks, moves {size_text(size)} in less than "
             f"{least * 1e6:,.1f} us: {bound.proof}{started}.",
             f"Times are simulated (calibration {options.rates}, {costs}), not measured.",
         ]
-    return Report(
-        title=subject.title,
-        topology=topology,
-        collective=goal,
-        size=subject.size,
-        facts=(("Size", size_text(subject.size)), ("GPUs", str(topology.ranks)), *facts),
+    return replace(
+        draft,
+        facts=(("Size", size_text(size)), ("GPUs", str(topology.ranks)), *facts),
         certificate=tuple(certificate),
         notes=tuple(notes),
         run=run,
         program=ran,
-        sizes=sizes,
         curves=tuple(curves),
-        verdict=subject.verdict,
     )
+
+
+# -- what the thread blocks of a program or plan did
+
+_PLACE = re.compile(r"gpu (\d+) thread block (\d+) step (\d+)")
+
+Place = tuple[int, int, int]
+Connection = tuple[int, int, int]
+
+
+def chunks_moved(program: Program) -> dict[Place, tuple[int, ...]]:
+    """The chunks by (GPU, thread block, step); a receive moves what the send it meets does."""
+    from hetesynth.programs.lifting.dataflow import flow_of, shape
+
+    sent: dict[Place, dict[int, None]] = defaultdict(dict)  # by rank, number of the thread block, and step
+    try:
+        size = shape(program)
+        goal = collective(program.collective, program.ranks, size.chunks_per_rank, program.root)
+        for arrival in flow_of(program, goal, size.pieces).arrivals:
+            place = _PLACE.fullmatch(arrival.place)
+            if place is not None:
+                sent[int(place[1]), int(place[2]), int(place[3])][arrival.value.chunk] = None
+    except (HetesynthError, ValueError):
+        pass
+    sends: dict[Connection, list[tuple[int, ...]]] = defaultdict(list)
+    takes: dict[Connection, list[Place]] = defaultdict(list)
+    by_place: dict[Place, tuple[int, ...]] = {}
+    for g, gpu in enumerate(program.gpus):
+        for b, block in enumerate(gpu.thread_blocks):
+            for step, x in enumerate(block.instructions):
+                moved = tuple(sent.get((gpu.rank, block.id, step), ()))
+                if x.op in SENDS and block.send_peer is not None:
+                    by_place[g, b, step] = moved
+                    sends[gpu.rank, block.send_peer, block.channel].append(moved)
+                if x.op in RECEIVES and block.recv_peer is not None:
+                    takes[block.recv_peer, gpu.rank, block.channel].append((g, b, step))
+    for connection, places in takes.items():
+        for where, moved in zip(places, sends[connection], strict=False):
+            by_place[where] = tuple(dict.fromkeys((*moved, *by_place.get(where, ()))))
+    return by_place
+
+
+BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
+
+
+def program_run(predictor: ProgramPredictor, size: int) -> ProgramRun:
+    """The instructions of a program in MSCCL XML for a buffer of ``size`` bytes."""
+    program, tasks, timeline = predictor.program, predictor.tasks(size), predictor.timeline(size)
+    number: dict[tuple[int, int], int] = {}
+    rows: list[BlockRow] = []
+    for g, gpu in enumerate(program.gpus):
+        for b, block in enumerate(gpu.thread_blocks):
+            number[g, b] = len(rows)
+            peers = _peers(block).replace("GPU ", "") or "local"
+            label = f"{peers} ch {block.channel}" if program.channels > 1 else peers
+            rows.append(BlockRow(gpu.rank, block.id, label))
+    moved = chunks_moved(program)
+    steps = []
+    for p in tasks.places:
+        block = program.gpus[p.gpu].thread_blocks[p.block]
+        x = block.instructions[p.step]
+        chunks = moved.get((p.gpu, p.block, p.step), ())
+        src, dst = _slice(x.src), _slice(x.dst)
+        steps.append(StepRow(number[p.gpu, p.block], p.step, x.op, _peers(block), src, dst, chunks))
+    since = np.zeros(timeline.graph.tasks)  # when the thread block of each task got to it
+    ends: dict[int, float] = {}
+    for task, end in enumerate(timeline.end.tolist()):
+        number_of_block = steps[task % len(steps)].block
+        since[task] = ends.get(number_of_block, 0.0)
+        ends[number_of_block] = end
+    return ProgramRun(
+        blocks=tuple(rows),
+        steps=tuple(steps),
+        timeline=timeline,
+        since=since,
+        simulated=tasks.simulated,
+        loops=tasks.loops,
+    )
+
+
+def _peers(block: ThreadBlock) -> str:
+    said = (("from", block.recv_peer), ("to", block.send_peer))
+    return " ".join(f"{word} GPU {peer}" for word, peer in said if peer is not None)
+
+
+def _slice(place: BufferSlice | None) -> str:
+    return "" if place is None else f"{BUFFERS[place.buffer]}[{place.offset}]"
+
+
+def plan_run(predictor: PlanPredictor, size: int) -> ProgramRun:
+    """The operations of a plan for a buffer of ``size`` bytes; their chunks are not followed."""
+    plan, timeline = predictor.plan, predictor.timeline(size)
+    number: dict[tuple[int, int], int] = {}
+    rows: list[BlockRow] = []
+    for g, gpu in enumerate(plan.gpus):
+        for b, block in enumerate(gpu.blocks):
+            number[g, b] = len(rows)
+            near = [gpu.memory_peers[c] for c in block.memory_channels]
+            far = [gpu.port_peers[c] for c in block.port_channels]
+            said = [f"{kind} {_ranges(peers)}" for kind, peers in (("memory", near), ("port", far)) if peers]
+            rows.append(BlockRow(gpu.rank, block.id, ", ".join(said) or "local"))
+    places = predictor.tasks.places
+    steps = []
+    for p in places:
+        op = plan.gpus[p.gpu].blocks[p.block].operations[p.step].op
+        whom = ""
+        if p.src is not None and p.dst is not None and p.src[0] != p.dst[0]:
+            whom = f"to GPU {p.dst[0]}" if p.src[0] == p.gpu else f"from GPU {p.src[0]}"
+        if p.peers:  # that it signals or waits for
+            whom = f"{'from' if op in ('wait', 'rlxwait') else 'to'} GPU {_ranges(p.peers)}"
+        src, dst = _cell(p.src, p), _cell(p.dst, p)
+        steps.append(StepRow(number[p.gpu, p.block], p.step, op, whom, src, dst, ()))
+    end = timeline.end
+    since = np.asarray([max((end[i] for i in p.after), default=0.0) for p in places], dtype=np.float64)
+    return ProgramRun(tuple(rows), tuple(steps), timeline, since)
+
+
+def _ranges(ranks: Iterable[Rank]) -> str:
+    """``1-3, 7``."""
+    runs: list[list[Rank]] = []
+    for rank in sorted(set(ranks)):
+        if runs and runs[-1][1] == rank - 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def _cell(cell: Cell | None, place: PlanTask) -> str:
+    if cell is None:
+        return ""
+    rank, buffer, index = cell
+    span = f"{index}" if place.count == 1 else f"{index}..{index + place.count - 1}"
+    return f"{BUFFERS[buffer]}[{span}]" + ("" if rank == place.gpu else " there")
