@@ -12,7 +12,6 @@ import click
 from hetesynth.cli.options import FILE, json_option
 from hetesynth.cli.progress import warned
 from hetesynth.cli.terminal import show
-from hetesynth.deploy import build
 from hetesynth.deploy.cache import Cache, default_cache
 from hetesynth.deploy.dask_cluster import DaskCluster
 from hetesynth.deploy.manifest.reader import read_manifest
@@ -66,6 +65,8 @@ def command(
     folder of a cluster and a target appears whole; a build that was killed goes on where it was. What is made and
     worse than what is there is not deployed.
     """
+    from hetesynth.deploy import build
+
     if quick and not check:
         raise HetesynthError("--quick is for --check", code="HS853", help="add --check, or leave --quick out")
     if check and accept_worse:

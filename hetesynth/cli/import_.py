@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,9 +14,11 @@ from hetesynth import api
 from hetesynth.cli import options as shared
 from hetesynth.cli.synth_report import warning_lines
 from hetesynth.cli.terminal import answer
-from hetesynth.engine.import_file import Imported
 from hetesynth.engine.places import check_folder, named_stem
 from hetesynth.model.words import counted
+
+if TYPE_CHECKING:
+    from hetesynth.engine.import_file import Imported
 
 _OUTPUT = "Where to write [default: FILE-imported here]."
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,10 +15,12 @@ from hetesynth.cli import options as shared
 from hetesynth.cli.progress import watching
 from hetesynth.cli.terminal import answer, some
 from hetesynth.engine.places import check_folder, named_stem
-from hetesynth.engine.repair import NEAR_LIMIT, Repaired, suffixes_of
 from hetesynth.model.target import targets_of
 from hetesynth.model.words import AT_RATES, counted, microseconds, of_limit, size_text, whole_percent
 from hetesynth.topology.language.overridden import OverriddenFile
+
+if TYPE_CHECKING:
+    from hetesynth.engine.repair import Repaired
 
 _TO = "The topology as it is now, in place of --without and --degrade; GPUs go by their names."
 SHOWN = 12  # ranks, or names, that the text lists; --json has all
@@ -50,6 +52,8 @@ def command(
     the schedule file says, and others are tried only where that is not near the limit, so this mostly takes a
     part of the time of synth. The report says how far it is from the new bounds and how ranks were renumbered.
     """
+    from hetesynth.engine.repair import suffixes_of
+
     if isinstance(topology, OverriddenFile) == (changed is not None):
         raise click.UsageError("say what changed: --without or --degrade, or --to, and not both")
     targets = targets_of(options["target"]) if options["target"] else ()
@@ -103,6 +107,8 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
 
 def repair_report(document: dict[str, Any]) -> Iterator[str]:
     """What became of the schedule, what changed, and the files."""
+    from hetesynth.engine.repair import NEAR_LIMIT
+
     program, limit = document["program_predicted_us"], document["bound_us"]
     if program is not None:
         rates = AT_RATES if document["runtime_costs"] else ""

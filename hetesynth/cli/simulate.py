@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hetesynth import api
 from hetesynth.cli import options as shared
 from hetesynth.cli.terminal import answer
-from hetesynth.engine.simulate import FilePredictions
 from hetesynth.model.calibration import CALIBRATION_NAMES
 from hetesynth.model.cost import costed
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.words import size_text, table
+
+if TYPE_CHECKING:
+    from hetesynth.engine.simulate import FilePredictions
 
 _CALIBRATION = (
     "measured: rates that published runs reach, the default with runtime costs; spec: the figures of the "

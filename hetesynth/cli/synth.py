@@ -17,7 +17,7 @@ from hetesynth.cli import synth_report
 from hetesynth.cli.progress import warned, watching
 from hetesynth.cli.terminal import answer, show_lines
 from hetesynth.engine.places import COMPOSITION_SUFFIX, check_folder, check_places, is_composed, named_stem
-from hetesynth.engine.problem import MANY_RANKS, PEER_SHARE
+from hetesynth.engine.request import MANY_RANKS, PEER_SHARE
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.decisions import Decisions

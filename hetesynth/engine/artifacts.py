@@ -15,10 +15,9 @@ from hetesynth.engine.compilation import Compilation, PhaseTimer
 from hetesynth.engine.formats import FORMATS, SCHEDULE_SUFFIX, Emitted, demand_collective, variants
 from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, first_predictor
-from hetesynth.engine.problem import MANY_RANKS
 from hetesynth.engine.program_warnings import Warned, demand_single_root, program_warnings, runtime_advice
 from hetesynth.engine.recipe import recipe_of, topology_hash
-from hetesynth.engine.request import Request
+from hetesynth.engine.request import MANY_RANKS, Request
 from hetesynth.engine.steady_programs import Pipeline
 from hetesynth.engine.time_verdict import TimeOptimality, TimeVerdict, implied_size, time_optimality
 from hetesynth.errors import InternalError

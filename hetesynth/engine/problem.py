@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hetesynth.engine.compilation import PhaseTimer
-from hetesynth.engine.request import Request
+from hetesynth.engine.request import MANY_RANKS, PEER_SHARE, Request
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import Collective
 from hetesynth.model.problem import Budget, Problem
@@ -19,8 +19,6 @@ from hetesynth.search.search import Candidate, Strategy
 from hetesynth.search.solve import Solver
 from hetesynth.topology.language import load_topology
 
-MANY_RANKS = 64  # past which peers are limited, and memory is given back between lowering and judging
-PEER_SHARE = 0.75  # of the thread blocks, for the peers of a rank
 CEGIS = "cegis"  # beside it only a repair begins with a candidate
 
 

@@ -6,14 +6,16 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hetesynth.cli.options import FILE, json_option, topology_losses_of
 from hetesynth.cli.terminal import answer, some
-from hetesynth.deploy.topo_diff import TopologyDifference, topology_difference
 from hetesynth.model.words import counted
+
+if TYPE_CHECKING:
+    from hetesynth.deploy.topo_diff import TopologyDifference
 
 _SCHEDULES = "Schedules (.schedule.json), XML and plans made for BEFORE, judged on AFTER; repeatable."
 SIGNS = {"added": "+", "removed": "-", "changed": "~"}
@@ -32,6 +34,8 @@ def command(before: Path, after: os.PathLike[str], schedules: tuple[Path, ...], 
 
     Exits 0 where nothing did, 1 where something did. The parts of both files are the same where their names are.
     """
+    from hetesynth.deploy.topo_diff import topology_difference
+
     document = difference_document(topology_difference(before, after, schedules))
     answer(document, difference_report(document), as_json=as_json)
     return int(not document["same"])

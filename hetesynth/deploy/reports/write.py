@@ -19,7 +19,6 @@ from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.deploy.outcome import BuildReport
 from hetesynth.deploy.reports import words
 from hetesynth.deploy.reports.pages import INDEX_PAGE, write_pages
-from hetesynth.deploy.topology_files import lint_files
 from hetesynth.engine.places import demand_place
 from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import write_atomically
@@ -122,6 +121,8 @@ _OURS = re.compile(  # how the reports of a build begin
 
 def topology_findings(manifest: Manifest) -> tuple[Diagnostic, ...]:
     """The findings about each topology file, each file once, in the order of the manifest."""
+    from hetesynth.deploy.topology_files import lint_files
+
     findings: list[Diagnostic] = []
     for file in lint_files([entry.topology for entry in manifest.clusters]):
         findings += file.findings if file.error is None else failure_findings(file.error, file.path)
