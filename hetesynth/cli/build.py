@@ -13,7 +13,6 @@ from hetesynth.cli.options import FILE, json_option
 from hetesynth.cli.progress import warned
 from hetesynth.cli.terminal import show
 from hetesynth.deploy.cache import Cache, default_cache
-from hetesynth.deploy.dask_cluster import DaskCluster
 from hetesynth.deploy.manifest.reader import read_manifest
 from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.deploy.outcome import BuildReport, CellReport, Watcher
@@ -66,6 +65,7 @@ def command(
     worse than what is there is not deployed.
     """
     from hetesynth.deploy import build
+    from hetesynth.deploy.dask_cluster import DaskCluster
 
     if quick and not check:
         raise HetesynthError("--quick is for --check", code="HS853", help="add --check, or leave --quick out")

@@ -34,10 +34,7 @@ def test_servers_follow_each_other_and_have_dumps_of_their_own(tmp_path: Path) -
     topology = load_topology(EXAMPLES / "h20_4p8" / "topo.dsl")
     four, eight = dump(tmp_path, "0 2 1 3"), dump(tmp_path, "7 6 5 4 3 2 1 0", "0 1 2 3 4 5 6 7", name="eight.xml")
     rings = server_rings(topology, [RingFile(four), RingFile(eight, "b")])
-    assert rings == (
-        (0, 2, 1, 3, 11, 10, 9, 8, 7, 6, 5, 4),
-        (0, 2, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11),
-    )
+    assert rings == ((0, 2, 1, 3, 11, 10, 9, 8, 7, 6, 5, 4), (0, 2, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11))
     for files in ([RingFile(four)], [RingFile(four, "b"), RingFile(four)], [RingFile(four, "z")]):
         with pytest.raises(HetesynthError) as refused:
             server_rings(topology, files)

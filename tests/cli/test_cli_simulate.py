@@ -35,11 +35,7 @@ def predicted(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, 
 @pytest.mark.parametrize("name", ["ag.xml", "ag.schedule.json"])
 def test_figures_for_scripts(made: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     result = predicted(capsys, str(made / name), str(FIG10), "--size", "60MB")
-    assert (result["collective"], result["ranks"], result["calibration"]) == (
-        "allgather",
-        6,
-        "measured",
-    )
+    assert (result["collective"], result["ranks"], result["calibration"]) == ("allgather", 6, "measured")
     (row,) = result["results"]
     assert row["size"] == 60_000_000
     assert row["algbw_GBps"] == pytest.approx(60_000 / row["predicted_us"], rel=1e-9)

@@ -8,13 +8,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.cli.main import run
-from hetesynth.deploy.rank_files import (
-    FORMATS,
-    rank_order,
-    rankfile,
-    table,
-    visible_devices,
-)
+from hetesynth.deploy.rank_files import FORMATS, rank_order, rankfile, table, visible_devices
 from hetesynth.errors import HetesynthError
 from hetesynth.model.rank_places import RankPlace, places_comment, places_document, rank_places
 from hetesynth.topology.language import parse_topology

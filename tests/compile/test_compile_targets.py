@@ -39,15 +39,7 @@ def test_every_format_has_a_backend() -> None:
         (("portable",), [".xml", ".inplace.xml"]),
         (("msccl",), [".xml", ".inplace.xml"]),
         (("mscclpp",), [".mscclpp.json", ".mscclpp.inplace.json"]),
-        (
-            ("rccl-6", "mscclpp"),
-            [
-                ".rccl-6.xml",
-                ".rccl-6.inplace.xml",
-                ".mscclpp.json",
-                ".mscclpp.inplace.json",
-            ],
-        ),
+        (("rccl-6", "mscclpp"), [".rccl-6.xml", ".rccl-6.inplace.xml", ".mscclpp.json", ".mscclpp.inplace.json"]),
     ],
 )
 def test_names(targets: tuple[str, ...], expected: list[str]) -> None:

@@ -65,11 +65,7 @@ def test_figures_of_a_library_type_are_set_in_the_cluster() -> None:
 
 
 @pytest.mark.parametrize(
-    ("library", "server", "name"),
-    [
-        ("dgx1", "dgx1", "nvlink@50GB/s"),
-        ("mi250", "mi250x16", "xgmi@200GB/s"),
-    ],
+    ("library", "server", "name"), [("dgx1", "dgx1", "nvlink@50GB/s"), ("mi250", "mi250x16", "xgmi@200GB/s")]
 )
 def test_direct_links_of_a_library_type_are_changed_in_a_copy(library: str, server: str, name: str) -> None:
     text = f"import h20\nimport {library}\ncluster c {{\n  instance a[0-1] = {server}\n  instance b = h20x8\n"

@@ -72,11 +72,7 @@ def test_pairs_with_uneven_nics_use_every_nic_on_a_shortest_path() -> None:
 
 @pytest.mark.parametrize(
     ("limit", "words"),
-    [
-        ("MAX_LINKS", "more than 50 links"),
-        ("MAX_PATH_WIRES", "more than 50 wires"),
-        ("MAX_STEPS", "50 steps"),
-    ],
+    [("MAX_LINKS", "more than 50 links"), ("MAX_PATH_WIRES", "more than 50 wires"), ("MAX_STEPS", "50 steps")],
 )
 def test_past_a_limit_of_links_a_finding_ends_the_work(
     limit: str, words: str, monkeypatch: pytest.MonkeyPatch

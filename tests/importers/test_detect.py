@@ -65,12 +65,7 @@ def test_without_tools_it_says_so(
 
 @pytest.mark.parametrize(
     ("script", "words"),
-    [
-        ("exit 3", "exit code 3"),
-        ("sleep 60 & sleep 60", "no answer"),
-        ("yes", "more than"),
-        ("exit 0", "nothing"),
-    ],
+    [("exit 3", "exit code 3"), ("sleep 60 & sleep 60", "no answer"), ("yes", "more than"), ("exit 0", "nothing")],
 )
 def test_a_tool_that_misbehaves_is_passed_over(path: Path, script: str, words: str) -> None:
     fake(path, "nvidia-smi", script)

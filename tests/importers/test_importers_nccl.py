@@ -7,19 +7,7 @@ from pathlib import Path
 
 import networkx as nx
 import pytest
-from support.topology_files import (
-    HIDDEN,
-    SWITCH,
-    bridge,
-    bus,
-    cpu,
-    gpu,
-    nic,
-    pcie_only,
-    peers,
-    switched,
-    system,
-)
+from support.topology_files import HIDDEN, SWITCH, bridge, bus, cpu, gpu, nic, pcie_only, peers, switched, system
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.calibration import calibrated
@@ -69,8 +57,7 @@ def test_an_nvswitch_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpus", "nics", "out"),
-    [(1, 2, Fraction("31.5")), (2, 4, 63), (2, 3, Fraction("56.5")), (4, 2, 50)],
+    ("gpus", "nics", "out"), [(1, 2, Fraction("31.5")), (2, 4, 63), (2, 3, Fraction("56.5")), (4, 2, 50)]
 )
 def test_equal_nics_behind_one_bridge_are_all_used(
     tmp_path: Path, gpus: int, nics: int, out: Fraction | int

@@ -46,10 +46,7 @@ def test_trees_span_and_loads_are_theirs(example: str, name: CollectiveName) -> 
 
 @pytest.mark.parametrize(
     ("example", "name", "number", "rounded", "percent"),
-    [
-        ("h20_4x2p8", "allreduce", 3, 50, 100),
-        ("dgx2_x2", "broadcast", 8, 67, 100),
-    ],
+    [("h20_4x2p8", "allreduce", 3, 50, 100), ("dgx2_x2", "broadcast", 8, 67, 100)],
 )
 def test_few_trees_are_far_better_than_rounded_ones(
     example: str, name: CollectiveName, number: int, rounded: int, percent: int

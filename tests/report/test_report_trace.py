@@ -33,10 +33,7 @@ def threads(trace: dict[str, Any]) -> dict[tuple[int, int], str]:
 
 
 def test_every_event_has_what_its_phase_needs(trace: dict[str, Any]) -> None:
-    needs = {
-        "X": {"pid", "tid", "ts", "dur", "name"},
-        "M": {"pid", "name", "args"},
-    }
+    needs = {"X": {"pid", "tid", "ts", "dur", "name"}, "M": {"pid", "name", "args"}}
     for event in trace["traceEvents"]:
         assert needs[event["ph"]] <= set(event)
         assert event.get("ts", 0) >= 0 and event.get("dur", 0) >= 0

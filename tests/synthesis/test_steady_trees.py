@@ -23,13 +23,7 @@ from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.solve import Solution, Solver
-from hetesynth.search.steady_state import (
-    EXPANSIONS,
-    PACKED,
-    refuses,
-    steady_state_strategy,
-    whole_packing,
-)
+from hetesynth.search.steady_state import EXPANSIONS, PACKED, refuses, steady_state_strategy, whole_packing
 from hetesynth.search.timed.earliest_arrival import Rates
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -108,11 +108,7 @@ def test_schedules_keep_every_law_on_random_clusters(
 
 @pytest.mark.parametrize(
     ("graph", "name", "seconds"),
-    [
-        (line(4), "broadcast", 6.0),
-        (ring(5, both=False), "allgather", 8.0),
-        (full(5), "alltoall", 2.0),
-    ],
+    [(line(4), "broadcast", 6.0), (ring(5, both=False), "allgather", 8.0), (full(5), "alltoall", 2.0)],
 )
 def test_known_times_of_earliest_arrival(graph: Graph, name: str, seconds: float) -> None:
     """One second of latency and one of bytes a hop, nothing in the way."""

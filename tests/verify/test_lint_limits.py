@@ -10,11 +10,7 @@ import pytest
 from program_builders import block, chain_broadcast, program, ring_allgather, star, step, to_xml
 
 from hetesynth.judge.msccl.lint_readers import ANY, contradictions, limits
-from hetesynth.judge.msccl.linter import (
-    call_warnings,
-    metadata,
-    network_violations,
-)
+from hetesynth.judge.msccl.linter import call_warnings, metadata, network_violations
 from hetesynth.judge.msccl.reader import ReadResult, read_program
 from hetesynth.judge.rules import BY_ID, ProgramFindings
 from hetesynth.model.program import GpuProgram, Instruction, Program, ThreadBlock
