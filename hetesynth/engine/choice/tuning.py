@@ -211,7 +211,9 @@ class _TuningRun:
         request, counts = self.specs.request, self.specs.counts()
         named = [Attempt(request.strategy, "it is stated")]
         attempts = FOR_A_SIZE if request.strategy == "auto" else named
-        for chunks in counts:
+        rounds = [(n, some) for n in sorted(counts) if (some := [a for a in attempts if n <= a.early])]
+        rounds += [(n, [a for a in attempts if n > a.early]) for n in counts]
+        for chunks, tried_here in rounds:
             record = self.decisions.inside(f"chunks {chunks}")
             reason = self._ended()
             low, high = sorted((counts[0], chunks))
@@ -223,7 +225,7 @@ class _TuningRun:
                 record.note("all candidates", "skipped", reason)
                 continue
             specs: list[CandidateSpec] = []
-            for attempt in attempts:
+            for attempt in tried_here:
                 why = attempt.reason_against(request.collective, self.specs.transfers(chunks))
                 if why is None:
                     specs += self.specs.of(attempt.strategy, chunks)
