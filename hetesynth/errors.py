@@ -1,7 +1,5 @@
 """The two kinds of failure: what the user can mend, and what is our bug."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 

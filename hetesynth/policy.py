@@ -10,8 +10,6 @@ Not here: numbers whose halves and doubles change nothing (literals where they a
 against hostile input, facts about runtimes and formats, tolerances of arithmetic.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 

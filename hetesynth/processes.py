@@ -1,7 +1,5 @@
 """Work on several processes of this machine: how they begin, and that none outlives the one that gave the work."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import pickle

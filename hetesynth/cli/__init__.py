@@ -3,8 +3,6 @@
 Closed standard streams are opened before anything else is.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from types import TracebackType

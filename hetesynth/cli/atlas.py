@@ -1,7 +1,5 @@
 """``hetesynth atlas``: a folder with one schedule for each range of sizes, or for each single loss."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``hetesynth bounds``: how good a schedule can be at best, and why."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """``hetesynth build``: the schedules of a manifest, made where they are stale."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``hetesynth compare``: strategies beside each other, size by size."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

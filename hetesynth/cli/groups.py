@@ -1,7 +1,5 @@
 """A group of commands, each of a file that is imported when the command is asked for."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

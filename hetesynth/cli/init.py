@@ -1,7 +1,5 @@
 """``hetesynth init``: a first topology, or a first manifest of the topologies that there are, to be edited."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """``hetesynth install-hint``: how a runtime is made to take a file."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Exit codes: 0 ok; 1 the answer is no (violations, infeasible); 2 usage or input;
 docs/errors.md has the table of the error codes.
 """
 
-from __future__ import annotations
-
 import gc
 import io
 import itertools

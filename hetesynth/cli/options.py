@@ -1,7 +1,5 @@
 """Options that several commands share, and how their values are read."""
 
-from __future__ import annotations
-
 import functools
 import math
 import os

@@ -1,7 +1,5 @@
 """Progress on a terminal: one line on standard error, nothing in a pipe."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

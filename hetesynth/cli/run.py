@@ -3,8 +3,6 @@
 Every rank is this command: what it imports is paid for as often as there are ranks.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``hetesynth strategies``: what may be asked for with ``--strategy``."""
 
-from __future__ import annotations
-
 import click
 
 from hetesynth.cli.options import json_option

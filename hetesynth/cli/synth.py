@@ -1,7 +1,5 @@
 """``hetesynth synth``: topology in, verified schedule and programs out."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Names come from files and command lines of others. They are data: what would steer a terminal is shown escaped.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

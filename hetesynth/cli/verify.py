@@ -1,7 +1,5 @@
 """``hetesynth verify``: judge any MSCCL XML or MSCCL++ plan, and folders of them."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

@@ -1,7 +1,5 @@
 """Where an atlas goes: a folder of its own, or one with atlases of other collectives."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

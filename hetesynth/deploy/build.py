@@ -1,7 +1,5 @@
 """A manifest to its folders: what is stale is made, nothing else, and every folder appears whole."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress

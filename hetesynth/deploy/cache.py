@@ -1,7 +1,5 @@
 """Results by their keys in a folder, which builds on one machine or many may share."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import io

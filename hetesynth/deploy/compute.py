@@ -4,8 +4,6 @@ A pure function: no clock, no path, no environment decides what comes out, so th
 another process or from another machine is the same bytes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

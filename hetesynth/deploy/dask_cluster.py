@@ -3,8 +3,6 @@
 A worker of other versions, and a scheduler that is lost, end the build.
 """
 
-from __future__ import annotations
-
 import logging
 import pickle
 import re

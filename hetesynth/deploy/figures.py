@@ -1,7 +1,5 @@
 """The record of a cell as values, and the gates of its cell against them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

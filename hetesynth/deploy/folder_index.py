@@ -1,7 +1,5 @@
 """What an ``index.json`` of ours says that its folder holds: which programs, for which targets, their digests."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath

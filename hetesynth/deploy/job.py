@@ -1,7 +1,5 @@
 """A cell as work that can be done anywhere: all that its result depends on, and the key that names it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import pickle

@@ -4,8 +4,6 @@ An older cell stays only where it still verifies on the cluster as it is now and
 tells what was not deployed for it, so that the next build decides the same without making anything.
 """
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Sequence

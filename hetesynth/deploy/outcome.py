@@ -1,7 +1,5 @@
 """What a build or a check came to, cell by cell: what all reports are made of."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``topo ranks``: the files that start rank i on the GPU that the topology gives it."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Two topologies compared, and what that means for schedules made for the first."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Topology files: what is doubtful or wrong about each, as findings, JSON or SARIF; facts and pictures."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

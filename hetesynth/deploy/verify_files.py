@@ -1,7 +1,5 @@
 """The files that are named and those in folders, each judged as ``verify`` judges one."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

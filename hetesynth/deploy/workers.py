@@ -1,7 +1,5 @@
 """Jobs on several processes: each is made once, whatever becomes of the process that has it."""
 
-from __future__ import annotations
-
 import multiprocessing
 import signal
 from collections import Counter, deque

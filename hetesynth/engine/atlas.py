@@ -2,8 +2,6 @@
 long as it is within 1 % of the best and not slower than the library, so that ranges are few; sizes for which no
 program is that are left to the library. The frontier is that of SCCL, section 3.5."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Sequence

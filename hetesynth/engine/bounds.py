@@ -1,7 +1,5 @@
 """Lower bounds on steps without a search, and what their judge says of them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict
 from typing import Any

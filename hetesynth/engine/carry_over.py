@@ -1,7 +1,5 @@
 """An old schedule in the words of a changed cluster: the same GPUs by name, the same links by their path."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property

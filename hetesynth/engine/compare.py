@@ -1,8 +1,6 @@
 """What strategies take at several sizes, every figure simulated beside the bound. ``ring`` without stated rings
 and chunks is the baseline: NCCL's rings with the best number of channels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,8 +1,6 @@
 """One run of the compiler: what is asked for, what it may spend, and who is told; one a root, where all are asked
 for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace

@@ -1,8 +1,6 @@
 """Files of others back into the compiler: MSCCL XML -> Program -> judge -> lifting -> Schedule -> judge ->
 schedule JSON and programs for other targets, each judged. A schedule JSON enters in the middle."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Sequence

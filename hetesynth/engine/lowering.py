@@ -6,8 +6,6 @@ copy faster, and take thread blocks from each other. Where a target or a form of
 program or plan in steady state, or as a library runs it, the schedule is lowered step by step.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress

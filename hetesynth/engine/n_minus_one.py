@@ -1,8 +1,6 @@
 """One schedule for every single GPU, NIC, link or server lost, made ahead. Losses that leave the same cluster but
 for names share one, with the ranks renumbered."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Which files a command makes and where: what cannot be written is said before the work, not after it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From the topology file to the problem, its solver and what strategy cegis begins with."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

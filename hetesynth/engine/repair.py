@@ -1,8 +1,6 @@
 """Repair: an old schedule file and a changed cluster to a verified schedule with its programs, and what changed.
 The program is lowered as the one before; where that is not near the limit, some of a fresh choice is tried."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

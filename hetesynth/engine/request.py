@@ -1,7 +1,5 @@
 """What the user asks for: made once for a command; every stage reads it, none changes it."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Executing a program with real bytes: read, judge, run on every rank, report. Where no MPI launcher started this
 process, it starts one rank per GPU and waits; where one did, it is a rank itself, and only rank 0 has a report."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

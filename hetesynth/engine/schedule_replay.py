@@ -1,7 +1,5 @@
 """A schedule JSON on the cluster that it is for, replayed with the capacities and chunks that it was made with."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from fractions import Fraction

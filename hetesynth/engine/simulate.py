@@ -1,7 +1,5 @@
 """What a file takes: a schedule, a program or a plan, at one size or many, once its judge accepts it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

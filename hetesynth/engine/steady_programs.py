@@ -1,7 +1,5 @@
 """How the trees of a schedule become a program or a plan that keeps all of them busy, and what libraries run."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 """The main job: text -> Topology -> capacities -> Problem -> Schedule -> Program -> XML and JSON, each result
 judged before anything is written."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence

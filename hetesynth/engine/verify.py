@@ -1,7 +1,5 @@
 """Judging files that others made: which judge a file needs, and what it says, target by target."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence

@@ -5,8 +5,6 @@ only moved it is random bits; where it is added, it is small integers, so that s
 whatever the order and every bit can be checked.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module

@@ -3,8 +3,6 @@
 Nothing is parallel, so a stall is seen at once: nobody can go on and no packet is under way.
 """
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence

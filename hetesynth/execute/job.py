@@ -1,7 +1,5 @@
 """One run, stated: everything a rank must know besides its own thread blocks. Travels between processes."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

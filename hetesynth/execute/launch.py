@@ -3,8 +3,6 @@
 Under somebody else's launcher (``launched``) nothing is started: this process is a rank.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -4,8 +4,6 @@ Everything that a program must write starts as poison; inputs are known, so that
 is compared with (``Reference``) follows the definitions of the NCCL manual and knows no chunks and no program.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import reduce
 from typing import Literal

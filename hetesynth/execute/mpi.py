@@ -4,8 +4,6 @@ MPI launches, connects and carries packets; every packet is one message, taken i
 that could wait for a stalled rank is made before all have agreed how the run ended.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import sys

@@ -1,7 +1,5 @@
 """What a run of a program ends with: plain values that travel between processes and into JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal

@@ -3,8 +3,6 @@
 Any order of running those that can go on is one that a GPU may take; by default it is the order of waking.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Hashable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Writing a folder of files, the whole folder or nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile

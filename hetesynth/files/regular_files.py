@@ -3,8 +3,6 @@
 A pipe or a device in the place of a file would be waited for, or read, for ever.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Schedule <-> JSON: the document that keeps a schedule with its collective, its links and how it was made."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """JSON that anybody wrote: values within limits, no field twice in an object; their types checked at their use."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Temporary files and folders beside what they become, and what a run that was killed left of them."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

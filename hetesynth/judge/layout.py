@@ -10,8 +10,6 @@ reducescatter (and scatter at the root). The buffers that NCCL lets be null away
 broadcast and scatter, output of reduce and gather) do not exist there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal

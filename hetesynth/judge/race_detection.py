@@ -9,8 +9,6 @@ programs and of plans share this; what an actor knows they derive apart, since m
 order different things.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Ids are stable: a rule that goes leaves a gap, a new one takes a new number. Wha
 docs/verify.md (XML, HX1xx to HX7xx) and docs/mscclpp.md (plans, HX8xx and HX9xx).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping

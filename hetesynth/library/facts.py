@@ -7,8 +7,6 @@ fields of ``Generation`` that end in ``share``, and ``channel``, are no constant
 published runs reach (docs/reality.md).
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from math import floor, log2

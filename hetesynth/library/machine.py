@@ -5,8 +5,6 @@ neither library runs. A node is a server, or servers that NVLink joins, as NCCL 
 (src/graph/connect.cc). Rates in GB/s.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -5,8 +5,6 @@ the shares that large runs reach, the channels a kernel of this size opens, and 
 in GB/s, latencies in microseconds, results in seconds. Channels are those of NCCL's search in outline
 (src/graph/search.cc). Not modelled: CollNet and SHARP, tuner plug-ins, symmetric kernels, copy engines."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache

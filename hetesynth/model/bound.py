@@ -1,7 +1,5 @@
 """Lower bounds on the number of steps and on completion time, each with a witness that anyone can recheck."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Calibrations: from the figures a topology states to those a transfer gets, as a named choice."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from fractions import Fraction

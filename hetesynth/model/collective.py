@@ -4,8 +4,6 @@ The value of a chunk at a rank is the set of ranks whose input it already sums. 
 with its own contribution; the complete value is all of ``pre[k]``. A copy is the case of one contributor.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal

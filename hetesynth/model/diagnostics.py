@@ -1,7 +1,5 @@
 """Where in a source text something stands, how a finding about it is shown, which characters are shown escaped."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

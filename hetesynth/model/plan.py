@@ -6,8 +6,6 @@ indices: a channel of an operation is an index into its thread block's list, who
 GPU's list; likewise a remote buffer.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, get_args
 

@@ -5,8 +5,6 @@ on its channel; instructions run in order; a dependence names a thread block of 
 there that must have finished.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -3,8 +3,6 @@
 GPUs out of order have no rank and so no place.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

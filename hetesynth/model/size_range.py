@@ -1,7 +1,5 @@
 """A range of sizes, and the calls for which a runtime takes a program of it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

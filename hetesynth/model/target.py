@@ -4,8 +4,6 @@ Only facts about runtimes stand here, no behaviour, so that what makes programs 
 a wrong fact is one line to mend, and both sides are tested against files whose fate in the real readers is known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction

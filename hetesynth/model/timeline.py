@@ -5,8 +5,6 @@ In a ``TransferGraph`` a task waits for others, then for a delay, then sends byt
 nothing of chunks, links and thread blocks: what makes a graph keeps what its tasks stand for.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

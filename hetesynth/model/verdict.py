@@ -1,7 +1,5 @@
 """What judges and strategies answer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Numbers in words, the same in every report."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Sequence
 

@@ -5,8 +5,6 @@ phase(t) + j periods. That is the order in which a thread block carries out what
 what is ready much later.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ The conventions are those of NCCL and MSCCL: allgather's output holds rank j's b
 block j goes to rank j and its output block j comes from rank j, in place means the pointers NCCL calls in place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """What a program or an MSCCL++ plan costs, for the report: thread blocks, steps, channels, dependences."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What an operator asks of a topology: where each rank is, which links there are, what GPUs have to share."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Units: seconds, bytes.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

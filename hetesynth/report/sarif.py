@@ -1,7 +1,5 @@
 """Findings as SARIF 2.1.0, the format that code hosts and editors show beside the lines of a file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """Bandwidth against size as a small SVG, legible on light and dark ground."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from html import escape

@@ -3,8 +3,6 @@
 White background, so that it can be read wherever it is shown; says everything in text too (title and description).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction

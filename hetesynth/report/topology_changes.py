@@ -3,8 +3,6 @@
 Parts are the same where their names are. Either topology is put into words, fact by fact; what differs is told.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction

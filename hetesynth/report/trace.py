@@ -5,8 +5,6 @@ must not overlap, so what does several things at once gets as many threads. Of a
 loops are there.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence

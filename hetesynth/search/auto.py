@@ -4,8 +4,6 @@
 it runs. What was applied or skipped, and why, is noted in the search's decisions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf

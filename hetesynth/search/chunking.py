@@ -5,8 +5,6 @@ C = round(tau_ref / tau) * n chunks per step (eq. 1). For a wire or group that s
 smallest of those links: the capacity of the fastest use. Each has the error that the rounding causes.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable

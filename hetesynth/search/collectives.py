@@ -10,8 +10,6 @@ contribution is added exactly once (SCCL 3.4; HeteCCL appendix I). ``split`` mak
 reduce-scatter, chunk k being reduced at rank k mod n (eq. 7), and an allgather.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The deterministic limits of searches at an effort: rounds and solver units, scaled."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hetesynth.policy import Policy

@@ -6,8 +6,6 @@ Z3's objects count references from Python; an exception between two of those byt
 A process that was started with the interrupt ignored, as shells start jobs in the background, goes on ignoring it.
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator

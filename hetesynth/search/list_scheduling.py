@@ -9,8 +9,6 @@ The step LP (``trees.packed_trees``) is no list scheduling: it chooses all deliv
 seconds (``timed.list_scheduling``) resources have times when they are free and there are no steps.
 """
 
-from __future__ import annotations
-
 from bisect import insort
 from collections import defaultdict
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ In: the function on arrays by which a kernel is entered. Out: the function compi
 its module that it calls, and kept on disk where that is possible. Kernels give the same results either way.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections import defaultdict

@@ -7,8 +7,6 @@ where few GPUs of a server have a NIC, a tree of links that lead both ways comes
 over these arcs keep the limit however they are chosen. The choice knows nothing of loads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 

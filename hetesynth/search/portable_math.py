@@ -6,8 +6,6 @@ schedule. Here are only additions, products and exponents of two, which IEEE 754
 within two units of the last place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import lru_cache
 from math import isqrt

@@ -4,8 +4,6 @@ A row is plain data, so that reading the table loads no solver. A strategy count
 seconds is made for the rates of a cluster and the size of a chunk, so it needs to know the size of the buffer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module

@@ -8,8 +8,6 @@ that step. ``MENDED`` ends with what is mended; so does ``WHOLE``, which takes a
 schedules that are not a reduce-scatter followed by an allgather.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

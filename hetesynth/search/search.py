@@ -6,8 +6,6 @@ the same seed gives the same schedule; the deadline only ends a search early, an
 ``ending`` says which budget ended it.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable

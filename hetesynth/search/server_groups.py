@@ -1,8 +1,6 @@
 """Servers as strategies see them, and paths through them. They are those of the topology; where it tells none
 apart, or every GPU is one of its own, groups of ranks that wide links join."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from hetesynth.model.problem import Problem

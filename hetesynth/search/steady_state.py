@@ -5,8 +5,6 @@ that carry the optimum of a linear program, rounded to chunks (Beaumont et al. 2
 ForestColl; Edmonds 1973). Chunks of an allreduce may be reduced at any rank, unlike in HeteCCL eq. 7.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ Gallager, Data Networks, 6.5.2), so the result does not depend on the order of s
 are interpreted, so that nothing needs to be loaded or compiled.
 """
 
-from __future__ import annotations
-
 from dataclasses import make_dataclass
 from functools import cache
 from typing import Any

@@ -5,8 +5,6 @@ computation. Rates are max-min fair; a resource is ``tight`` where its flows cou
 starts or ends changes only the rates of flows joined to it by tight resources, and none below the least ``level``,
 at which a resource is full, of those that gained or lost a flow."""
 
-from __future__ import annotations
-
 from math import inf
 from typing import Any, NamedTuple
 

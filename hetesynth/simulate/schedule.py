@@ -1,7 +1,5 @@
 """A schedule as tasks: every transfer is one, and waits for what it sends."""
 
-from __future__ import annotations
-
 from bisect import bisect_right, insort
 from collections import defaultdict
 from math import inf

@@ -1,7 +1,5 @@
 """A topology file -> the same cluster in the block form or JSON, or the same file in the one layout."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """``init``: the first topology of a newcomer, to be edited: a file with comments that is a whole topology."""
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass

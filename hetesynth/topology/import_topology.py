@@ -1,7 +1,5 @@
 """Files that a cluster has -> a topology file: read, joined by a rule, written, read back."""
 
-from __future__ import annotations
-
 import re
 import socket
 import sys

@@ -1,7 +1,5 @@
 """``hetesynth topo``: a topology file, looked at, compared and converted."""
 
-from __future__ import annotations
-
 import click
 
 from hetesynth.cli.groups import CommandTable

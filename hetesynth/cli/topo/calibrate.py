@@ -1,7 +1,5 @@
 """``hetesynth topo calibrate``: figures of links from measurements."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, astuple

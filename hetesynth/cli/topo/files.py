@@ -1,7 +1,5 @@
 """``hetesynth topo convert``, ``export`` and ``fmt``: a topology file in another form."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``hetesynth topo import``: files that a cluster has to a topology."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 from typing import Any

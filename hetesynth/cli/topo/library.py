@@ -1,7 +1,5 @@
 """``hetesynth topo library``: the node types that a topology can import."""
 
-from __future__ import annotations
-
 import click
 
 from hetesynth.cli.options import json_option

@@ -1,7 +1,5 @@
 """``hetesynth topo lint``: what is doubtful about topology files that are right."""
 
-from __future__ import annotations
-
 import os
 
 import click

@@ -1,7 +1,5 @@
 """``hetesynth topo ranks``: which rank runs on which GPU, as a table and as the files that launchers read."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

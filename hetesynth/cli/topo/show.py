@@ -1,7 +1,5 @@
 """``hetesynth topo show``: what a topology file describes, in an operator's units, with its capacities."""
 
-from __future__ import annotations
-
 import json
 import os
 from array import array

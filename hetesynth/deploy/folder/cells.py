@@ -1,7 +1,5 @@
 """A cell as it stands in a folder, its programs, and which of them runs in a call."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

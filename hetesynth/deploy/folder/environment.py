@@ -1,7 +1,5 @@
 """``environment.sh``: the variables with which a runtime takes a folder; and what its log says of it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

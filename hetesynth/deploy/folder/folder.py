@@ -1,7 +1,5 @@
 """The contents of the folder that one cluster's runtime loads: programs, schedules and the index of both."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

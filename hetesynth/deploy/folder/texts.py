@@ -1,7 +1,5 @@
 """``README.md``, ``expected.json`` and ``smoke_test.sh`` of a folder: how it is loaded, tested, how fast it is."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """A text of TOML to values that keep the rules of ``keys``, with findings about those that do not."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

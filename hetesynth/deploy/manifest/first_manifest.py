@@ -1,7 +1,5 @@
 """``init`` in a folder with topologies: a manifest with comments, of every cluster that is described there."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -3,8 +3,6 @@
 ``python -m hetesynth.deploy.manifest.keys`` prints the schema.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

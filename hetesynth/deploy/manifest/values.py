@@ -1,7 +1,5 @@
 """A manifest as values: clusters, and a cell for each schedule that is to be kept."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, field
 from pathlib import Path

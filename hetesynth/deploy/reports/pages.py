@@ -1,7 +1,5 @@
 """A folder of HTML pages: an index of all cells and a report for each, made of the deployed files."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Statuses, names, places and figures of cells as every report shows them; findings as forges take them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """The reports of a build that are asked for, written; what goes to standard output is handed back."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

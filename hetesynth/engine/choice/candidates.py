@@ -3,8 +3,6 @@ number of chunks is about the root of the bandwidth-to-latency ratio, where a pi
 others follow by distance from it. Which strategies are tried, and in which order, says
 ``search.auto.FOR_A_SIZE``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

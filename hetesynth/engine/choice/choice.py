@@ -3,8 +3,6 @@ there soon is a program that is not slower, then steady-state candidates; where 
 possible, nothing else is tried. Else candidates of all strategies follow, by the rules, and are ranked
 together."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

@@ -2,8 +2,6 @@
 Numbers are tried in the order of what their rounding leaves of the optimum, until a program is near enough to the
 bound or the effort, which is counted in operations, is spent."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

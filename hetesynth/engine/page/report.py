@@ -1,7 +1,5 @@
 """A result as a report: what the page, the picture and the trace of it show; report/ only draws."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

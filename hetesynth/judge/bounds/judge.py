@@ -4,8 +4,6 @@ It knows nothing of how bounds are found and uses none of that code; what it dem
 docs/certificates.md.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """What the checkers of certificates share: refusing a claim, the reversed problem, who carries how much; prices,
 and the cheapest trees and shortest paths that every judge of prices needs, exact."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

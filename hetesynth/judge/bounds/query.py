@@ -10,8 +10,6 @@ Of SMT-LIB 2 only Boolean constants, clauses and counts are read; all else is re
 operator that is not known here could change what the text means.
 """
 
-from __future__ import annotations
-
 import re
 from collections import ChainMap, defaultdict
 from collections.abc import Iterator, MutableMapping

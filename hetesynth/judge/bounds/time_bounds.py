@@ -3,8 +3,6 @@
 What must cross and what can is worked out anew, in exact numbers; no code is shared with what found the bound.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Its numbers are in range, or it is ``JsonRefused``; whether it is right the judge says.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

@@ -4,8 +4,6 @@ It shares no code with the composition: gates, paths, patterns and times are tak
 against the cluster as pods. Without a cluster only data and order are judged, not loads.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

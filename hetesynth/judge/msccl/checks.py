@@ -4,8 +4,6 @@ Everything found here hangs, crashes or corrupts whatever runtime executes the p
 programs that pass. The limits of runtimes and the data are judged elsewhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from itertools import pairwise
 

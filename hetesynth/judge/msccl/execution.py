@@ -25,8 +25,6 @@ hangs for all below. Races are judged for whole messages (the fewest waits for s
 that calls lead to (the least that one message orders).
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, field

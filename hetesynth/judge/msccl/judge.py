@@ -11,8 +11,6 @@ questions, three functions, each of what reader.read_program returns, or of a Pr
   profile. A production file with fused receives is correct in the first sense and has findings here.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection
 

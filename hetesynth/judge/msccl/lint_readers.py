@@ -3,8 +3,6 @@
 Whoever writes files needs none of the facts about readers, so they stand beside the judge.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

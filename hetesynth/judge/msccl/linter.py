@@ -5,8 +5,6 @@ refuse, crash, hang, be ignored, or compute wrong data. Warnings are about calls
 with the program, so whether they matter depends on the job.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args

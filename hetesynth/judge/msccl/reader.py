@@ -5,8 +5,6 @@ the runtimes' C ``strtol`` with base 0, and anything but plain decimal is a find
 knows are skipped with their content, and reported. The reader does not judge what the program does.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ neither necessary nor sufficient. This scanner goes on after a defect where it c
 them all. It expands nothing: no entity, no document type, no external file.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

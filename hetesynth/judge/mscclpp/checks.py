@@ -4,8 +4,6 @@ After a plan passes, ``execution`` may follow every index in it. The limits are 
 whose loader checks few of them: what it does not check overwrites memory.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence

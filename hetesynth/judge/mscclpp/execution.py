@@ -15,8 +15,6 @@ happens-before. Only a semaphore that several thread blocks acquire may depend o
 it is sure of.
 """
 
-from __future__ import annotations
-
 from collections import Counter, OrderedDict, defaultdict
 from dataclasses import replace
 from functools import partial

@@ -4,8 +4,6 @@ It derives buffers, aliasing and the expected data itself and shares no code wit
 ``reader``, ``checks``, this, ``../layout``, ``../race_detection``, ``state``, ``execution``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 
 from hetesynth.errors import HetesynthError

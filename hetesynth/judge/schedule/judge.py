@@ -9,8 +9,6 @@ to the same chunk at a rank in a tick where the problem asks for it (eq. 8), no 
 addition, delivery (post).
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ says how large the program is at least, so that a plan that cannot fit is given 
 elsewhere.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right, insort
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

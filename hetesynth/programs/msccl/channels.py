@@ -5,8 +5,6 @@ keys, sends and receives of all GPUs are in one order: within a tick wave by wav
 receives. A connection has at most one message in a wave, one longer than the FIFO a wave of its own
 (``thread_blocks``)."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

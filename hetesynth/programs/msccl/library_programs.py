@@ -4,8 +4,6 @@ As in NCCL a channel is one thread block of each rank, which takes from the rank
 chunk part p is on channel p mod channels. NCCL's kernels have no limit of steps, so these have none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby

@@ -4,8 +4,6 @@ A value lives in its *home*: the output chunk where the rank owes it, else scrat
 lands there and the rank's own input is added; every other one lands in scratch and is added to it. A value that
 must not yet overwrite what its home holds waits in scratch and is copied later."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass
 from heapq import heappop, heappush

@@ -6,8 +6,6 @@ declaration, double quotes, single spaces, plain decimals, one element a line, a
 ``root`` is an attribute of our own: readers ignore those they do not know, and a verifier needs it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from io import BytesIO

@@ -5,8 +5,6 @@ for. A conflict with accesses since the last synchronization costs a ``nop`` ins
 between them; a source that a port channel still reads costs a ``flush``. Full thread blocks hand over, through one
 barrier, to successors with the same channels. Every rank takes the ticks in order, so there is no deadlock."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Plan -> JSON, field by field as MSCCL++'s loader reads it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ MSCCL++ cannot do without a buffer: where NCCL has none (the output of a gather,
 the root) the plan declares one block, which is never touched.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 

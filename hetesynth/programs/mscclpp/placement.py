@@ -4,8 +4,6 @@ A landing place must be free from the start. The last copy of its chunk lands wh
 place, where the home may hold what is yet to be sent, and on relays in scratch. A value to be added lands in a
 scratch chunk of its own; sums build up in the home, or in the first landing place."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass, replace
 

@@ -10,8 +10,6 @@ its connections, so they are to carry equally much. Channels of a pair: ``own``:
 few as steps allow, then another one for the pair that exceeds the mean of a scarce resource most;
 ``proportional``: in proportion to messages, as many as fit."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections import defaultdict

@@ -5,8 +5,6 @@ wait for each other by semaphores. Operations of a thread block: the handshake; 
 puts and signals; waits for what ends here; own chunks copied home; flushes. ``res`` adds and puts at once inside a
 server; over ports a ``pws`` follows the sum. Ticks order all stations, senders first, so there is no deadlock."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 

@@ -7,8 +7,6 @@ last put of the connection vouches for it. What is added or passed on lands in s
 sender. A shift of thread blocks puts when the one before has done so, or a slow NIC would carry all shifts at
 once."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

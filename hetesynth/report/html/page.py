@@ -4,8 +4,6 @@ Names in it are untrusted: text is escaped, the data is JSON in which no ``<`` i
 markup, and the content security policy lets no script run but those whose hashes it names.
 """
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from collections.abc import Iterable

@@ -7,8 +7,6 @@ as nets are rerouted in PathFinder. NCCL's own search (src/graph/search.cc) trie
 and takes the first paths that it can place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace

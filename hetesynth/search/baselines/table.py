@@ -1,7 +1,5 @@
 """The baselines, ready for the registry: what communication libraries do."""
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence

@@ -8,8 +8,6 @@ look alike to the destination are one node (``classes``), so a cluster of a thou
 nodes per step, and of destinations that look alike one is tried.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ In: a copying problem, or allreduce. Out: a ``LowerBound`` with its witness. Red
 bounded through their dual, which takes exactly as many steps: the caller inverts them.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Set
 from dataclasses import dataclass, replace

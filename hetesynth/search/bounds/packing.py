@@ -11,8 +11,6 @@ without coding, there is a first moment at which the ranks of some part together
 ``_gossip`` says what must have happened before it and after it. Knows no chunks, steps or schedules.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from fractions import Fraction
 from math import lcm

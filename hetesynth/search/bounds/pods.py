@@ -4,8 +4,6 @@ In: a ``PodCluster``, a collective, chunks per rank and their size. Out: the bes
 must cross certain wires, after the least latency of what crosses them; docs/composition.md has the proofs.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

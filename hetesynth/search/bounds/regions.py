@@ -1,7 +1,5 @@
 """Candidate regions for cuts: single ranks, and groups of ranks joined by wide links (servers, modules)."""
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter
 from collections.abc import Iterable

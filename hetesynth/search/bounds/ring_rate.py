@@ -5,8 +5,6 @@ leaves every rank once and every set of ranks at least once; sets are the server
 solution (Dantzig, Fulkerson and Johnson, 1954).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any

@@ -6,8 +6,6 @@ filled by linear programming: as many chunks as fit, and no resource may be left
 this one can carry. Where resources nest (GPU port within NIC within server) the program has integral solutions.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import numpy as np

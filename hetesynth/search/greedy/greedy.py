@@ -7,8 +7,6 @@ were used most against their capacity become dearer and the round is repeated: t
 PathFinder (McMurchie and Ebeling 1995), applied to schedules. Later rounds break ties at random.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -15,8 +15,6 @@ the ranks still lacking it. Then they are taken from one queue, best first, each
 capacity left. An ingress whose list is used up lists the next ones.
 """
 
-from __future__ import annotations
-
 import heapq
 from typing import NamedTuple
 

@@ -8,8 +8,6 @@ a tree is laid anew at the prices of what the others load, and kept where moves 
 has a load of its own, connections that begin or end there, as each has a thread block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ under the automorphisms. Chunks begin where the packing's weights put them, roun
 one, to where a steep sum of loads grows least, and chunks move as long as that sum falls.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass

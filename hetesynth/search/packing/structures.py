@@ -14,8 +14,6 @@ everything costs at least.
 Of ranks that stand alike only one has a row.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

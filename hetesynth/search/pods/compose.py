@@ -4,8 +4,6 @@ In: a ``PodCluster``, a collective, the search for what is inside. Out: a ``Comp
 ways to send between pods. The work inside is done once for each type of pod.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction

@@ -6,8 +6,6 @@ goes on along the tree that the pod's own allgather has for the rank at which it
 solved once. For clusters that are small enough for their links to be listed; ``compose`` is for others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -7,8 +7,6 @@ synthesized anew. When the frozen steps leave no way out, an unsatisfiable core 
 unfreeze; a core without frozen steps proves that no schedule with so few steps exists.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterable, Sequence

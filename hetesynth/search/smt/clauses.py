@@ -5,8 +5,6 @@ its negation. Out: sat, unsat or unknown, a model, a core, and the text of what 
 Z3 takes twenty times as long to state a clause, longer than the solver takes to decide most models.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Iterable, Sequence

@@ -6,8 +6,6 @@ is no part of the model. It is shown to a linear program first: where that has n
 told the sends that it uses.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Sequence, Set

@@ -6,8 +6,6 @@ distance alone decides are constants. Everything is Boolean and pseudo-Boolean, 
 takes it; ``unknown`` is reported as such and never read as unsatisfiable.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping

@@ -7,8 +7,6 @@ and spread (large buffers). Prices are negotiated over rounds: what was busiest 
 chunk's bytes at the resource's own rate, so that a wide port serves several slow flows at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ any routes, and quick for many deliveries. ``run_scan`` looks at every path befo
 urgencies are always those of the moment: for paths only, and quadratic in their number.
 """
 
-from __future__ import annotations
-
 import math
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple

@@ -6,8 +6,6 @@ and very many paths; ``Paths`` looks at every path before each choice. In steps 
 (``search.list_scheduling``): there a resource has a number of transfers in a step, not a time when it is free.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ In: a copying problem. Out: a schedule, most often as long as the busiest resour
 last delivery. ``packed`` finds the trees, ``StepLp`` their steps.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

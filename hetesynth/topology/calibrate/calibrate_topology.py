@@ -1,7 +1,5 @@
 """The work of ``hetesynth topo calibrate``: measurements and a topology to figures, and the topology with them."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

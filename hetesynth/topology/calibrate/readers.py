@@ -1,7 +1,5 @@
 """The output of tools that measure to ``Series``: each file by the first reader that recognizes it."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator

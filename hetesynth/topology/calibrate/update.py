@@ -4,8 +4,6 @@ A rate that stands in the file is replaced there; one from an imported type or a
 in the cluster; for direct links, which have no name to be set by, the library's types are copied into the file.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence

@@ -5,8 +5,6 @@ state one for every pair that xGMI reaches. The number of links of a pair follow
 amd-smi states; without that only for models whose pairs have one link. Neither tool tells the model or names NICs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from itertools import combinations, permutations

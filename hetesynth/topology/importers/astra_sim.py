@@ -4,8 +4,6 @@ Dimension 0 is that of the numbers next to each other. ``latency`` is that of a 
 through a switch takes it twice. A bandwidth is read as 10^9 bytes a second and direction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction

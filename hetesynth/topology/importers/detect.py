@@ -1,7 +1,5 @@
 """The tools of the machine itself: runs those that exist, with fixed arguments, and gives what they printed."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

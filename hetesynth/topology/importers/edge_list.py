@@ -4,8 +4,6 @@ What forwards becomes a switch, or a NIC with its fabric where the links leave n
 that are alike are one statement. A link has a rate for all of its lanes together, in GB/s, and a latency in us.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What a GPU's name tells, as `nvidia-smi -L` or people write it, and what a link carries in one direction."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from fractions import Fraction

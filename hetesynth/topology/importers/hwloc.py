@@ -6,8 +6,6 @@ InfiniBand and RoCE, and Ethernet where there are none; hwloc does not tell thei
 in front where types differ; those that are neither GPUs nor CPUs are NVSwitches.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ A block ``Switch 41 "S-guid" # "name" ...`` or ``Ca 1 "H-guid" # "host mlx5_0"``
 cable, ``[1] "H-guid"[1](portguid) # "host mlx5_0" lid 7 4xHDR``. A cable is in the blocks of both of its ends.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Units: bytes per second and one direction, seconds; None where the file does not
 named after its lower end: ``gpu0``, a bridge, or the slot of a NIC, which the ports of one card share.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ A skeleton, as clouds ship it for NCCL_TOPO_FILE, has the PCIe tree alone and ne
 dump of several hosts is that of one NVLink domain.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The network between servers, stated (``--net``) or as a file tells it, and the machines that its hosts are."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections import defaultdict

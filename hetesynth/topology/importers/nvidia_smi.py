@@ -4,8 +4,6 @@ The table does not tell the model of the GPUs (``-L`` or ``--model`` does), the 
 that of PCIe slots (the model's is assumed).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace

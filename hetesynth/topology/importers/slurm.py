@@ -3,8 +3,6 @@
 They tell neither rates (LinkSpeed is a word without a unit) nor what a server is.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter

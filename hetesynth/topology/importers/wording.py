@@ -1,7 +1,5 @@
 """Names, ranges and quantities as the topology language writes them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Machines and the rule for the network between them -> readable text of the topology language."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

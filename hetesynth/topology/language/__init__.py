@@ -1,7 +1,5 @@
 """Sources -> Topology: the topology language (dsl/). Importing this package loads neither lark nor the grammar."""
 
-from __future__ import annotations
-
 import os
 
 from hetesynth.model.pods import PodCluster

@@ -4,8 +4,6 @@ Of a cluster of pods each instance is one, and those that are alike are one type
 each type, so the work grows with the number of wires, not with that of pairs of GPUs.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Syntax tree -> ``Topology``, or a ``PodCluster`` without the links between pods, or everything that is wrong."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence

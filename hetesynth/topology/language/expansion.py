@@ -1,7 +1,5 @@
 """Parameters, loops and expressions -> a syntax tree without them, and what instances add -> own types."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterable

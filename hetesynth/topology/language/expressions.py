@@ -4,8 +4,6 @@
 of its sort. Python's own parser finds the structure; nothing of it is executed.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Mapping

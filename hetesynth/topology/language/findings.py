@@ -1,7 +1,5 @@
 """Collects findings so that several are reported at once, and raises them together as a ``SourceError``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from hetesynth.errors import did_you_mean as did_you_mean

@@ -1,7 +1,5 @@
 """Follows imports and gathers the node types, pods and the one cluster of a program."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path

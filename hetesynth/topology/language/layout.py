@@ -3,8 +3,6 @@
 A statement a line, two columns for each open brace; a block on one line stays there while it fits.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field

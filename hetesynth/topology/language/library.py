@@ -1,7 +1,5 @@
 """The language as data: the grammar, and the node library with the GPUs, NICs, rates and sources of its types."""
 
-from __future__ import annotations
-
 import functools
 import re
 from dataclasses import dataclass

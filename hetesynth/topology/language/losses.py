@@ -1,7 +1,5 @@
 """``without``, ``down`` and ``degrade``: what failed or became slow in a cluster described as it was built."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

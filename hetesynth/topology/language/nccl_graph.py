@@ -4,8 +4,6 @@ The format: ``graph`` elements with a ``pattern`` (4: ring), in them ``channel``
 the ring's order.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass

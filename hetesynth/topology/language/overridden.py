@@ -1,7 +1,5 @@
 """A topology file with losses that are stated beside it, as ``--without`` and ``--degrade`` do."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace

@@ -12,8 +12,6 @@ wire each for ``direct``, a pipe for ``switch``. There the GPUs that a node name
 a NIC: where a node names them in several pairs of nodes, a stated group in each direction limits all their links.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Source -> syntax tree, with the Lark grammar of dsl/topology.lark, whose token names never reach the user."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable

@@ -5,8 +5,6 @@ networks (fabrics, routers) less often come first, then those that cross fewer C
 then those with fewer wires.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

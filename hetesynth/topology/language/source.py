@@ -3,8 +3,6 @@
 Figure 10 of HeteCCL gets the brackets that its print lacks.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -6,8 +6,6 @@ They are used when they were made from this very grammar by this very version of
 ``python -m hetesynth.topology.language.tables`` writes them; a test says when that is due.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

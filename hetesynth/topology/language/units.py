@@ -4,8 +4,6 @@ Decimal prefixes are powers of 1000 (GB), binary ones powers of 1024 (GiB); ``b`
 the command line are also read as other tools write them: ``64M`` is 64 MiB as in nccl-tests, ``64mb`` is 64 MB.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

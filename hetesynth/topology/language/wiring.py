@@ -3,8 +3,6 @@
 Every part is declared, and every override applied, before the first wire is laid: wires see the final rates.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Topology files that are right and yet doubtful: findings with a span, a severity and a way out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Parts named twice, node types and imports that nothing uses, ratios upside down (HS243, HS246, HS255)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from fractions import Fraction

@@ -3,8 +3,6 @@
 What is too little is not told of servers in which something is out of order or was slowed by `degrade`.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections import Counter, defaultdict

@@ -3,8 +3,6 @@
 The ranges are wide: from the oldest hardware of a sort, derated, to several times the newest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction

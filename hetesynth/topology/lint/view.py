@@ -3,8 +3,6 @@
 What is out of order on purpose makes its server different: rules that compare say nothing of it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Hardware that differs from its twins, that nothing uses, or that a file contradicts itself in."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from fractions import Fraction
