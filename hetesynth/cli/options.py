@@ -95,10 +95,6 @@ def _number(context: click.Context, parameter: click.Parameter, value: float) ->
     return value
 
 
-def _first_candidate(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | str | None:
-    return str(value) if str(value) in get_args(FirstCandidate) else value
-
-
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     """One decorator of several."""
 
@@ -249,7 +245,7 @@ first_candidate_option = click.option(
     "--from",
     "first_candidate",
     type=NewPath(),
-    callback=_first_candidate,
+    callback=lambda _context, _parameter, value: str(value) if str(value) in get_args(FirstCandidate) else value,
     metavar="greedy|flood|nothing|FILE",
     help="What strategy cegis begins with and repairs: one pass of greedy, a flood that ignores capacities, "
     "nothing, or a schedule JSON, valid or not [default: greedy].",

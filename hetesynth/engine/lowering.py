@@ -6,6 +6,7 @@ copy faster, and take thread blocks from each other. Where a target or a form of
 program or plan in steady state, or as a library runs it, the schedule is lowered step by step.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
@@ -76,13 +77,9 @@ def _rates(costs: Costs, schedule: Schedule) -> dict[Pair, float]:
 
 def _width(numbers: Iterable[int], room: int) -> int:
     """The most channels that each pair may have so that all fit into ``room``; at least one."""
-    widths = list(numbers)
-    low, high = 1, max(widths, default=1)
-    while low < high:
-        width = (low + high + 1) // 2
-        fits = sum(min(number, width) for number in widths) <= room
-        low, high = (width, high) if fits else (low, width - 1)
-    return low
+    most = [*numbers]
+    widths = range(1, max(most, default=1) + 1)
+    return max(1, bisect_right(widths, room, key=lambda width: sum(min(number, width) for number in most)))
 
 
 EQUAL = 1e-9  # of the time: programs nearer than that are equally quick, and the shorter one is written

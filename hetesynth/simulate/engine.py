@@ -6,7 +6,7 @@ are interpreted, so that nothing needs to be loaded or compiled.
 """
 
 from dataclasses import make_dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from hetesynth.simulate import fluid_kernel
 from hetesynth.simulate.fluid_kernel import State
 
 Fields = list[tuple[str, str]]
+_record_class = cache(partial(make_dataclass, "Record", slots=True))
 
 
 def _fields(floats: str, integers: str) -> Fields:
@@ -87,11 +88,6 @@ def _state(graph: TransferGraph) -> State:
     followers = np.repeat(np.arange(n), np.diff(graph.waits_start))[order]
     lengths = (uses, n, resources, resources, n, n, n, 6)
     return State(tasks, limits, used, followers, *(np.zeros(length, dtype=np.int64) for length in lengths))
-
-
-@cache
-def _record_class(names: tuple[str, ...]) -> type[Any]:
-    return make_dataclass("Record", names, slots=True)
 
 
 def _starts(values: Ints, count: int) -> Ints:

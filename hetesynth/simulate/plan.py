@@ -147,7 +147,10 @@ class _Execution:
                     waiting = self._at_barrier[block.gpu, x.barrier or 0]
                     waiting.append(block)
                     if len(waiting) >= (x.blocks or 1):
-                        self._meet(block, waiting)
+                        meeting = self._local(block, [task for member in waiting for task in member.after])
+                        for one in waiting:
+                            one.after = (meeting if one is block else self._local(one, [*one.after, meeting]),)
+                        waiting.clear()
                     while block in waiting:
                         yield
                 case "wait" | "rlxwait":
@@ -185,13 +188,6 @@ class _Execution:
             task = self._placed(self._tasks.add(waits, alpha_of=end.link, units=0.0), block, peers=(end.peer,))
         if end.far is not None:
             end.far.inbox.append(task)
-
-    def _meet(self, block: _Block, waiting: list[_Block]) -> None:
-        """``block`` came last to where the others wait."""
-        meeting = self._local(block, [task for member in waiting for task in member.after])
-        for member in waiting:
-            member.after = (meeting if member is block else self._local(member, [*member.after, meeting]),)
-        waiting.clear()
 
     def _flush(self, block: _Block, ends: Sequence[_End]) -> None:
         block.after = (self._local(block, [*block.after, *(put for end in ends for put in end.last)]),)

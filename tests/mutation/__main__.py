@@ -225,7 +225,7 @@ def main() -> int:
                 print(f"{WORDS[fate]} {name}", file=sys.__stderr__, flush=True)
 
     os.chdir(ROOT)
-    pytest.main(["-p", "no:cacheprovider", *options.tests], plugins=[_Session(work)])
+    pytest.main(["-n", "0", "-p", "no:cacheprovider", *options.tests], plugins=[_Session(work)])
     share = 100 * fates[KILLED] // max(1, sum(fates.values()))
     untried = f"{fates[NOT_TRIED]} in functions that no test calls"
     print(f"{fates[KILLED]} killed ({share} %), {fates[SURVIVED]} survived, {untried}")
