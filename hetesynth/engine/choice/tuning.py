@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from hetesynth.engine.artifacts import Choice, ProgramSpec, SolvedRequest
 from hetesynth.engine.choice.candidates import CandidateSpec, CandidateSpecs
@@ -211,9 +212,14 @@ class _TuningRun:
         request, counts = self.specs.request, self.specs.counts()
         named = [Attempt(request.strategy, "it is stated")]
         attempts = FOR_A_SIZE if request.strategy == "auto" else named
-        rounds = [(n, some) for n in sorted(counts) if (some := [a for a in attempts if n <= a.early])]
-        rounds += [(n, [a for a in attempts if n > a.early]) for n in counts]
-        for chunks, tried_here in rounds:
+        least = sorted(counts)
+        spent = accumulate(map(self.specs.transfers, least))
+        within = [n for n, work in zip(least, spent, strict=True) if work <= self.effort.allotted]
+        early = [(n, some) for n in within if (some := [a for a in attempts if n <= a.early])]
+        rest = [(n, [a for a in attempts if n > a.early or not within]) for n in counts]
+        for number, (chunks, tried_here) in enumerate([*early, *rest]):
+            if number == len(early):  # of what is left, and the first whatever it takes
+                self.effort = Effort(self.effort.allotted - self.effort.spent)
             record = self.decisions.inside(f"chunks {chunks}")
             reason = self._ended()
             low, high = sorted((counts[0], chunks))
