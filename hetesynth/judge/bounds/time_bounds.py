@@ -3,6 +3,7 @@
 What must cross and what can is worked out anew, in exact numbers; no code is shared with what found the bound.
 """
 
+import heapq
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -158,16 +159,19 @@ class _Judge:
 
     def _latency(self, source: Rank, target: Rank) -> Fraction:
         """The least sum of latencies of links from ``source`` to ``target``; 0 where no link leads there."""
-        import networkx as nx
-
-        graph: nx.MultiDiGraph[int] = nx.MultiDiGraph()
-        graph.add_nodes_from((source, target))
+        leaving = defaultdict(list)
         for link in self.topology.links:
-            graph.add_edge(link.src, link.dst, weight=link.latency)
-        try:
-            return Fraction(nx.dijkstra_path_length(graph, source, target))
-        except nx.NetworkXNoPath:
-            return Fraction(0)
+            leaving[link.src].append(link)
+        done, queue = set[Rank](), [(Fraction(0), source)]
+        while queue:
+            latency, at = heapq.heappop(queue)
+            if at == target:
+                return latency
+            if at not in done:
+                done.add(at)
+                for link in leaving[at]:
+                    heapq.heappush(queue, (latency + link.latency, link.dst))
+        return Fraction(0)
 
     def prices(self, witness: ResourcePrices) -> Proved:
         """The latency and the seconds per byte that prices prove; no symmetry is trusted.

@@ -9,9 +9,13 @@ from itertools import pairwise
 
 from hetesynth.judge.layout import COLLECTIVES, ROOTED, Layout, buffer_sizes
 from hetesynth.judge.rules import Place, ProgramFindings, shown
-from hetesynth.model.program import READS, RECEIVES, SENDS, WRITES, GpuProgram, Instruction, Program, ThreadBlock
+from hetesynth.model.program import GpuProgram, Instruction, Program, ThreadBlock
 from hetesynth.model.topology import Rank
 
+SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})  # read from the runtimes apart from what lowering uses
+RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
+READS = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
+WRITES = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
 _PER_RANK = frozenset({"allgather", "reducescatter", "alltoall", "gather", "scatter"})
 
 Connection = tuple[Rank, Rank, int]

@@ -34,10 +34,10 @@ from itertools import accumulate
 import numpy as np
 
 from hetesynth.judge.layout import Layout, SumDefect, Value, added
-from hetesynth.judge.msccl.checks import publishers
+from hetesynth.judge.msccl.checks import READS, RECEIVES, SENDS, WRITES, publishers
 from hetesynth.judge.race_detection import Access, Clock, Conflict, Kind, Memory
 from hetesynth.judge.rules import Place, ProgramFindings, shown
-from hetesynth.model.program import READS, RECEIVES, SENDS, WRITES, Buffer, BufferSlice, Instruction
+from hetesynth.model.program import Buffer, BufferSlice, Instruction
 
 _BUFFERS: tuple[Buffer, ...] = ("i", "o", "s")
 _SUM_RULES: dict[SumDefect, str] = {"different chunks": "different-chunks", "added twice": "added-twice"}

@@ -15,13 +15,13 @@ from collections import Counter
 from collections.abc import Collection
 
 from hetesynth.judge.layout import ROOTED
-from hetesynth.judge.msccl.checks import program_layout, structure
+from hetesynth.judge.msccl.checks import RECEIVES, SENDS, program_layout, structure
 from hetesynth.judge.msccl.execution import Execution, buffers_touched
 from hetesynth.judge.msccl.lint_readers import ANY, limits
 from hetesynth.judge.msccl.reader import ReadResult
 from hetesynth.judge.rules import MAX_FINDINGS, Place, ProgramFindings
 from hetesynth.model.collective import MAX_GUESSED_ROOTS
-from hetesynth.model.program import RECEIVES, SENDS, Program, ThreadBlock
+from hetesynth.model.program import Program, ThreadBlock
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation

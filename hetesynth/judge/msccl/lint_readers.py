@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hetesynth.judge.msccl.checks import RECEIVES, SENDS
 from hetesynth.judge.rules import Place, ProgramFindings
-from hetesynth.model.program import RECEIVES, SENDS, ThreadBlock
+from hetesynth.model.program import ThreadBlock
 from hetesynth.model.target import ALL_OPS, TARGETS, Target
 
 _COMMON = frozenset({"allreduce", "allgather", "reduce", "broadcast", "alltoall"})
