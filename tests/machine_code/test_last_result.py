@@ -88,7 +88,7 @@ def test_ctrl_c_takes_the_last_result_and_is_not_for_the_work() -> None:
 def test_ctrl_c_is_announced_and_known_afterwards() -> None:
     said: list[str] = []
     with announcing(lambda: said.append("interrupted")):
-        assert last_result(lambda tell: tell("progress", 1), soon(LONG), 0.0, pressed)[1] == "done"
+        assert last_result(lambda tell: tell("progress", 1), soon(LONG), LONG, pressed)[1] == "done"
         assert interrupted() and not abandoned()
     assert said == ["interrupted"]
 
