@@ -58,7 +58,7 @@ def ring_seconds(prices: Costs, servers: tuple[tuple[Rank, ...], ...]) -> float:
         *flow, seconds = solver.getSolution().col_value
         # sets that less than a ring leaves: what a maximum flow from rank 0 to another one is stopped by
         carried = np.rint(np.asarray(flow) * _WHOLE).astype(np.int64).tolist()
-        edges = [(*pair, wide) for pair, wide in zip(ends, carried, strict=True)]
+        edges = [(*pair, wide) for pair, wide in zip(ends, carried, strict=True) if wide]
         ranks = 1 + max(everyone)
         flows = [maximum_flow(ranks, edges, 0, rank) for rank in range(1, ranks)]
         narrow = {frozenset(side) for value, side in flows if value < _WHOLE * (1 - 1e-3)}
