@@ -224,7 +224,7 @@ MONOLITHIC = Strategy("monolithic", _monolithic, _too_many_sends)
 class Attempt:
     """A strategy that ``auto`` tries for a size with each number of chunks, and what is lost without it. ``only``:
     collectives; ``most``: transfers, past which it takes too long. ``early``: with so many chunks or fewer it is
-    tried before all else, the fewest first, as far as the effort goes."""
+    tried before all else, the fewest first, for half the effort at most."""
 
     strategy: str
     why: str

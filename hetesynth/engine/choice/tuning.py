@@ -214,7 +214,7 @@ class _TuningRun:
         attempts = FOR_A_SIZE if request.strategy == "auto" else named
         least = sorted(counts)
         spent = accumulate(map(self.specs.transfers, least))
-        within = [n for n, work in zip(least, spent, strict=True) if work <= self.effort.allotted]
+        within = [n for n, work in zip(least, spent, strict=True) if 2 * work <= self.effort.allotted]
         early = [(n, some) for n in within if (some := [a for a in attempts if n <= a.early])]
         rest = [(n, [a for a in attempts if n > a.early or not within]) for n in counts]
         for number, (chunks, tried_here) in enumerate([*early, *rest]):
