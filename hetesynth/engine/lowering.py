@@ -44,7 +44,9 @@ def channels_of_pairs(costs: Costs, schedule: Schedule, protocol: Protocol, thre
     for pair, number in needed.items():
         for rank in pair:
             of_rank[rank].append(number)
-    most = {rank: _width(numbers, thread_blocks) for rank, numbers in of_rank.items()}  # the widest give up first
+    most = {
+        rank: fitting_width(numbers, thread_blocks) for rank, numbers in of_rank.items()
+    }  # the widest give up first
     within = {(src, dst): min(number, most[src], most[dst]) for (src, dst), number in needed.items()}
     return {pair: number for pair, number in within.items() if number > 1}
 
@@ -75,7 +77,7 @@ def _rates(costs: Costs, schedule: Schedule) -> dict[Pair, float]:
     return dict(rates)
 
 
-def _width(numbers: Iterable[int], room: int) -> int:
+def fitting_width(numbers: Iterable[int], room: int) -> int:
     """The most channels that each pair may have so that all fit into ``room``; at least one."""
     most = [*numbers]
     widths = range(1, max(most, default=1) + 1)
