@@ -44,9 +44,8 @@ def channels_of_pairs(costs: Costs, schedule: Schedule, protocol: Protocol, thre
     for pair, number in needed.items():
         for rank in pair:
             of_rank[rank].append(number)
-    most = {
-        rank: fitting_width(numbers, thread_blocks) for rank, numbers in of_rank.items()
-    }  # the widest give up first
+    # the widest give up first
+    most = {rank: fitting_width(numbers, thread_blocks) for rank, numbers in of_rank.items()}
     within = {(src, dst): min(number, most[src], most[dst]) for (src, dst), number in needed.items()}
     return {pair: number for pair, number in within.items() if number > 1}
 

@@ -217,6 +217,10 @@ class _TuningRun:
         within = [n for n, work in zip(least, spent, strict=True) if 2 * work <= self.effort.allotted]
         early = [(n, some) for n in within if (some := [a for a in attempts if n <= a.early])]
         rest = [(n, [a for a in attempts if n > a.early or not within]) for n in counts]
+        for chunks in least[len(within) :] if within else []:
+            for attempt in (a for a in attempts if chunks <= a.early):
+                record = self.decisions.inside(f"chunks {chunks}")
+                record.note(attempt.strategy, "skipped", "it is tried early, and fewer chunks take half the effort")
         for number, (chunks, tried_here) in enumerate([*early, *rest]):
             if number == len(early):  # of what is left, and the first whatever it takes
                 self.effort = Effort(self.effort.allotted - self.effort.spent)
