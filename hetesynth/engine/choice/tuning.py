@@ -220,7 +220,9 @@ class _TuningRun:
         for chunks in least[len(within) :] if within else []:
             for attempt in (a for a in attempts if chunks <= a.early):
                 record = self.decisions.inside(f"chunks {chunks}")
-                record.note(attempt.strategy, "skipped", "it is tried early, and fewer chunks take half the effort")
+                record.note(
+                    attempt.strategy, "skipped", "it is tried early, and fewer chunks take half the effort"
+                )
         for number, (chunks, tried_here) in enumerate([*early, *rest]):
             if number == len(early):  # of what is left, and the first whatever it takes
                 self.effort = Effort(self.effort.allotted - self.effort.spent)
