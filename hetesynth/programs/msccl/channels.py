@@ -25,7 +25,8 @@ Key = tuple[int, int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What one send and the receive it meets carry: ``chunks`` of ``src`` to ``dst`` on ``channel``."""
+    """What one send and the receive it meets carry: ``chunks`` of ``src`` to ``dst`` on ``channel``. ``arrival``:
+    the tick of the receive where that is not ``start``."""
 
     index: int
     src: Rank
@@ -36,6 +37,7 @@ class Message:
     wave: int
     chunks: tuple[int, ...]
     reduce: bool
+    arrival: int = -1
 
     @property
     def send_key(self) -> Key:
@@ -45,7 +47,7 @@ class Message:
     @property
     def receive_key(self) -> Key:
         """Where the receive stands in the order."""
-        return self.start, 1, self.wave, 1, self.index
+        return max(self.start, self.arrival), 1, self.wave, 1, self.index
 
     @property
     def commit_key(self) -> Key:
@@ -83,7 +85,7 @@ def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Ta
         transfers.sort(key=_transfer_key)
         for run, carried in _runs_of_pair(pair, transfers, plan, target).items():
             runs[pair, run] = carried
-    channel = _channel_numbers(runs, target, evenly=plan.spread_peers_evenly)
+    channel = channel_numbers(runs, target, evenly=plan.spread_peers_evenly)
     drafts: list[Message] = []  # without numbers
     waves: dict[int, int] = defaultdict(int)  # by tick
     for (pair, run), carried in runs.items():
@@ -213,7 +215,7 @@ def _transfer_key(t: Transfer) -> tuple[int, int, int]:
     return t.start, t.chunk, t.link
 
 
-def _channel_numbers(
+def channel_numbers(
     runs: Iterable[tuple[Pair, _TrackRun]], target: Target, *, evenly: bool
 ) -> dict[tuple[Pair, _TrackRun], int]:
     """The lowest channel for each run that its pair does not use and that has room at both ends. ``evenly``: the

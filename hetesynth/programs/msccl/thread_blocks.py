@@ -211,13 +211,18 @@ class RankBlocks:
         return {i: (b, n) for b, block in enumerate(self.blocks) for n, i in enumerate(block.operations)}
 
 
-def waits_of(rank: RankBlocks) -> Waits:
-    """The direct conflicts with other thread blocks that order on the same GPU does not imply."""
+def waits_of(rank: RankBlocks, after: Mapping[int, int]) -> Waits:
+    """The direct conflicts with other thread blocks that order on the same GPU does not imply. ``after``: the
+    message that has to be sent before another one."""
     position = rank.positions()
     by_operation: list[_Progress] = []  # what each operation knows of other thread blocks
     latest: dict[int, _Progress] = {}
     needed: Waits = []
+    sent = {op.message.index: i for i, op in enumerate(rank.operations) if op.message and op.op == "s"}
     for i, conflicts in enumerate(_conflicts(rank.operations)):
+        message = rank.operations[i].message
+        if message is not None and message.index in after and rank.operations[i].op == "s":
+            conflicts = tuple(sorted({*conflicts, sent[after[message.index]]}))
         block = position[i][0]
         progress = latest.setdefault(block, {})
         before = [j for j in conflicts if position[j][0] != block]
