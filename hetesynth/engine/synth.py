@@ -43,7 +43,7 @@ from hetesynth.engine.problem import (
 from hetesynth.engine.program_warnings import demand_single_root
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import is_simulated
-from hetesynth.engine.steady_programs import LibraryProgram, SteadyState
+from hetesynth.engine.steady_programs import Dispatched, LibraryProgram
 from hetesynth.engine.time_verdict import Bounds, Timed, TimeVerdict, bounds_of, implied_size, time_verdict
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.cegis_trace import CegisTrace
@@ -377,7 +377,7 @@ def _judged(run: Compilation, bounds: Bounds, size: int, ranked: Ranked, choice:
 
 def _solved(run: Compilation, bounds: Bounds, size: int, entry: Ranked, choice: Choice) -> SolvedRequest:
     targets = run.request.targets
-    timed = isinstance(entry.steady, SteadyState | LibraryProgram) and not targets[0].format.plan
+    timed = isinstance(entry.steady, Dispatched | LibraryProgram) and not targets[0].format.plan
     seconds = entry.seconds if timed else None
     spec = ProgramSpec(targets, *run.request.calls, steady=entry.steady, seconds=seconds)
     return entry.candidate.solved(run, spec, bounds.optimality(size, entry.candidate.seconds), choice)

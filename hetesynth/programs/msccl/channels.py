@@ -85,7 +85,7 @@ def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Ta
         transfers.sort(key=_transfer_key)
         for run, carried in _runs_of_pair(pair, transfers, plan, target).items():
             runs[pair, run] = carried
-    channel = channel_numbers(runs, target, evenly=plan.spread_peers_evenly)
+    channel = _channel_numbers(runs, target, evenly=plan.spread_peers_evenly)
     drafts: list[Message] = []  # without numbers
     waves: dict[int, int] = defaultdict(int)  # by tick
     for (pair, run), carried in runs.items():
@@ -215,7 +215,7 @@ def _transfer_key(t: Transfer) -> tuple[int, int, int]:
     return t.start, t.chunk, t.link
 
 
-def channel_numbers(
+def _channel_numbers(
     runs: Iterable[tuple[Pair, _TrackRun]], target: Target, *, evenly: bool
 ) -> dict[tuple[Pair, _TrackRun], int]:
     """The lowest channel for each run that its pair does not use and that has room at both ends. ``evenly``: the

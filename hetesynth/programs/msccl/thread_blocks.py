@@ -67,13 +67,14 @@ def chunk_times(problem: Problem, seconds: Mapping[Pair, float]) -> dict[Pair, F
 class BlockPlan:
     """Of one rank. ``alone``: receive connections that must not share a thread block with a send;
     ``no_copy_block``: own-block copies go to the first thread block with room instead of one of their own.
-    ``times``: of chunks, by which it is decided which connections share."""
+    ``times``: of chunks, by which it is decided which connections share, unless ``partners`` says so."""
 
     rank: Rank
     times: Mapping[Pair, Fraction]
     alone: frozenset[Connection] = frozenset()
     no_copy_block: bool = False
     sharing: Sharing = "needed"
+    partners: Mapping[Connection, Connection] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,8 @@ def partners(
     how many messages a receive connection can forward at once to a send connection of its channel; those that
     forward most share first. Then as many share as the limit of thread blocks asks for."""
     partner: dict[Connection, Connection] = {}
+    if plan.partners is not None:
+        return dict(plan.partners)
     if plan.sharing == "none":
         return partner
     free = set(connections.sends)
