@@ -43,7 +43,6 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target, target
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.policy import DEFAULT, Policy
-from hetesynth.programs.steady_state.lower import Arrangement, arrangements
 from hetesynth.search import registry
 from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.collectives import collective

@@ -19,9 +19,9 @@ from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, hops
 from hetesynth.model.target import Fifo
 from hetesynth.model.topology import Rank
+from hetesynth.programs.msccl.dispatched import arranged, lower_dispatched, steps_of_messages
 from hetesynth.programs.msccl.library_programs import demand_fit, direct_program, fits, ring_program, tree_program
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
-from hetesynth.programs.msccl.dispatched import arranged, lower_dispatched, steps_of_messages
 from hetesynth.programs.steady_state.wiring import PlanArrangement
 from hetesynth.simulate.dispatch import Dispatcher
 
@@ -78,8 +78,9 @@ def _named(program: Program, options: LoweringOptions) -> Program:
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """How messages are dispatched: ``pieces`` of every chunk, ``spare`` times the lanes that a link needs (None: one
-    for each tree); a piece is due ``pace`` times as late as its turn among those of its tree says."""
+    """How messages are dispatched: ``pieces`` of every chunk, ``spare`` times the lanes that a link needs
+    (None: one for each tree); a piece is due ``pace`` times as late as its turn among those of its tree
+    says."""
 
     pieces: int
     spare: float | None

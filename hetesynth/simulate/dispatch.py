@@ -1,8 +1,7 @@
 """The pieces of a schedule, each sent when it is ready and a lane is idle: list scheduling inside the simulation.
 
-A lane is a thread block that sends over a link, one message at a time. Of the messages that are ready, an idle lane
-takes the one with the longest way still before its data.
-"""
+A lane is a thread block that sends over a link, one message at a time. Of the messages that are ready, an idle
+lane takes the one with the longest way still before its data."""
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
@@ -73,8 +72,8 @@ class Dispatcher:
         return float((load / self.costs.resource_rate).max(initial=0.0)) * self.overhead
 
     def lanes(self, piece_bytes: float, spare: float | None) -> Lanes:
-        """Of each link as many as keep its rate, ``spare`` times: a lane waits for alpha, then sends a piece. None:
-        one for each tree that crosses the link."""
+        """Of each link as many as keep its rate, ``spare`` times: a lane waits for alpha, then sends a
+        piece. None: one for each tree that crosses the link."""
         if spare is None:
             group, _, adds = self._trees
             of = np.unique(np.stack([self.links, group, adds]), axis=1, return_inverse=True)[1].ravel()
@@ -112,8 +111,8 @@ class Dispatcher:
         return group, place, adds
 
     def run(self, pieces: int, piece_bytes: float, lanes: Lanes, pace: float) -> Dispatch:
-        """``pieces`` of every chunk, of ``piece_bytes`` each. ``pace``: seconds over which the pieces of a tree are
-        due, one after the other."""
+        """``pieces`` of every chunk, of ``piece_bytes`` each. ``pace``: seconds over which the pieces of a
+        tree are due, one after the other."""
         costs, transfers = self.costs, self.schedule.transfers
         n = len(transfers)
         alpha = np.array(costs.link_alpha)

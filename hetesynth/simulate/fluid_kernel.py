@@ -23,7 +23,8 @@ LOST, GAINED = 1, 2  # a flow, since rates were set
 
 
 class State(NamedTuple):
-    """n tasks, R resources, U uses (a use: one task on one resource), D dependences, Q queues; records: ``engine``."""
+    """n tasks, R resources, U uses (a use: one task on one resource), D dependences, Q queues; records:
+    ``engine``."""
 
     tasks: Row  # n records
     resources: Row  # R records

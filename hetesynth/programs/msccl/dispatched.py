@@ -29,7 +29,8 @@ from hetesynth.programs.msccl.thread_blocks import BlockPlan, Connection
 @dataclass(frozen=True, eq=False)
 class Runs:
     """``of[m]``: the run of message m. ``messages[r]``: of run r, in the order of time. ``after[r]``: the last
-    message of the lane before it, -1: none. ``link[r]``: which one it sends over. ``steps[r]``: of its receiver."""
+    message of the lane before it, -1: none. ``link[r]``: which one it sends over. ``steps[r]``: of its
+    receiver."""
 
     of: Ints
     messages: list[list[int]]
@@ -141,8 +142,8 @@ ROOMS = (57, 48, 38, 30)
 def arranged(
     problem: Problem, schedule: Schedule, dispatch: Dispatch, target: Target
 ) -> Iterator[tuple[Runs, Shared]]:
-    """The runs of ``dispatch`` and which of them share thread blocks, each way in which they may fit ``target``, the
-    one that waits least first."""
+    """The runs of ``dispatch`` and which of them share thread blocks, each way in which they may fit
+    ``target``, the one that waits least first."""
     ends = [(arc.src, arc.dst) for arc in problem.arcs]
     steps = steps_of_messages(schedule, target)
     for room in ROOMS:
@@ -155,15 +156,16 @@ def arranged(
 def lower_dispatched(
     problem: Problem, schedule: Schedule, dispatch: Dispatch, options: LoweringOptions
 ) -> Lowered:
-    """The program that sends the messages of ``schedule`` in the order of ``dispatch``. Raises HetesynthError: HS501
-    to HS504 a limit of the target, HS505 the collective has no such form, HS507 the schedule sends what a rank does
-    not hold."""
+    """The program that sends the messages of ``schedule`` in the order of ``dispatch``. Raises HetesynthError:
+    HS501 to HS504 a limit of the target, HS505 the collective has no such form, HS507 the schedule sends what
+    a rank does not hold."""
     options.check(problem.collective.name)
     target, transfers, arcs = options.target, schedule.transfers, problem.arcs
     pieces, start, sent, many = dispatch.pieces, dispatch.start, dispatch.sent, len(transfers)
     layout = Layout(collective_in_pieces(problem.collective, pieces), options.in_place)
     order = np.lexsort((np.arange(len(start)), start)).tolist()
-    # a place for every receive, use of what it brought, and send in the order of time, at the same time in this order
+    # a place for every receive, use of what it brought, and send in the order of time, at the same time in
+    # this order
     tick = np.empty(3 * len(start), dtype=np.int64)
     tick[np.argsort(np.concatenate([sent, sent, start]), kind="stable")] = np.arange(3 * len(start))
     arrivals, ends, starts = (of.tolist() for of in np.split(tick, 3))
@@ -203,8 +205,8 @@ def lower_dispatched(
             if within(draft.steps, target):
                 return lowered_as(layout, draft, options)
     raise HetesynthError(
-        f"{pieces} pieces of {len(problem.collective.chunks)} chunks do not fit into {target.thread_blocks} thread "
-        f"blocks of {target.max_steps} steps; target {target.name} allows no more",
+        f"{pieces} pieces of {len(problem.collective.chunks)} chunks do not fit into {target.thread_blocks} "
+        f"thread blocks of {target.max_steps} steps; target {target.name} allows no more",
         code="HS501",
         help=FEWER,
     )
