@@ -326,7 +326,7 @@ def time_verdict(
     )
     machine = machine_of(topology)
     adds = bounds.name == "allreduce" and machine is not None and any(node.nvls for node in machine.nodes)
-    target_limit = of_target if of_target > limit * (1 + EQUAL) else None
+    target_limit = of_target if of_target > limit * (1 + ALIKE) else None
     return TimeVerdict(
         timed, size, seconds, limit, line_limit, tree_limit, library, rings, checked, adds, target_limit
     )
