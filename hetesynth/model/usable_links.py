@@ -6,8 +6,9 @@ share, or all use the first of it. A sender is taken to use the NIC that the top
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from hetesynth.model.target import Target
 from hetesynth.model.topology import HOST_KINDS, Link, Rank, Topology
@@ -28,49 +29,67 @@ def usable(topology: Topology, targets: Sequence[Target]) -> Topology:
     if len(between) == len(topology.links):
         return topology
     near: dict[Rank, dict[int, Nearness]] = defaultdict(dict)
-    for link in topology.links:
-        for rank in (link.src, link.dst):
-            nic = _nic(topology, link, rank)
-            if nic is not None:
-                near[rank].setdefault(*nic)
-    best = {rank: _best(nics) for rank, nics in near.items()}
+    nics = [tuple(_nic(topology, link, outward) for outward in (True, False)) for link in topology.links]
+    for link, (sends, receives) in zip(topology.links, nics, strict=True):
+        for rank, nic in ((link.src, sends), (link.dst, receives)):
+            if nic is not None and nic not in near[rank]:
+                near[rank][nic] = _nearness(topology, link, nic, outward=rank == link.src)
+    best = {rank: _best(of_rank) for rank, of_rank in near.items()}
     share = _shares(topology, near, best, turns=all(target.nics_in_turn for target in targets))
 
-    def preference(i: int) -> tuple[bool, bool, Fraction, Fraction]:
+    def by_nic(i: int) -> tuple[bool, bool]:
+        link, (sends, receives) = topology.links[i], nics[i]
+        return receives in share.get(link.dst, ()), sends in best.get(link.src, ())
+
+    def by_rate(i: int) -> tuple[Fraction, Fraction]:
         link = topology.links[i]
-        sends, receives = _nic(topology, link, link.src), _nic(topology, link, link.dst)
-        shared = receives is not None and receives[0] in share[link.dst]
-        fast = sends is not None and sends[0] in best[link.src]
-        return shared, fast, link.bandwidth * link.lanes, -link.latency
+        return link.bandwidth * link.lanes, -link.latency
 
     kept: list[int] = []
     for links in between.values():
         if len(links) > 1:
-            preferences = list(map(preference, links))
-            links = [i for i, one in zip(links, preferences, strict=True) if one == max(preferences)]
+            links = _preferred(links, by_nic)
+            looks = {(id(x.bandwidth), x.lanes, id(x.latency)) for x in (topology.links[i] for i in links)}
+            links = _preferred(links, by_rate) if len(looks) > 1 else links  # fractions are slow
         kept += links
     return topology if len(kept) == len(topology.links) else topology.part(sorted(kept))
 
 
-def _nic(topology: Topology, link: Link, rank: Rank) -> tuple[int, Nearness] | None:
-    """The NIC that ``link`` passes first, seen from ``rank``, one of its ends; None: it passes none."""
-    outward = rank == link.src
-    nic, rates, hosts = None, list[Fraction](), 0
+def _preferred(links: Sequence[int], value: Callable[[int], tuple[Any, ...]]) -> list[int]:
+    """Those of the highest ``value``, in order."""
+    values = list(map(value, links))
+    most = max(values)
+    return [i for i, one in zip(links, values, strict=True) if one == most]
+
+
+def _nic(topology: Topology, link: Link, outward: bool) -> int | None:
+    """The first NIC on the way, seen from the sender (``outward``) or the receiver; None: it passes none."""
+    for w in link.wires if outward else reversed(link.wires):
+        vertex = topology.wires[w].dst if outward else topology.wires[w].src
+        if topology.vertices[vertex].kind == "nic":
+            return vertex
+    return None
+
+
+def _nearness(topology: Topology, link: Link, nic: int, *, outward: bool) -> Nearness:
+    """Of ``nic``, the first on ``link``, with its port."""
+    rates, hosts, passed = list[Fraction](), 0, False
     for w in link.wires if outward else reversed(link.wires):
         wire = topology.wires[w]
         if wire.bandwidth is not None:
             rates.append(wire.bandwidth * wire.lanes)
-        if nic is not None:  # its port was the last of its rates
-            return nic, (min(rates, default=link.bandwidth * link.lanes), -hosts)
+        if passed:
+            break
         vertex = wire.dst if outward else wire.src
-        nic = vertex if topology.vertices[vertex].kind == "nic" else None
+        passed = vertex == nic
         hosts += topology.vertices[vertex].kind in HOST_KINDS
-    return None
+    return min(rates, default=link.bandwidth * link.lanes), -hosts
 
 
 def _best(near: Mapping[int, Nearness]) -> list[int]:
     """Those that are fastest and of these nearest, in order."""
-    return sorted(one for one, nearness in near.items() if nearness == max(near.values()))
+    most = max(near.values())
+    return sorted(one for one, nearness in near.items() if nearness == most)
 
 
 def _shares(
