@@ -123,7 +123,7 @@ def recipe_in(document: ScheduleDocument, name: str) -> Recipe:
 
 def topology_hash(topology: Topology) -> str:
     """SHA-256 of what schedules depend on: GPUs by name, wires, groups, how many links."""
-    digest = hashlib.sha256()
+    topology, digest = topology.whole or topology, hashlib.sha256()
     digest.update(repr([vertex.name for vertex in topology.vertices]).encode())
     for wire in topology.wires:
         rate = None if wire.bandwidth is None else str(wire.bandwidth)

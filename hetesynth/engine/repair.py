@@ -41,6 +41,7 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target, target
+from hetesynth.model.usable_links import usable
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search import registry
@@ -335,6 +336,8 @@ def repaired(
 ) -> Repaired:
     """The same where the files were read."""
     targets = asked.targets or tuple(target(name) for name in recipe.targets)
+    if not asked.schedule_only and recipe.programs:
+        changes = replace(changes, after=usable(changes.after, targets))
     request = Request(  # what the old schedule was asked for with, on the changed cluster
         topology=asked.after,
         collective=document.collective,

@@ -38,6 +38,7 @@ from hetesynth.engine.problem import (
     first_candidate,
     load_problem,
     no_schedule,
+    usable_topology,
     verified_solver,
 )
 from hetesynth.engine.program_warnings import demand_single_root
@@ -194,7 +195,7 @@ def synthesized(run: Compilation) -> Synthesis:
         else:
             demand_addressable(request, request.size)
             with run.timer.phase("parse"):
-                topology = load_topology(request.topology)
+                topology = usable_topology(request)
             with run.timer.phase("search"):
                 chosen = _chosen(run, shown, topology, request, run.budget_left, run.decisions)
             synthesis = _written(run, shown, chosen, request.size)
@@ -272,7 +273,10 @@ def _step_search(run: Compilation, chunking: Chunking, problem: Problem, budget:
     strategy = strategy_of(request, chunking.topology)
     with timer.phase("search"):
         record = run.decisions.inside("steps")
-        policy, first = for_steps(request.policy, run.budget.effort), first_candidate(request, problem)
+        policy, first = (
+            for_steps(request.policy, run.budget.effort),
+            first_candidate(request, problem, chunking.topology),
+        )
         told = {"progress": run.progress, "decisions": record, "trace": run.trace}
         outcome = verified_solver(strategy, budget, policy, first_candidate=first, **told).solve(problem)
     match outcome:
