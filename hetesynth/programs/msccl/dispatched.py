@@ -4,7 +4,7 @@ A lane sends one message at a time. What it sends is cut, in the order of time, 
 thread block has steps for; each run has a channel of its own, and its first message waits for the last one of the
 run before. Sends and receives have thread blocks of their own, so nothing waits for what is not its data."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -80,10 +80,8 @@ def shared_blocks(runs: Runs, ends: Sequence[Pair], dispatch: Dispatch, blocks: 
     """Which runs share thread blocks so that no rank has more than ``blocks`` of ``room`` steps; None: they do not
     fit. Those share first of which what arrives is held up least by what is being sent. Runs over parallel links,
     whose channels are to take turns, share with none."""
-    over = defaultdict(set)
-    for link in runs.link:
-        over[ends[link]].add(link)
-    parallel = {r for r, link in enumerate(runs.link) if len(over[ends[link]]) > 1}
+    over = Counter(ends)
+    parallel = {r for r, link in enumerate(runs.link) if over[ends[link]] > 1}
     arriving: dict[Rank, list[int]] = defaultdict(list)
     leaving: dict[Rank, list[int]] = defaultdict(list)
     for r, link in enumerate(runs.link):
@@ -214,8 +212,11 @@ def lower_dispatched(
 
 def _channels(runs: Runs, shared: Shared, problem: Problem, target: Target) -> list[int]:
     """Of each run: one for those that share thread blocks one after the other, else the lowest that their pairs do
-    not use; parallel links take turns in the order of channels. HetesynthError HS503 where they do not suffice."""
+    not use; channels take parallel links by their number. HetesynthError HS503 where they do not suffice."""
     pair_of = [(problem.arcs[link].src, problem.arcs[link].dst) for link in runs.link]
+    parallel: dict[Pair, list[int]] = defaultdict(list)
+    for link, arc in enumerate(problem.arcs):
+        parallel[arc.src, arc.dst].append(link)
     chains: list[list[int]] = []
     begun = {*shared.values()}
     for first in sorted(set(range(len(pair_of))) - begun):
@@ -230,7 +231,8 @@ def _channels(runs: Runs, shared: Shared, problem: Problem, target: Target) -> l
     most = target.max_peers_per_channel
     for chain in sorted(chains, key=lambda chain: (-len(chain), chain)):
         pairs = [pair_of[r] for r in chain]
-        for c in range(target.channels):
+        alike = parallel[pairs[0]]
+        for c in range(alike.index(runs.link[chain[0]]), target.channels, len(alike)):
             room = all(sending[src, c] < most and receiving[dst, c] < most for src, dst in pairs)
             if room and not any(c in used[pair] for pair in pairs):
                 break
@@ -246,12 +248,4 @@ def _channels(runs: Runs, shared: Shared, problem: Problem, target: Target) -> l
             used[src, dst].add(c)
             sending[src, c] += 1
             receiving[dst, c] += 1
-    of_pair: dict[Pair, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for r, link in enumerate(runs.link):
-        of_pair[pair_of[r]][link].append(r)
-    for parallel in of_pair.values():
-        if len(parallel) > 1:
-            turns = sorted((place, link, r) for link, of in parallel.items() for place, r in enumerate(of))
-            for (_, _, r), c in zip(turns, sorted(channels[r] for _, _, r in turns), strict=True):
-                channels[r] = c
     return channels
