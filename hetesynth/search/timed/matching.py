@@ -29,8 +29,8 @@ LOOKS = 30_000_000  # at chunks, of all trials together; at least one is made
 def refuses(problem: Problem, policy: Policy) -> str | None:
     """Why the problem is for no matching, or None."""
     tables = within_peers(problem)
-    if tables is not None and len(tables.arcs) > 8 * problem.ranks:
-        return "ranks have more than eight neighbours"
+    if tables is not None and any(len(resource.arcs) > 1 for resource in tables.resources):
+        return "links share wires, which matchings would not spare"
     return stranded(problem, policy)
 
 
