@@ -205,6 +205,8 @@ def test_matchings_are_for_links_with_wires_of_their_own() -> None:
     assert refuses(problem(grid(3, wraps=True), "allgather"), DEFAULT) is None
     said = "links share wires, which matchings would not spare"
     assert refuses(problem(servers([4, 4]), "allgather"), DEFAULT) == said
+    assert refuses(problem(full(4), "alltoall"), DEFAULT) == "some chunk is not for everybody"
+    assert refuses(problem(ring(5), "allgather"), DEFAULT) == "ranks have two neighbours or fewer"
 
 
 def test_the_best_trial_counts() -> None:

@@ -22,15 +22,16 @@ from hetesynth.search.search import Search, Strategy
 from hetesynth.search.timed.earliest_arrival import LinkTimes, Rates, TimedRoutes, network_of, quickest
 from hetesynth.search.timed.kernels import Network
 
-TRIALS = 32
-LOOKS = 30_000_000  # at chunks, of all trials together; at least one is made
-
 
 def refuses(problem: Problem, policy: Policy) -> str | None:
     """Why the problem is for no matching, or None."""
+    if any(len(post) < problem.ranks for post in problem.collective.post):
+        return "some chunk is not for everybody"
     tables = within_peers(problem)
     if tables is not None and any(len(resource.arcs) > 1 for resource in tables.resources):
         return "links share wires, which matchings would not spare"
+    if tables is not None and all(len(arcs) <= 2 for arcs in tables.out_of):
+        return "ranks have two neighbours or fewer"
     return stranded(problem, policy)
 
 
@@ -40,8 +41,8 @@ def matching_strategy(rates: Rates) -> Strategy:
     def rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> Iterator[TimedRoutes]:
         rng = np.random.default_rng(search.budget.seed)
         chunks = len(tables.problem.collective.chunks)
-        looks = 3 * tables.problem.collective.deliveries * chunks
-        for number in range(max(1, min(TRIALS, LOOKS // max(1, looks)))):
+        looks = tables.problem.collective.deliveries * chunks  # at chunks; links that wait look again
+        for number in range(max(1, min(32, 10_000_000 // max(1, looks)))):
             if number and search.out_of_time():
                 return
             yield matched(tables, link_times, rng)
