@@ -12,7 +12,7 @@ from hetesynth.engine.formats import servers_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import Collective
 from hetesynth.model.cost import Costs, chunk_bytes
-from hetesynth.model.dispatch import Dispatch
+from hetesynth.model.dispatch import Dispatch, Lanes
 from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
@@ -28,7 +28,7 @@ from hetesynth.simulate.dispatch import Dispatcher
 PIECES = tuple(sorted(base << k for base in (1, 3, 5, 7) for k in range(9)))
 LEAST_PIECE = 1 << 14  # bytes; programs that cut chunks further were never the quickest
 FIRST = (2.0, 0.25)
-OTHERS: tuple[tuple[float | None, float], ...] = ((2.0, 0.0), (1.0, 0.25), (3.0, 0.25), (1.0, 0.0))
+OTHERS = ((2.0, 0.0), (1.0, 0.25), (3.0, 0.25), (1.0, 0.0), (6.0, 0.25))
 """Spare lanes and pace: what is tried first, with every number of pieces, and then."""
 
 
@@ -155,14 +155,24 @@ class Dispatching:
 
     def run(self, arrangement: Arrangement) -> Dispatch:
         """The dispatch of a loop."""
-        piece = min(self.chunk / arrangement.pieces, self._fifo.slice_bytes)
-        lanes = self.dispatcher.lanes(piece, arrangement.spare)
-        return self.dispatcher.run(arrangement.pieces, piece, lanes, arrangement.pace * self.least_seconds)
+        pace = arrangement.pace * self.least_seconds
+        return self.dispatcher.run(arrangement.pieces, self._piece(arrangement), self.lanes(arrangement), pace)
+
+    def lanes(self, arrangement: Arrangement) -> Lanes:
+        """Of each link."""
+        return self.dispatcher.lanes(self._piece(arrangement), arrangement.spare)
+
+    def _piece(self, arrangement: Arrangement) -> float:
+        return min(self.chunk / arrangement.pieces, self._fifo.slice_bytes)
 
     def expected(self, arrangement: Arrangement) -> float:
-        """Seconds: of further loops those of the fullest resource."""
-        loops = max(1.0, self.chunk / arrangement.pieces / self._fifo.slice_bytes)
-        return self.run(arrangement).makespan + self.least_seconds * (1 - 1 / loops)
+        """Seconds: of a loop, and of further ones those of the resource or the lane that has most to do."""
+        dispatch, message = self.run(arrangement), self._fifo.slice_bytes
+        loops = max(1.0, self.chunk / arrangement.pieces / message)
+        if loops == 1:
+            return dispatch.makespan
+        busiest = arrangement.pieces * self.dispatcher.busiest(dispatch.lanes, message)
+        return dispatch.makespan + (loops - 1) * busiest
 
     def fits(self, arrangement: Arrangement) -> bool:
         """Whether thread blocks suffice."""
@@ -189,24 +199,28 @@ class Dispatching:
         numbers = [n for n in PIECES if n <= self.most_pieces and (n == 1 or self.chunk / n >= LEAST_PIECE)]
         unlooped = [n for n in numbers if self.chunk / n <= self._fifo.slice_bytes]
         known: dict[Arrangement, float] = {}
+        seen: set[tuple[int, float, bytes]] = set()
         many = len(self.schedule.transfers)
 
         def tried(arrangement: Arrangement) -> float:
             nonlocal messages
-            if arrangement not in known and (messages > 0 or not known):
+            lanes = self.lanes(arrangement)
+            what = arrangement.pieces, arrangement.pace, lanes.of.tobytes() + lanes.number.tobytes()
+            if what not in seen and (messages > 0 or not known):
+                seen.add(what)
                 messages -= many * arrangement.pieces
                 known[arrangement] = self.expected(arrangement)
             return known.get(arrangement, math.inf)
 
-        if not unlooped or numbers[0] not in unlooped:
-            tried(Arrangement(1, None, FIRST[1]))
         for pieces in unlooped or numbers[-1:]:  # until more do not pay
             if pieces.bit_count() < 3 and tried(Arrangement(pieces, *FIRST)) > 1.02 * min(known.values()):
                 break
+        if not unlooped or numbers[0] not in unlooped:
+            tried(Arrangement(1, None, FIRST[1]))
         for _ in range(2):
-            pieces = min(known, key=known.__getitem__).pieces
+            best = min(known, key=known.__getitem__)
             for spare, pace in OTHERS:
-                tried(Arrangement(pieces, spare, pace))
+                tried(Arrangement(best.pieces, spare, pace))
             best = min(known, key=known.__getitem__)
             for pieces in unlooped:
                 if best.pieces / 1.5 <= pieces <= best.pieces * 1.5:

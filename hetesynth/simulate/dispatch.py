@@ -83,6 +83,12 @@ class Dispatcher:
         used, of = np.unique(self.links, return_inverse=True)
         return Lanes(of, np.maximum(1, np.ceil(needed - 1e-9)).astype(np.int64)[used])
 
+    def busiest(self, lanes: Lanes, message_bytes: float) -> float:
+        """Seconds for a message of every transfer of the resource, or of the lanes, that have most to do."""
+        each = np.array(self.costs.link_alpha) + message_bytes / self.limit
+        of_lanes = np.bincount(lanes.of, each[self.links]) / lanes.number
+        return max(self.period * message_bytes, float(of_lanes.max(initial=0.0)))
+
     def ways(self, seconds: Floats) -> Floats:
         """Of each transfer the longest way of its data from then on, where link i takes ``seconds[i]``."""
         ways = seconds[self.links].tolist()

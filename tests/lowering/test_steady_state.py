@@ -1,4 +1,4 @@
-"""Programs in steady state: right within every limit, even, and as fast as docs/model.md says."""
+"""Programs cut from a dispatch: right within every limit, and as fast as it says and docs/model.md proves."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from dataclasses import replace
 import pytest
 from support.clusters import cluster, problem_on
 
+from hetesynth.engine.steady_programs import Arrangement, Dispatching
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.msccl.linter import lint
 from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.collective import CollectiveName
-from hetesynth.model.cost import Costs, costs
+from hetesynth.model.cost import Costs, chunk_bytes, costs
+from hetesynth.model.dispatch import Dispatch
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE, TARGETS, Target
 from hetesynth.model.topology import Topology
 from hetesynth.programs.layout import Layout
+from hetesynth.programs.msccl.dispatched import lower_dispatched
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.programs.msccl.xml_writer import write_msccl_xml
-from hetesynth.programs.steady_state.lower import Arrangement, arrangements, lower_steady_state
 from hetesynth.simulate.engine import simulate
 from hetesynth.simulate.program import ProgramLoops
 
@@ -87,34 +89,64 @@ def seconds(program: Program, prices: Costs, bytes_of_chunk: float, target: Targ
     return tasks.whole(simulate(tasks.tasks.graph(1.0)))[0]
 
 
+def dispatched(
+    problem: Problem,
+    schedule: Schedule,
+    prices: Costs,
+    arrangement: Arrangement,
+    options: LoweringOptions,
+    size: int,
+) -> tuple[Program, Dispatch]:
+    dispatch = Dispatching(problem, schedule, prices, options, size).run(arrangement)
+    return lower_dispatched(problem, schedule, dispatch, options).program, dispatch
+
+
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("target", ["portable", "msccl-executor"])
 @pytest.mark.parametrize("seed", range(4))
-def test_programs_are_right_and_keep_the_limits(seed: int, target: str, name: CollectiveName) -> None:
+def test_programs_are_right_keep_the_limits_and_take_what_is_expected(
+    seed: int, target: str, name: CollectiveName
+) -> None:
     problem, schedule, prices = case(seed, name, 1 + seed % 2)
-    in_place = bool(seed % 2)
-    options = LoweringOptions("x", target=TARGETS[target], in_place=in_place)
-    listed = arrangements(problem, schedule, prices, options, 64 * MIB)
-    assert any(arrangement.pieces > 1 for arrangement in listed)
-    for arrangement in [listed[0], listed[-1]]:
-        program = lower_steady_state(problem, schedule, prices, arrangement, options).program
+    options, size = LoweringOptions("x", target=TARGETS[target], in_place=bool(seed % 2)), 64 * MIB
+    listed = Dispatching(problem, schedule, prices, options, size).best(100_000)
+    of_chunk = chunk_bytes(name, problem.ranks, problem.collective.chunks_per_rank, size)
+    for arrangement in [*(arrangement for _, arrangement in listed), Arrangement(16, 2.0, 0.25)]:
+        program, dispatch = dispatched(problem, schedule, prices, arrangement, options, size)
         read = read_program(write_msccl_xml(program, options.target), "x.xml")
         links = {(arc.src, arc.dst) for arc in problem.arcs}
         assert lint(read, options.target, links=links, root=problem.collective.root) == []
         loop = Layout(problem.collective, False).chunks_per_loop
         assert program.chunks_per_loop == loop * arrangement.pieces
+        took = seconds(program, prices, of_chunk / arrangement.pieces, options.target)
+        if of_chunk / arrangement.pieces <= 2 * MIB:  # no loops
+            assert took == pytest.approx(dispatch.makespan, rel=0.005)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_shares_thread_blocks_is_right_and_waits_little(seed: int) -> None:
+    """With a thread block less than there are connections, a send and a receive share one."""
+    problem, schedule, prices = case(seed, "allreduce", 1)
+    whole = LoweringOptions("x")
+    arrangement = Arrangement(8, 1.0, 0.25)
+    free, _ = dispatched(problem, schedule, prices, arrangement, whole, 64 * MIB)
+    most = max(len(gpu.thread_blocks) for gpu in free.gpus)
+    tight = replace(whole, target=replace(PORTABLE, max_thread_blocks=most - 1))
+    program, dispatch = dispatched(problem, schedule, prices, arrangement, tight, 64 * MIB)
+    both = [b for gpu in program.gpus for b in gpu.thread_blocks if None not in (b.send_peer, b.recv_peer)]
+    assert both
+    assert lint(read_program(write_msccl_xml(program, tight.target), "x.xml"), tight.target) == []
+    of_chunk = chunk_bytes("allreduce", problem.ranks, 1, 64 * MIB)
+    assert seconds(program, prices, of_chunk / 8, tight.target) <= 1.1 * dispatch.makespan
 
 
 @pytest.mark.parametrize("name", ["allgather", "broadcast", "allreduce"])
 @pytest.mark.parametrize("seed", range(8))
-def test_loops_do_not_drain_where_every_tree_has_channels(seed: int, name: CollectiveName) -> None:
+def test_loops_do_not_drain_where_every_tree_has_a_lane(seed: int, name: CollectiveName) -> None:
     """The same bound for loops of 1 to 40, and each thread block serves one edge of one tree."""
     problem, schedule, prices = case(seed, name, 1)
     options = LoweringOptions("x")
-    listed = arrangements(problem, schedule, prices, options, 10**9)
-    own = next(arrangement for arrangement in listed if arrangement.division == "own")
-    assert own.pieces == 1
-    program = lower_steady_state(problem, schedule, prices, own, options).program
+    program, _ = dispatched(problem, schedule, prices, Arrangement(1, None, 0.25), options, 10**9)
     ends = Counter(
         rank for t in schedule.transfers for rank in (problem.arcs[t.link].src, problem.arcs[t.link].dst)
     )
@@ -138,17 +170,28 @@ def test_a_chain_takes_what_the_proposition_says(pieces: int) -> None:
     problem = problem_on(topology, "broadcast")
     schedule = Schedule.of(Transfer(i, i + 1, 0, i) for i in range(5))
     prices, options, size = costs(topology), LoweringOptions("x"), 64 * MIB
-    arrangement = Arrangement(pieces, 2 * MIB, "even", 1.0, 1.0)
-    program = lower_steady_state(problem, schedule, prices, arrangement, options).program
+    program, _ = dispatched(problem, schedule, prices, Arrangement(pieces, None, 0.25), options, size)
     took = seconds(program, prices, size / pieces, options.target)
     assert took == pytest.approx(36 * (1e-6 + 2 * MIB / 50e9))
 
 
+def test_more_lanes_hide_the_latency() -> None:
+    """A link of 50 GB/s and 100 us: one lane waits for alpha before each of 32 messages, enough of them but
+    once."""
+    topology = cluster(2, [(0, 1, 50, 100)])
+    problem = problem_on(topology, "broadcast")
+    schedule = Schedule.of([Transfer(0, 1, 0, 0)])
+    prices, options, size = costs(topology), LoweringOptions("x"), 32 * MIB
+    send = MIB / 50e9
+    for spare, expected in [(0.001, 32 * (1e-4 + send)), (8.0, 1e-4 + 32 * send)]:
+        program, dispatch = dispatched(problem, schedule, prices, Arrangement(32, spare, 0.0), options, size)
+        assert dispatch.makespan == pytest.approx(expected, rel=0.01)
+        assert seconds(program, prices, MIB, options.target) == pytest.approx(dispatch.makespan)
+
+
 def test_too_many_pieces_are_refused() -> None:
     problem, schedule, prices = case(1, "allgather", 1)
-    tight = replace(PORTABLE, max_steps=4, max_thread_blocks=12)
+    options = LoweringOptions("x", target=replace(PORTABLE, max_steps=4, max_thread_blocks=12))
     with pytest.raises(HetesynthError) as refused:
-        lower_steady_state(
-            problem, schedule, prices, Arrangement(64, MIB, "even", 1.0, 1.0), LoweringOptions("x", target=tight)
-        )
+        dispatched(problem, schedule, prices, Arrangement(64, 1.0, 0.25), options, 64 * MIB)
     assert refused.value.code == "HS501"
