@@ -221,7 +221,11 @@ class _Judge:
         cost = self._cost(costs, witness)
         demand(cost > 0, "nothing that must move has a price")
         latency = min(link.latency for link, price in zip(topology.links, by_link, strict=True) if price)
-        return latency, cost / carried, ()
+        supply: dict[Fraction, Fraction] = defaultdict(Fraction)
+        for earned, links in resources:
+            if links:
+                supply[min(topology.links[i].latency for i in links)] += earned / cost
+        return latency, cost / carried, tuple(sorted(supply.items()))
 
     def delays(self, witness: DelayedPrices) -> Proved:
         """What is owed while data can be on its way."""

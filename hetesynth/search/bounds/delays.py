@@ -79,6 +79,11 @@ class Delayed:
         inside[list(ranks)] = True
         return inside
 
+    def first(self, root: Rank) -> list[float]:
+        """Seconds from which on each link can carry what comes from ``root``."""
+        unit, come = self.distances.unit, self.reach[root].tolist()
+        return [(come[r] + a) / unit for r, a in zip(self.src.tolist(), self.distances.alpha, strict=True)]
+
     def entered(self, ranks: Sequence[Rank], weight: int = 1) -> EnteredSet:
         """``ranks`` as a set, with the end that is farthest from where most enters."""
         if self.name == "alltoall":
@@ -133,6 +138,8 @@ class Delayed:
     def bounds(self, witness: DelayedPrices, proof: str, most: int = 4) -> list[TimeBound]:
         """What ``witness`` shows, of all data and of what comes from afar."""
         bounds = []
+        if self.name in ("broadcast", "reduce", "allreduce"):  # from one rank
+            most = 0
         for nearest in self.distances.steps(most):
             of_far = replace(witness, nearest=Fraction(nearest, self.distances.unit))
             supply = self._supply(of_far)

@@ -16,16 +16,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, lcm
 
-from hetesynth.model.bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut
+from hetesynth.model.bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut, tightest
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.pods import rate_of
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.bounds.delays import SPANNING, Delayed, Distances, in_rounds, worth
 from hetesynth.search.bounds.flow import maximum_flow
-from hetesynth.search.bounds.packing import price_bounds
+from hetesynth.search.bounds.packing import early_prices, price_bounds
 from hetesynth.search.bounds.regions import components
 from hetesynth.search.copy_problem import grouped
+
+EARLY_SIZES = (2**16, 2**20)
+"""Bytes for which prices of a broadcast are sought that count when a link can first be busy."""
 
 Ratio = tuple[Fraction, frozenset[int]]  # bytes per second for each unit of supply, and the side of the cut
 
@@ -141,7 +144,7 @@ def time_bounds(
     bounds.append(
         TimeBound("latency", latency, share / entering, proof, SlowestPath(u, v, share, tuple(sorted(side))))
     )
-    bounds += _delayed(topology, name, root, far, (u, v), bounds)
+    bounds += _delayed(topology, name, root, policy, far, (u, v), bounds)
     return tuple(sorted(bounds, key=lambda b: (b.scope != "all", -b.seconds_per_byte, -b.latency, b.kind)))
 
 
@@ -149,6 +152,7 @@ def _delayed(
     topology: Topology,
     name: CollectiveName,
     root: Rank | None,
+    policy: Policy,
     far: Distances,
     farthest: tuple[Rank, Rank],
     others: Sequence[TimeBound],
@@ -173,6 +177,12 @@ def _delayed(
             proof = f"{topology.vertices[last].name} {'sends' if backwards else 'takes in'} no more than "
             proof += f"{float(bandwidth) / 1e9:g} GB/s"
             bounds += seen.cut(others_side, stated, proof, 6)
+        if name in ("broadcast", "reduce") and root is not None and topology.ranks <= 64:
+            for size in EARLY_SIZES:
+                horizon = float(tightest([*others, *bounds], size).seconds(size))
+                early = early_prices(topology, name, root, policy, seen.first(root), horizon)
+                if early is not None:
+                    bounds += seen.trees(early, "no set of trees is lighter on what can be busy early")
     return worth(bounds, others)
 
 
