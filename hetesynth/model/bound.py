@@ -163,11 +163,13 @@ class VertexCut:
 @dataclass(frozen=True, slots=True)
 class PartCrossings:
     """``share`` of the buffer must enter the ``parts``, all counted together, and part i takes in no more than the
-    wires out of ``sides[i]`` (vertices with all ranks but those of the part) carry."""
+    wires out of ``sides[i]`` (vertices with all ranks but those of the part) carry. ``ends``: of an allreduce, for
+    each part the rank whose contribution is followed, and the one that must get those of all parts."""
 
     parts: tuple[tuple[Rank, ...], ...]
     sides: tuple[tuple[int, ...], ...]
     share: Fraction
+    ends: tuple[tuple[Rank, Rank], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from math import lcm
 import numpy as np
 
 from hetesynth.judge.bounds.laws import NONE, Whole, demand, shortest_paths
-from hetesynth.model.bound import DelayedPrices, EnteredSet, ResourcePrices, Supply
+from hetesynth.model.bound import DelayedPrices, EnteredSet, PartCrossings, ResourcePrices, Supply
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.topology import Rank, Topology
 
@@ -57,13 +57,7 @@ def delayed(
     """What the prices and sets show: the supply of buffers, seconds from which on and buffers a second."""
     demand(name in (_BACKWARDS if backwards else _FORWARDS), "the collective is not looked at this way round")
     by_link, resources = priced(topology, witness)
-    unit = lcm(witness.nearest.denominator, *(link.latency.denominator for link in topology.links))
-    alphas = [int(link.latency * unit) for link in topology.links]
-    demand(max(alphas) * topology.ranks * 4 < NONE // 8, "the latencies are too fine to be added up")
-    hop = np.full((topology.ranks, topology.ranks), NONE, dtype=np.int64)
-    for link, alpha in zip(topology.links, alphas, strict=True):
-        hop[link.src, link.dst] = min(int(hop[link.src, link.dst]), alpha)
-    apart = shortest_paths(hop)
+    unit, alphas, apart = _latencies(topology, witness.nearest.denominator)
     if backwards:
         apart = apart.T
     dues: list[list[Due]] = [[] for _ in topology.links]
@@ -99,6 +93,59 @@ def delayed(
         for delay, part in _parts({(by_link[i], tuple(dues[i])) for i in links if dues[i]}):
             pieces[delay] = pieces.get(delay, Fraction(0)) + part * earned
     return tuple((Fraction(delay, unit), pieces[delay] / owed) for delay in sorted(pieces))
+
+
+def _latencies(topology: Topology, denominator: int = 1) -> tuple[int, list[int], Whole]:
+    """Parts of a second that all latencies are whole numbers of; the latency of each link, and between ranks."""
+    unit = lcm(denominator, *(link.latency.denominator for link in topology.links))
+    alphas = [int(link.latency * unit) for link in topology.links]
+    demand(max(alphas) * topology.ranks * 4 < NONE // 8, "the latencies are too fine to be added up")
+    hop = np.full((topology.ranks, topology.ranks), NONE, dtype=np.int64)
+    for link, alpha in zip(topology.links, alphas, strict=True):
+        hop[link.src, link.dst] = min(int(hop[link.src, link.dst]), alpha)
+    return unit, alphas, shortest_paths(hop)
+
+
+def into_parts(topology: Topology, witness: PartCrossings) -> Supply:
+    """What can enter the parts of an allreduce by when, of what is of use for the ends of the witness.
+
+    With a the least latency between parts: what leaves a part less than a after the start can only be its own, and
+    what enters one less than a before the end goes no farther. A wire into a part is of use from when its part's
+    rank can have been heard there, a at most, and a latency; until that long, a at most, before the end that the
+    part's other rank can still hear of it. What is both, a part's own and goes no farther, is worth 2/p.
+    """
+    p, n = len(witness.parts), topology.ranks
+    unit, alphas, apart = _latencies(topology)
+    home = {rank: number for number, part in enumerate(witness.parts) for rank in part}
+    demand(len(witness.ends) == p, "not every part has its ends")
+    at_home = all(0 <= r < n and home[r] == number for number, pair in enumerate(witness.ends) for r in pair)
+    demand(at_home, "an end is in another part")
+    least = min((a for a, x in zip(alphas, topology.links, strict=True) if home[x.src] != home[x.dst]), default=0)
+    sides = [set(side) for side in witness.sides]
+    window: dict[tuple[int, int], tuple[int, int]] = {}  # of a wire into a part
+    for alpha, link in zip(alphas, topology.links, strict=True):
+        part = home[link.dst]
+        if home[link.src] == part:
+            continue
+        begin = min(int(apart[witness.ends[home[link.src]][0], link.src]), least) + alpha
+        end = min(int(apart[link.dst, witness.ends[part][1]]), least)
+        for w in link.wires:
+            if topology.wires[w].src in sides[part] and topology.wires[w].dst not in sides[part]:
+                earliest, latest = window.get((part, w), (begin, end))
+                window[part, w] = min(begin, earliest), min(end, latest)
+    pieces: dict[int, Fraction] = {}
+    for (_, w), (begin, end) in window.items():
+        begin = min(begin, 2 * least)
+        rate = (topology.wires[w].bandwidth or Fraction(0)) * topology.wires[w].lanes / witness.share
+        less = rate * (1 - Fraction(2, p))
+        for time, more in (
+            (begin + end, rate - less),
+            (begin + least, less),
+            (2 * least + end, less),
+            (3 * least, -less),
+        ):
+            pieces[time] = pieces.get(time, Fraction(0)) + more
+    return tuple((Fraction(time, unit), pieces[time]) for time in sorted(pieces) if pieces[time])
 
 
 def _outside(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hetesynth.judge.bounds.delays import delayed, priced, promises_no_less
+from hetesynth.judge.bounds.delays import delayed, into_parts, priced, promises_no_less
 from hetesynth.judge.bounds.laws import NONE, Refuted, Whole, arborescence_cost, demand, shortest_paths
 from hetesynth.model.bound import (
     DelayedPrices,
@@ -148,17 +148,12 @@ class _Judge:
         total = sum((self._enters(part, side, text) for part, side in pairs), Fraction(0))
         home = {rank: number for number, part in enumerate(witness.parts) for rank in part}
         crossing = (x.latency for x in self.topology.links if home[x.src] != home[x.dst])
-        latency = min(crossing, default=Fraction(0))
-        supply = self._rounds(len(witness.parts), latency, total / witness.share)
-        return latency, witness.share / total, supply
-
-    def _rounds(self, parts: int, latency: Fraction, rate: Fraction) -> Supply:
-        """What enters the parts of an allreduce, by when. What can be both the first move of a contribution and
-        its last, as less than two latencies are over and less than one is left, is worth 2/p of other moves."""
-        if self.name != "allreduce" or parts < 3 or not latency:
-            return ()
-        lone = rate * 2 / parts
-        return (latency, lone), (2 * latency, 2 * (rate - lone)), (3 * latency, lone - rate)
+        latency, per_byte = min(crossing, default=Fraction(0)), witness.share / total
+        if not witness.ends:
+            return latency, per_byte, ()
+        demand(self.name == "allreduce", "ends are of an allreduce")
+        supply = into_parts(self.topology, witness)
+        return supply[0][0], per_byte, supply
 
     def _enters(self, part: Sequence[Rank], side: Sequence[int], otherwise: str) -> Fraction:
         """What the wires out of ``side`` carry, which must hold exactly the ranks that are not in ``part``."""

@@ -18,7 +18,15 @@ from math import lcm
 
 import numpy as np
 
-from hetesynth.model.bound import DelayedPrices, EnteredSet, ResourcePrices, Supply, TimeBound, of_scope
+from hetesynth.model.bound import (
+    DelayedPrices,
+    EnteredSet,
+    PartCrossings,
+    ResourcePrices,
+    Supply,
+    TimeBound,
+    of_scope,
+)
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.pods import rate_of
 from hetesynth.model.topology import Rank, Topology
@@ -51,6 +59,11 @@ class Distances:
         np.fill_diagonal(self.reach, 0)
         for via in range(n):  # Floyd 1962
             np.minimum(self.reach, self.reach[:, via, None] + self.reach[None, via, :], out=self.reach)
+
+    @property
+    def judged(self) -> bool:
+        """Whether sums of latencies are small enough to be rechecked."""
+        return max(self.alpha) * len(self.reach) < 2**56
 
     def steps(self, most: int) -> list[int]:
         """At most ``most`` of the distances, the farthest among them, after 0."""
@@ -228,13 +241,45 @@ def _parts(owing: Iterable[Owed]) -> dict[int, Fraction]:
     return parts
 
 
-def in_rounds(parts: int, alpha: Fraction, rate: Fraction) -> Supply:
-    """Buffers that enter ``parts`` at ``rate``, where what enters one alone, before a second latency ``alpha`` is
-    over or with less than one left, is worth the less the more parts there are."""
-    if parts < 3 or not alpha:
-        return ()
-    alone = Fraction(2, parts)
-    return tuple((times * alpha, rate * more) for times, more in ((1, alone), (2, 2 - 2 * alone), (3, alone - 1)))
+def into_parts(topology: Topology, far: Distances, witness: PartCrossings) -> tuple[PartCrossings, Supply]:
+    """The parts of an allreduce with the ends that are farthest from where most passes, and what can enter the
+    parts by when that is of use for them."""
+    parts, n = witness.parts, topology.ranks
+    part_of = [0] * n
+    for number, part in enumerate(parts):
+        for rank in part:
+            part_of[rank] = number
+    crossing = [i for i, link in enumerate(topology.links) if part_of[link.src] != part_of[link.dst]]
+    out, into = np.zeros(n), np.zeros(n)
+    for link in (topology.links[i] for i in crossing):
+        out[link.src] += float(link.bandwidth * link.lanes)
+        into[link.dst] += float(link.bandwidth * link.lanes)
+    inside = np.where(np.array(part_of)[:, None] == part_of, far.reach, 0).astype(np.float64)
+    sent, heard = (inside * out).sum(axis=1).tolist(), (inside.T * into).sum(axis=1).tolist()
+    ends = tuple(
+        (max(part, key=lambda r: (sent[r], -r)), max(part, key=lambda r: (heard[r], -r))) for part in parts
+    )
+    least = min(far.alpha[i] for i in crossing)
+    window: dict[tuple[int, int], list[int]] = {}
+    sides = [frozenset(side) for side in witness.sides]
+    for i in crossing:
+        link, part = topology.links[i], part_of[topology.links[i].dst]
+        begin = min(int(far.reach[ends[part_of[link.src]][0], link.src]), least) + far.alpha[i]
+        end = min(int(far.reach[link.dst, ends[part][1]]), least)
+        for w in link.wires:
+            if topology.wires[w].src in sides[part] and topology.wires[w].dst not in sides[part]:
+                known = window.setdefault((part, w), [begin, end])
+                known[:] = min(known[0], begin), min(known[1], end)
+    total: dict[int, Fraction] = defaultdict(Fraction)
+    for (_, w), (begin, end) in window.items():
+        each = (rate_of(topology.wires[w]) or Fraction(0)) / witness.share
+        less, begin = each * (1 - Fraction(2, len(parts))), min(begin, 2 * least)
+        total[begin + end] += each - less
+        total[begin + least] += less
+        total[2 * least + end] += less
+        total[3 * least] -= less
+    supply = tuple((Fraction(time, far.unit), more) for time, more in sorted(total.items()) if more)
+    return replace(witness, ends=ends), supply
 
 
 def worth(bounds: Sequence[TimeBound], others: Sequence[TimeBound]) -> list[TimeBound]:

@@ -16,12 +16,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, lcm
 
-from hetesynth.model.bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut, tightest
+from hetesynth.model.bound import (
+    PartCrossings,
+    ResourcePrices,
+    SlowestPath,
+    Supply,
+    TimeBound,
+    VertexCut,
+    tightest,
+)
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.pods import rate_of
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import DEFAULT, Policy
-from hetesynth.search.bounds.delays import SPANNING, Delayed, Distances, in_rounds, worth
+from hetesynth.search.bounds.delays import SPANNING, Delayed, Distances, into_parts, worth
 from hetesynth.search.bounds.flow import maximum_flow
 from hetesynth.search.bounds.packing import early_prices, price_bounds
 from hetesynth.search.bounds.regions import components
@@ -125,8 +133,8 @@ def time_bounds(
     hold for every algorithm come last. Raises ValueError when a rooted collective has no root."""
     if (name in ROOTED) != (root is not None):
         raise ValueError(f"{name}: root {root} does not fit")
-    bounds = cut_bounds(topology, name, root)
     far = Distances(topology)
+    bounds = cut_bounds(topology, name, root, far)
     bounds += price_bounds(topology, name, root, policy)
     # the farthest pair that must hear of each other, by sums of link latencies, and the bytes that go there
     n = topology.ranks
@@ -158,6 +166,8 @@ def _delayed(
     others: Sequence[TimeBound],
 ) -> list[TimeBound]:
     """The same with latencies along the way, where that says more for some size."""
+    if not far.judged:
+        return []
     turned = name in ("reducescatter", "reduce", "scatter")
     bounds = []
     for backwards in (False, True) if name == "allreduce" else (turned,):
@@ -186,7 +196,7 @@ def _delayed(
     return worth(bounds, others)
 
 
-def cut_bounds(topology: Topology, name: CollectiveName, root: Rank | None) -> list[TimeBound]:
+def cut_bounds(topology: Topology, name: CollectiveName, root: Rank | None, far: Distances) -> list[TimeBound]:
     """The bounds by cuts and by volume, which are quicker to compute than prices."""
     n, graph = topology.ranks, WireGraph.of(topology)
     backwards = topology.reversed()
@@ -211,7 +221,7 @@ def cut_bounds(topology: Topology, name: CollectiveName, root: Rank | None) -> l
         way = copying if name in ("allgather", "gather", "broadcast") else summing
         bounds = _cuts(way, supply, Fraction(1) if one else Fraction(1, n), sinks)
     if name not in ROOTED:
-        bounds += _by_volume(topology, name, graph)
+        bounds += _by_volume(topology, name, graph, far)
     return bounds
 
 
@@ -297,7 +307,7 @@ def _servers(topology: Topology) -> tuple[tuple[Rank, ...], ...]:
     return tuple(map(tuple, grouped(topology.servers).values()))
 
 
-def _by_volume(topology: Topology, name: CollectiveName, graph: WireGraph) -> list[TimeBound]:
+def _by_volume(topology: Topology, name: CollectiveName, graph: WireGraph, far: Distances) -> list[TimeBound]:
     """What all parts together must take in against what they can: each byte enters p - 1 parts (allreduce: twice).
     Parts are GPUs, servers, and GPUs joined by links of one of the four highest rates."""
     n = topology.ranks
@@ -323,8 +333,11 @@ def _by_volume(topology: Topology, name: CollectiveName, graph: WireGraph) -> li
         part_of = {r: p for p, part in enumerate(parts) for r in part}
         crossing = (x.latency for x in topology.links if part_of[x.src] != part_of[x.dst])
         latency = min(crossing, default=Fraction(0))
-        supply = in_rounds(len(parts), latency, bandwidth / share) if name == "allreduce" else ()
         proof = f"{len(parts)} parts take in {float(share):g} buffers at {float(bandwidth) / 1e9:g} GB/s together"
         witness = PartCrossings(parts, tuple(tuple(sorted(side)) for _, side in narrow), share)
+        supply: Supply = ()
+        if name == "allreduce" and far.judged:
+            witness, supply = into_parts(topology, far, witness)
+            latency = supply[0][0]
         bounds.append(TimeBound("volume", latency, share / bandwidth, proof, witness, supply=supply))
     return bounds
