@@ -263,12 +263,12 @@ def into_parts(topology: Topology, far: Distances, witness: PartCrossings) -> tu
     window: dict[tuple[int, int], list[int]] = {}
     sides = [frozenset(side) for side in witness.sides]
     for i in crossing:
-        link, part = topology.links[i], part_of[topology.links[i].dst]
+        link, number = topology.links[i], part_of[topology.links[i].dst]
         begin = min(int(far.reach[ends[part_of[link.src]][0], link.src]), least) + far.alpha[i]
-        end = min(int(far.reach[link.dst, ends[part][1]]), least)
+        end = min(int(far.reach[link.dst, ends[number][1]]), least)
         for w in link.wires:
-            if topology.wires[w].src in sides[part] and topology.wires[w].dst not in sides[part]:
-                known = window.setdefault((part, w), [begin, end])
+            if topology.wires[w].src in sides[number] and topology.wires[w].dst not in sides[number]:
+                known = window.setdefault((number, w), [begin, end])
                 known[:] = min(known[0], begin), min(known[1], end)
     total: dict[int, Fraction] = defaultdict(Fraction)
     for (_, w), (begin, end) in window.items():
