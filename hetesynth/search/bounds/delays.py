@@ -62,8 +62,8 @@ class Distances:
 
     @property
     def judged(self) -> bool:
-        """Whether sums of latencies are small enough to be rechecked."""
-        return max(self.alpha) * len(self.reach) < 2**56
+        """Whether sums of latencies are small enough to be rechecked, and ranks few enough to be looked at."""
+        return 1 < len(self.reach) <= 256 and max(self.alpha, default=2**60) * len(self.reach) < 2**56
 
     def steps(self, most: int) -> list[int]:
         """At most ``most`` of the distances, the farthest among them, after 0."""
@@ -268,8 +268,8 @@ def into_parts(topology: Topology, far: Distances, witness: PartCrossings) -> tu
         end = min(int(far.reach[link.dst, ends[number][1]]), least)
         for w in link.wires:
             if topology.wires[w].src in sides[number] and topology.wires[w].dst not in sides[number]:
-                known = window.setdefault((number, w), [begin, end])
-                known[:] = min(known[0], begin), min(known[1], end)
+                widest = window.setdefault((number, w), [begin, end])
+                widest[:] = min(widest[0], begin), min(widest[1], end)
     total: dict[int, Fraction] = defaultdict(Fraction)
     for (_, w), (begin, end) in window.items():
         each = (rate_of(topology.wires[w]) or Fraction(0)) / witness.share
