@@ -258,8 +258,8 @@ def by_servers(
     rng: random.Random,
 ) -> None:
     """Sums within servers of two, one of whose ranks each sends them to the others and passes on what it gets."""
-    leaders = [rng.choice([u for u in (2 * s, 2 * s + 1) if any(x[0] == u and x[1] != u ^ 1 for x in between)])
-               for s in range(topology.ranks // 2)]  # fmt: skip
+    with_nic = {u for (u, v), links in between.items() if links and v != u ^ 1}
+    leaders = [rng.choice(sorted(with_nic & {u, u + 1})) for u in range(0, topology.ranks, 2)]
     first = {}
     for u in leaders:
         waits.append((between[u ^ 1, u][0], []))
