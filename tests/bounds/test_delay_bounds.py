@@ -324,7 +324,7 @@ def three_servers(rng: random.Random) -> Topology:
     return Topology("three", vertices, 6, tuple(wires), tuple(links))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32), name=st.sampled_from(sorted(COLLECTIVE_NAMES)))
 def test_no_schedule_is_quicker(seed: int, name: CollectiveName) -> None:
     """Of trees that are chosen for early arrivals, in one piece or many, none undercuts any bound."""
@@ -334,8 +334,8 @@ def test_no_schedule_is_quicker(seed: int, name: CollectiveName) -> None:
     bounds = of_scope(time_bounds(topology, name, root), "all")
     for bound in bounds:
         assert not time_bound_violations(topology, name, root, bound)
-    for size in (1, 8, 64, 512):
-        for pieces in (1, 2, 7):
+    for size in (2, 16, 128):
+        for pieces in (1, 4):
             if name == "allreduce":
                 seconds = summed(topology, size, pieces, rng)
             else:

@@ -339,5 +339,6 @@ def _by_volume(topology: Topology, name: CollectiveName, graph: WireGraph, far: 
         if name == "allreduce" and far.judged:
             witness, supply = into_parts(topology, far, witness)
             latency = supply[0][0]
+            proof += f", from {float(latency) * 1e6:.4g} us on"
         bounds.append(TimeBound("volume", latency, share / bandwidth, proof, witness, supply=supply))
     return bounds
