@@ -98,6 +98,7 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
         "bound_us": None if optimality.bound_seconds is None else optimality.bound_seconds * 1e6,
         "transfers": asdict(repaired.difference),
         "outputs": [str(path) for path in paths],
+        "bound_for_target": synthesis.topology.whole is not None,
         "cut_short": synthesis.cut_short,
         "seed": synthesis.budget.seed,
         "seconds": round(synthesis.timer.total, 3),
@@ -112,7 +113,8 @@ def repair_report(document: dict[str, Any]) -> Iterator[str]:
     program, limit = document["program_predicted_us"], document["bound_us"]
     if program is not None:
         rates = AT_RATES if document["runtime_costs"] else ""
-        near = "" if limit is None else f": {of_limit(whole_percent(100 * limit / program), rates=rates)}"
+        whose = "limit of programs for the target" if document["bound_for_target"] else "limit"
+        near = "" if limit is None else f": {of_limit(whole_percent(100 * limit / program), whose, rates)}"
         if limit is not None and limit < NEAR_LIMIT * program:
             near += "; a fresh run may find a quicker one"
         yield f"program {microseconds(program / 1e6)} for {size_text(document['size'])}{near}"

@@ -126,7 +126,8 @@ def synthesis_report(document: dict[str, Any]) -> Iterator[str]:
     if document["size_asked"] is None and not document["written"]["fewest_steps"]:
         yield "  fewest       steps are of the schedule that --objective steps writes, files are of the chosen one"
     if document["bound_us"] is not None:
-        yield f"  limit        {document['bound_us']:,.2f} us: {document['time_bound_proof']}"
+        whose = " for the target" if document.get("target_limit_us") else ""
+        yield f"  limit        {document['bound_us']:,.2f} us{whose}: {document['time_bound_proof']}"
     transfers, strategy = counted(document["transfers"], "transfer"), document["strategy"]
     yield f"  steps        {document['steps']}  ({transfers}, strategy {strategy})"
     yield f"  lower bound  {document['lower_bound']}  {document['bound_proof']}"

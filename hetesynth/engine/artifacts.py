@@ -262,7 +262,8 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
             **({} if chunking.options.latencies else {"latencies": False}),
             **({"losses": list(chunking.topology.notes)} if chunking.topology.notes else {}),
         }
-        files[SCHEDULE_SUFFIX] = write_schedule_json(problem, solution.schedule, header)
+        numbers = chunking.topology.numbers
+        files[SCHEDULE_SUFFIX] = write_schedule_json(problem, solution.schedule, header, numbers)
     with timer.phase("predict"):
         program_seconds = None  # as the first program's trial said, or simulated from its bytes
         if programs and len(solution.schedule.transfers) <= MAX_PROGRAM_TRANSFERS:

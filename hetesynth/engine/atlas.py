@@ -26,6 +26,7 @@ from hetesynth.engine.choice.pool import Pool, library_seconds, pool, sample_pla
 from hetesynth.engine.compilation import Compilation, compilation
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, first_predictor
+from hetesynth.engine.problem import usable_topology
 from hetesynth.engine.recipe import topology_hash
 from hetesynth.engine.request import Request
 from hetesynth.engine.time_verdict import ALIKE, Timed, TimeVerdict, time_verdict, verdict_line
@@ -34,7 +35,6 @@ from hetesynth.files.folders import PLOT, with_digests, write_folder
 from hetesynth.model.size_range import SizeRange, spelled_range
 from hetesynth.model.topology import Topology
 from hetesynth.search.search import Progress, no_progress
-from hetesynth.topology.language import load_topology
 
 ALL = (SizeRange(0, None, ""),)
 LEFT = "the library is quicker at all sizes"
@@ -197,7 +197,7 @@ def atlas(
         demand_addressable(request, min(sizes))
     run = compilation(request, progress)
     with run.timer.phase("parse"):
-        topology = load_topology(request.topology)
+        topology = usable_topology(request)
     with run.timer.phase("search"):
         members = pool(
             topology, request, usable, progress, beside_library=True, budget=run.budget, decisions=run.decisions

@@ -1,6 +1,6 @@
 """From the topology file to the problem, its solver and what strategy cegis begins with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,9 @@ from hetesynth.engine.request import MANY_RANKS, PEER_SHARE, Request
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import Collective
 from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.schedule import Schedule
 from hetesynth.model.topology import Rank, Topology
+from hetesynth.model.usable_links import usable
 from hetesynth.policy import Policy
 from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.collectives import collective
@@ -37,16 +39,19 @@ def demand_first_candidate(request: Request) -> None:
         )
 
 
-def first_candidate(request: Request, problem: Problem) -> Candidate:
-    """The candidate that ``request`` states for ``problem``: by default the paper's one pass of greedy.
-    HetesynthError HS520, HS540 for a file that is no schedule, HS625 for one of another problem."""
+def first_candidate(request: Request, problem: Problem, topology: Topology) -> Candidate:
+    """The candidate that ``request`` states for ``problem`` on ``topology``: by default the paper's one pass of
+    greedy. HetesynthError HS520, HS540 for a file that is no schedule, HS625 for one of another problem."""
     stated = request.first_candidate
     if not isinstance(stated, Path):
         return stated or "greedy"
     from hetesynth.engine.schedule_replay import foreign_link, read_schedule
 
     document = read_schedule(stated, "--from takes greedy, flood, nothing, or a schedule JSON")
-    asked, other = problem.collective, foreign_link(document, problem.arcs)
+    asked, whole = problem.collective, topology.whole or topology
+    number = {old: new for new, old in enumerate(topology.numbers or range(len(problem.arcs)))}
+    other = foreign_link(document, whole.links)
+    unused = next((i for i, _, _ in document.links if i not in number), None)
     compared = (
         ("collective", document.collective, asked.name),
         ("ranks", document.ranks, asked.ranks),
@@ -55,6 +60,8 @@ def first_candidate(request: Request, problem: Problem) -> Candidate:
     )
     differences = (f"{what} {theirs}, here {ours}" for what, theirs, ours in compared if theirs != ours)
     difference = next(differences, None if other is None else other[1])
+    if difference is None and unused is not None:
+        difference = f"it uses link {unused}, which programs for the target do not"
     if difference is not None:
         raise HetesynthError(
             f"{stated} is a schedule of another problem: {difference}",
@@ -62,7 +69,8 @@ def first_candidate(request: Request, problem: Problem) -> Candidate:
             help="give a schedule JSON of the same collective, ranks, chunks per rank and links; "
             "it need not keep any law",
         )
-    return document.schedule
+    moved = (replace(t, link=number[t.link]) for t in document.schedule.transfers)
+    return Schedule.of(moved, document.schedule.makespan)
 
 
 def verified_solver(strategy: Strategy, budget: Budget, policy: Policy, **others: Any) -> Solver:
@@ -99,10 +107,16 @@ class ProblemFactory:
         return chunking.problem(goal, exclusive_reduction=step and goal.reduces, max_peers=peers)
 
 
+def usable_topology(request: Request) -> Topology:
+    """The cluster with the links that programs for the targets use; all of it where no program is asked for."""
+    topology = load_topology(request.topology)
+    return topology if request.schedule_only else usable(topology, request.targets)
+
+
 def load_problem(request: Request, timer: PhaseTimer) -> tuple[Chunking, Problem]:
     """Parse and quantize: from the topology file to the problem."""
     with timer.phase("parse"):
-        topology = load_topology(request.topology)
+        topology = usable_topology(request)
     with timer.phase("chunking"):
         factory = ProblemFactory(topology, request)
         factory.collective(request.chunks)  # does the root fit?

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
 from hetesynth.engine.request import Exclusion, Request
-from hetesynth.engine.steady_programs import LibraryProgram, Pipeline, SteadyPlan, SteadyState
+from hetesynth.engine.steady_programs import LibraryProgram, Pipeline
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import JsonValue, ScheduleDocument
 from hetesynth.model.target import TARGETS
@@ -40,7 +40,6 @@ HOLDS: dict[str, Callable[[Any], bool]] = {
     "bool": lambda value: isinstance(value, bool),
     "int": lambda value: value is not None and _positive(value),
     "int | None": _positive,
-    "float | None": lambda value: value is None or type(value) in (int, float),
     "str": _reference,
     "str | None": _word,
     "tuple[str, ...]": lambda value: isinstance(value, list) and value != [] and {*value} <= {*TARGETS},
@@ -54,8 +53,7 @@ HOLDS: dict[str, Callable[[Any], bool]] = {
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """``by_time``: the schedule was chosen for a size, ``size`` or, None, that of ``chunks`` chunks per rank of
-    ``chunk_bytes`` (None: the topology's). ``way``: how its program was lowered; ``trees``, ``division``,
-    ``turn``, ``pieces``: of one along trees in steady state."""
+    ``chunk_bytes`` (None: the topology's). ``way``: how its program was lowered; ``trees``: of one along these."""
 
     chunks: int
     chunk_bytes: int | None
@@ -70,9 +68,6 @@ class Recipe:
     programs: bool = True
     way: Way = "steps"
     trees: int | None = None
-    division: str | None = None
-    turn: float | None = None
-    pieces: int | None = None
 
     def plain(self) -> dict[str, JsonValue]:
         """For JSON."""
@@ -88,7 +83,7 @@ class Recipe:
 def recipe_of(request: Request, steady: Pipeline | None, *, by_time: bool, trees: int | None) -> Recipe:
     """Of a schedule for ``request`` whose program is lowered in this way."""
     way: Way = "steps" if steady is None else "rings" if isinstance(steady, LibraryProgram) else "trees"
-    recipe = Recipe(
+    return Recipe(
         by_time=by_time,
         size=request.size,
         chunks=request.chunks,
@@ -103,12 +98,6 @@ def recipe_of(request: Request, steady: Pipeline | None, *, by_time: bool, trees
         way=way,
         trees=trees,
     )
-    if isinstance(steady, SteadyPlan):
-        return replace(recipe, pieces=steady.arrangement.pieces)
-    if isinstance(steady, SteadyState):
-        a = steady.arrangement
-        return replace(recipe, division=a.division, turn=a.turn, pieces=a.pieces)
-    return recipe
 
 
 def recipe_in(document: ScheduleDocument, name: str) -> Recipe:
@@ -124,7 +113,6 @@ def recipe_in(document: ScheduleDocument, name: str) -> Recipe:
         for one in fields(Recipe):
             if not HOLDS[str(one.type)](values[one.name]):
                 raise ValueError(f"{one.name} is {str(values[one.name])[:40]}")
-        values["turn"] = None if values["turn"] is None else float(values["turn"])
         values["targets"] = tuple(dict.fromkeys(values["targets"]))
         return Recipe(**values)
     except (KeyError, TypeError, ValueError, OverflowError, ZeroDivisionError) as error:
@@ -135,7 +123,7 @@ def recipe_in(document: ScheduleDocument, name: str) -> Recipe:
 
 def topology_hash(topology: Topology) -> str:
     """SHA-256 of what schedules depend on: GPUs by name, wires, groups, how many links."""
-    digest = hashlib.sha256()
+    topology, digest = topology.whole or topology, hashlib.sha256()
     digest.update(repr([vertex.name for vertex in topology.vertices]).encode())
     for wire in topology.wires:
         rate = None if wire.bandwidth is None else str(wire.bandwidth)

@@ -41,9 +41,9 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target, target
+from hetesynth.model.usable_links import usable
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.policy import DEFAULT, Policy
-from hetesynth.programs.steady_state.lower import Arrangement, arrangements
 from hetesynth.search import registry
 from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.collectives import collective
@@ -232,15 +232,9 @@ class Repair:
 
     def _plans(self, specs: CandidateSpecs, target: Target, candidates: SteadyCandidates) -> Iterator[Plan]:
         """Programs along the mended trees, unless chunks are cut otherwise now, and along as many packed anew,
-        where chunks do not go along paths; arranged as the old winner was."""
+        where chunks do not go along paths."""
         request, recipe, ranks = self.run.request, self.recipe, self.changes.after.ranks
         chunks, trees = self.document.chunks_per_rank, recipe.trees
-
-        def alike(problem: Problem, schedule: Schedule) -> list[Arrangement]:
-            costs = specs.costs.costs(self.changes.after)
-            listed = arrangements(problem, schedule, costs, specs.lowering_for(target), specs.size)
-            like = [a for a in listed if a.division == recipe.division] or listed
-            return sorted(like, key=lambda a: (abs(a.pieces - (recipe.pieces or 1)), a.turn != recipe.turn))[:1]
 
         problem = self.factory.problem(specs.paper_chunking(chunks), chunks)
         mended = cache(partial(self._solution, problem, quick=self._transfers <= FEW))  # others follow
@@ -249,9 +243,8 @@ class Repair:
             raise no_schedule(outcome.reason)
         if isinstance(outcome, Solution):
             schedule = outcome.schedule
-            seconds = candidates.of_paths(problem, schedule, chunks)
-            plan = partial(Plan, seconds, chunks, trees or chunks, mended)
-            yield from candidates.arranged(plan, problem, schedule, partial(alike, problem, schedule))
+            plan = partial(Plan, candidates.load(problem, schedule), chunks, trees or chunks, mended)
+            yield from candidates.arranged(plan, problem, schedule)
         if specs.personalized or trees is None:
             return
         if request.collective == "allreduce" and chunks * ranks % trees:
@@ -267,7 +260,7 @@ class Repair:
         schedule = schedule_along(problem, packing)
         solved = cache(partial(candidates.solved_by, problem, along(packing)))
         plan = partial(Plan, packing.seconds, chunks, trees, solved)
-        yield from candidates.arranged(plan, problem, schedule, partial(alike, problem, schedule))
+        yield from candidates.arranged(plan, problem, schedule)
 
 
 @dataclass(frozen=True)
@@ -343,6 +336,8 @@ def repaired(
 ) -> Repaired:
     """The same where the files were read."""
     targets = asked.targets or tuple(target(name) for name in recipe.targets)
+    if not asked.schedule_only and recipe.programs:
+        changes = replace(changes, after=usable(changes.after, targets))
     request = Request(  # what the old schedule was asked for with, on the changed cluster
         topology=asked.after,
         collective=document.collective,

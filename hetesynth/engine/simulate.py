@@ -17,8 +17,9 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import now
 from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Arc, Problem
-from hetesynth.model.target import PORTABLE, Target
+from hetesynth.model.target import PORTABLE, TARGETS, Target
 from hetesynth.model.topology import Topology
+from hetesynth.model.usable_links import usable
 from hetesynth.topology.language import TopologySource, load_topology
 
 WAY_OUT = "give a schedule JSON or an MSCCL XML"
@@ -59,6 +60,7 @@ def file_predictor(
     if format_of(path).plan and kind_of(contents(path, MAX_BYTES, WAY_OUT), path) == "schedule":
         return schedule_predictor(path, topology, options)
     subject, judge = read_moves(path)
+    topology = usable(topology, (TARGETS["mscclpp"] if isinstance(subject, Plan) else target,))
     if subject is not None and subject.ranks != topology.ranks:
         message = f"{path} is for {subject.ranks} ranks, {topology.name} has {topology.ranks}"
         raise HetesynthError(message, code="HS561", help="give the topology it was made for")

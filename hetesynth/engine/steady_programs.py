@@ -1,23 +1,35 @@
 """How the trees of a schedule become a program or a plan that keeps all of them busy, and what libraries run."""
 
 import gc
+import math
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from hetesynth.engine.formats import servers_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import Collective
 from hetesynth.model.cost import Costs, chunk_bytes
+from hetesynth.model.dispatch import Dispatch
 from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, hops
+from hetesynth.model.target import Fifo
 from hetesynth.model.topology import Rank
+from hetesynth.programs.msccl.dispatched import arranged, lower_dispatched, steps_of_messages
 from hetesynth.programs.msccl.library_programs import demand_fit, direct_program, fits, ring_program, tree_program
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
-from hetesynth.programs.steady_state.lower import Arrangement, lower_steady_state
 from hetesynth.programs.steady_state.wiring import PlanArrangement
+from hetesynth.simulate.dispatch import Dispatcher
+
+PIECES = tuple(sorted(base << k for base in (1, 3, 5, 7) for k in range(9)))
+LEAST_PIECE = 1 << 14  # bytes; programs that cut chunks further were never the quickest
+FIRST = (2.0, 0.25)
+OTHERS: tuple[tuple[float | None, float], ...] = ((2.0, 0.0), (1.0, 0.25), (3.0, 0.25), (1.0, 0.0))
+"""Spare lanes and pace: what is tried first, with every number of pieces, and then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +76,25 @@ def _named(program: Program, options: LoweringOptions) -> Program:
     return replace(program, name=options.name, min_bytes=options.min_bytes, max_bytes=options.stated_max_bytes)
 
 
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """How messages are dispatched: ``pieces`` of every chunk, ``spare`` times the lanes that a link needs
+    (None: one for each tree); a piece is due ``pace`` times as late as its turn among those of its tree
+    says."""
+
+    pieces: int
+    spare: float | None
+    pace: float
+
+
 @dataclass(slots=True)
-class SteadyState:
-    """``arrangement`` of the trees of a schedule, on links of ``costs``. ``latest``: its program, and what it was
-    made of."""
+class Dispatched:
+    """Messages of a schedule for a buffer of ``size`` bytes dispatched as ``arrangement`` says, on links of
+    ``costs``. ``latest``: its program, and what it was made of."""
 
     arrangement: Arrangement
     costs: Costs
+    size: int
     latest: tuple[Problem, Schedule, LoweringOptions, Lowered] | None = field(
         default=None, compare=False, repr=False
     )
@@ -79,22 +103,119 @@ class SteadyState:
     def label(self) -> str:
         """What tells it from others of the same schedule."""
         a = self.arrangement
-        return f"steady state, {a.pieces} pieces, {a.division} channels, turn {a.turn:g}"
+        lanes = "a lane for each tree" if a.spare is None else f"{a.spare:g} times the lanes"
+        return f"dispatched, {a.pieces} pieces, {lanes}, pace {a.pace:g}"
 
     def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
-        """As ``lower_steady_state``."""
+        """The program. Raises as ``lower_dispatched``."""
         options.check(problem.collective.name)
         if self.latest is not None:
             of, along, under, lowered = self.latest
             if of is problem and along == schedule and under == options.unnamed:
                 return replace(lowered, program=_named(lowered.program, options))
-        lowered = lower_steady_state(problem, schedule, self.costs, self.arrangement, options)
+        dispatching = Dispatching(problem, schedule, self.costs, options, self.size)
+        lowered = lower_dispatched(problem, schedule, dispatching.run(self.arrangement), options)
         self.latest = problem, schedule, options.unnamed, lowered
         return lowered
 
     def forget(self) -> None:
         """The latest program is needed no more."""
         self.latest = None
+
+
+@dataclass(frozen=True, eq=False)
+class Dispatching:
+    """``schedule`` for a buffer of ``size`` bytes, its messages to be dispatched."""
+
+    problem: Problem
+    schedule: Schedule
+    costs: Costs
+    options: LoweringOptions
+    size: int
+
+    @cached_property
+    def dispatcher(self) -> Dispatcher:
+        """Of the schedule."""
+        return Dispatcher(self.schedule, self.costs, self.options.protocol, float(self._fifo.overhead))
+
+    @property
+    def _fifo(self) -> Fifo:
+        return self.options.target.fifo(self.options.protocol, self.problem.collective.name)
+
+    @property
+    def chunk(self) -> float:
+        """Bytes."""
+        collective = self.problem.collective
+        return chunk_bytes(collective.name, collective.ranks, collective.chunks_per_rank, self.size)
+
+    @property
+    def least_seconds(self) -> float:
+        """Of the fullest resource."""
+        return self.dispatcher.period * self.chunk
+
+    def run(self, arrangement: Arrangement) -> Dispatch:
+        """The dispatch of a loop."""
+        piece = min(self.chunk / arrangement.pieces, self._fifo.slice_bytes)
+        lanes = self.dispatcher.lanes(piece, arrangement.spare)
+        return self.dispatcher.run(arrangement.pieces, piece, lanes, arrangement.pace * self.least_seconds)
+
+    def expected(self, arrangement: Arrangement) -> float:
+        """Seconds: of further loops those of the fullest resource."""
+        loops = max(1.0, self.chunk / arrangement.pieces / self._fifo.slice_bytes)
+        return self.run(arrangement).makespan + self.least_seconds * (1 - 1 / loops)
+
+    def fits(self, arrangement: Arrangement) -> bool:
+        """Whether thread blocks suffice."""
+        ways = arranged(self.problem, self.schedule, self.run(arrangement), self.options.target)
+        return next(ways, None) is not None
+
+    @cached_property
+    def most_pieces(self) -> int:
+        """That thread blocks have steps for, and readers places."""
+        target, arcs = self.options.target, self.problem.arcs
+        steps: dict[Rank, int] = defaultdict(int)
+        for t, adding in zip(
+            self.schedule.transfers, steps_of_messages(self.schedule, target).tolist(), strict=True
+        ):
+            steps[arcs[t.link].src] += 1
+            steps[arcs[t.link].dst] += adding
+        room = min((target.thread_blocks - 1) * (target.max_steps - 2), target.max_nodes - self.problem.ranks - 66)
+        chunks = len(self.problem.collective.chunks)
+        return max(1, min(room // max(steps.values(), default=1), target.max_offset // chunks))
+
+    def best(self, messages: float) -> list[tuple[float, Arrangement]]:
+        """Arrangements that fit, with the seconds expected, the quickest first; about ``messages`` are dispatched
+        to find them."""
+        numbers = [n for n in PIECES if n <= self.most_pieces and (n == 1 or self.chunk / n >= LEAST_PIECE)]
+        unlooped = [n for n in numbers if self.chunk / n <= self._fifo.slice_bytes]
+        known: dict[Arrangement, float] = {}
+        many = len(self.schedule.transfers)
+
+        def tried(arrangement: Arrangement) -> float:
+            nonlocal messages
+            if arrangement not in known and (messages > 0 or not known):
+                messages -= many * arrangement.pieces
+                known[arrangement] = self.expected(arrangement)
+            return known.get(arrangement, math.inf)
+
+        if not unlooped or numbers[0] not in unlooped:
+            tried(Arrangement(1, None, FIRST[1]))
+        for pieces in unlooped or numbers[-1:]:  # until more do not pay
+            if pieces.bit_count() < 3 and tried(Arrangement(pieces, *FIRST)) > 1.02 * min(known.values()):
+                break
+        for _ in range(2):
+            pieces = min(known, key=known.__getitem__).pieces
+            for spare, pace in OTHERS:
+                tried(Arrangement(pieces, spare, pace))
+            best = min(known, key=known.__getitem__)
+            for pieces in unlooped:
+                if best.pieces / 1.5 <= pieces <= best.pieces * 1.5:
+                    tried(replace(best, pieces=pieces))
+        fitting: list[tuple[float, Arrangement]] = []
+        for arrangement in sorted(known, key=known.__getitem__):
+            if len(fitting) < 3 and self.fits(arrangement):
+                fitting.append((known[arrangement], arrangement))
+        return fitting
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +260,7 @@ class LibraryProgram:
         return fits(self.program(collective, options), options.target)
 
 
-Pipeline = SteadyState | LibraryProgram | SteadyPlan
+Pipeline = Dispatched | LibraryProgram | SteadyPlan
 """How a program or a plan is made of a schedule other than step by step."""
 
 

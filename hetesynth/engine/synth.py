@@ -38,12 +38,13 @@ from hetesynth.engine.problem import (
     first_candidate,
     load_problem,
     no_schedule,
+    usable_topology,
     verified_solver,
 )
 from hetesynth.engine.program_warnings import demand_single_root
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import is_simulated
-from hetesynth.engine.steady_programs import LibraryProgram, SteadyState
+from hetesynth.engine.steady_programs import Dispatched, LibraryProgram
 from hetesynth.engine.time_verdict import Bounds, Timed, TimeVerdict, bounds_of, implied_size, time_verdict
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.cegis_trace import CegisTrace
@@ -194,7 +195,7 @@ def synthesized(run: Compilation) -> Synthesis:
         else:
             demand_addressable(request, request.size)
             with run.timer.phase("parse"):
-                topology = load_topology(request.topology)
+                topology = usable_topology(request)
             with run.timer.phase("search"):
                 chosen = _chosen(run, shown, topology, request, run.budget_left, run.decisions)
             synthesis = _written(run, shown, chosen, request.size)
@@ -272,7 +273,10 @@ def _step_search(run: Compilation, chunking: Chunking, problem: Problem, budget:
     strategy = strategy_of(request, chunking.topology)
     with timer.phase("search"):
         record = run.decisions.inside("steps")
-        policy, first = for_steps(request.policy, run.budget.effort), first_candidate(request, problem)
+        policy, first = (
+            for_steps(request.policy, run.budget.effort),
+            first_candidate(request, problem, chunking.topology),
+        )
         told = {"progress": run.progress, "decisions": record, "trace": run.trace}
         outcome = verified_solver(strategy, budget, policy, first_candidate=first, **told).solve(problem)
     match outcome:
@@ -377,7 +381,7 @@ def _judged(run: Compilation, bounds: Bounds, size: int, ranked: Ranked, choice:
 
 def _solved(run: Compilation, bounds: Bounds, size: int, entry: Ranked, choice: Choice) -> SolvedRequest:
     targets = run.request.targets
-    timed = isinstance(entry.steady, SteadyState | LibraryProgram) and not targets[0].format.plan
+    timed = isinstance(entry.steady, Dispatched | LibraryProgram) and not targets[0].format.plan
     seconds = entry.seconds if timed else None
     spec = ProgramSpec(targets, *run.request.calls, steady=entry.steady, seconds=seconds)
     return entry.candidate.solved(run, spec, bounds.optimality(size, entry.candidate.seconds), choice)

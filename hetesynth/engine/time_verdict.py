@@ -219,9 +219,10 @@ EXACT = 6  # digits of a size that is one's own
 class TimeVerdict:
     """What takes ``seconds`` for ``size`` bytes (None: it was not simulated), beside what no algorithm undercuts
     at the rates by which times are predicted (``limit``), at those that the topology states (``line_limit``) and
-    along trees, and beside ``library``, with its seconds or why there are none (``rings``). ``checked``: whether
-    these were compared with published runs. ``switch_reduces``: whether the hardware has what ``limit`` does not
-    know: switches that add."""
+    along trees, what no program for the target undercuts where that is more (``target_limit``), and beside
+    ``library``, with its seconds or why there are none (``rings``). ``checked``: whether these were compared with
+    published runs. ``switch_reduces``: whether the hardware has what ``limit`` does not know: switches that
+    add."""
 
     timed: Timed
     size: int
@@ -233,11 +234,17 @@ class TimeVerdict:
     rings: float | str
     checked: bool = True
     switch_reduces: bool = False
+    target_limit: float | None = None
 
     @property
     def percent_of_limit(self) -> float | None:
         """100: nothing is quicker."""
         return None if not self.seconds else 100.0 * self.limit / self.seconds
+
+    @property
+    def percent_of_target_limit(self) -> float | None:
+        """100: no program for the target is quicker."""
+        return None if not self.seconds or self.target_limit is None else 100.0 * self.target_limit / self.seconds
 
     @property
     def percent_of_tree_limit(self) -> float | None:
@@ -275,6 +282,8 @@ class TimeVerdict:
             "limit_at_line_rate_us": self.line_limit * 1e6,
             "percent_of_limit": self.percent_of_limit,
             "percent_of_tree_limit": self.percent_of_tree_limit,
+            "target_limit_us": None if self.target_limit is None else self.target_limit * 1e6,
+            "percent_of_target_limit": self.percent_of_target_limit,
             "limit_without_switch_reduction": self.switch_reduces,
             "library": None if isinstance(self.rings, str) else self.library,
             "library_checked": self.checked,
@@ -296,8 +305,12 @@ def time_verdict(
     *,
     without_library: str | None = None,
 ) -> TimeVerdict:
-    """The verdict on ``seconds`` for ``size`` bytes. ``without_library``: why the library's program is not
-    simulated."""
+    """The verdict on ``seconds`` for ``size`` bytes, beside the limits of the whole cluster where ``bounds``
+    are of the links that a target uses. ``without_library``: why the library's program is not simulated."""
+    of_target = bounds.seconds(size)
+    if topology.whole is not None:
+        topology = topology.whole
+        bounds = bounds_of(topology, bounds.name, root, options)
     tree_limit = bounds.optimality(size, seconds).tree_bound_seconds
     limit = bounds.seconds(size)
     line_limit = bounds.launch + float(tightest(bounds.stated or bounds.bounds, size).seconds(size))
@@ -313,7 +326,10 @@ def time_verdict(
     )
     machine = machine_of(topology)
     adds = bounds.name == "allreduce" and machine is not None and any(node.nvls for node in machine.nodes)
-    return TimeVerdict(timed, size, seconds, limit, line_limit, tree_limit, library, rings, checked, adds)
+    target_limit = of_target if of_target > limit * (1 + ALIKE) else None
+    return TimeVerdict(
+        timed, size, seconds, limit, line_limit, tree_limit, library, rings, checked, adds, target_limit
+    )
 
 
 def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
@@ -332,6 +348,8 @@ def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
         rates = AT_RATES + (f", {_span(at_line, whole_percent)} % at line rate" if shares else "")
     near = of_limit(_span(shares, whole_percent), what_limit, rates) if shares else ""
     parts = [near or f"{what_limit} {_us(first.limit)} (proved{rates})"]
+    target = [v.percent_of_target_limit for v in verdicts if v.percent_of_target_limit is not None]
+    parts += [f"{_span(target, whole_percent)} % of that of programs for the target"] if target else []
     trees = [v.percent_of_tree_limit for v in verdicts if v.percent_of_tree_limit is not None]
     parts += [f"{_span(trees, whole_percent)} % of that of trees"] if trees else []
     factors = [v.factor_over_library for v in verdicts if v.factor_over_library is not None]

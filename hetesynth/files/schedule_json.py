@@ -1,8 +1,8 @@
 """Schedule <-> JSON: the document that keeps a schedule with its collective, its links and how it was made."""
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hetesynth.errors import HetesynthError
@@ -41,17 +41,25 @@ class ScheduleDocument:
     header: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
-def schedule_document(problem: Problem, schedule: Schedule, header: Mapping[str, JsonValue]) -> ScheduleDocument:
-    """The document of ``schedule``, a solution of ``problem``."""
+def schedule_document(
+    problem: Problem, schedule: Schedule, header: Mapping[str, JsonValue], numbers: Sequence[int] = ()
+) -> ScheduleDocument:
+    """The document of ``schedule``, a solution of ``problem``. ``numbers``: of its links in the whole cluster,
+    where the problem has some of them only."""
     used = sorted({t.link for t in schedule.transfers})
-    links = tuple((i, problem.arcs[i].src, problem.arcs[i].dst) for i in used)
+    links = tuple((numbers[i] if numbers else i, problem.arcs[i].src, problem.arcs[i].dst) for i in used)
+    if numbers:
+        moved = (replace(t, link=numbers[t.link]) for t in schedule.transfers)
+        schedule = Schedule.of(moved, schedule.makespan)
     of = problem.collective
     return ScheduleDocument(of.name, of.ranks, of.chunks_per_rank, of.root, links, schedule, header)
 
 
-def write_schedule_json(problem: Problem, schedule: Schedule, header: Mapping[str, JsonValue]) -> bytes:
+def write_schedule_json(
+    problem: Problem, schedule: Schedule, header: Mapping[str, JsonValue], numbers: Sequence[int] = ()
+) -> bytes:
     """The JSON text of ``schedule`` with ``header``, whose keys are sorted: equal input, equal bytes."""
-    return write_document(schedule_document(problem, schedule, header))
+    return write_document(schedule_document(problem, schedule, header, numbers))
 
 
 def write_document(document: ScheduleDocument) -> bytes:

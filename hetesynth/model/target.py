@@ -111,7 +111,8 @@ class Target:
     Of one program: ``max_steps`` per thread block, nops included; ``max_thread_blocks`` per GPU;
     ``max_peers_per_channel``: thread blocks of a GPU that send (or receive) on one; ``max_count``: chunks of a
     step; ``max_depended_block``: the highest that a step may wait for; ``max_nodes``: elements stored for one
-    rank. ``fifos``: what messages carry, ``SHORT`` collectives aside. What is written: ``resident_thread_blocks``,
+    rank. ``nics_in_turn``: whether the channels of a GPU take turns over its NICs, else all use one.
+    ``fifos``: what messages carry, ``SHORT`` collectives aside. What is written: ``resident_thread_blocks``,
     as all must be on the GPU at once; ``written_channels``. Spellings: ``reducescatter``; ``open_max_bytes``: no
     limit; ``max_bytes_inclusive``; ``required_attributes`` of the root element. ``multiprocessors`` of the
     smallest usual GPU. ``install``: sentences for users; ``environment``: variables, with ``FILE`` and
@@ -132,6 +133,7 @@ class Target:
     max_offset: int = 32767
     max_depended_block: int = 127
     max_nodes: int = 4095
+    nics_in_turn: bool = True
     fifos: Fifos = AMD
     resident_thread_blocks: int = 64
     written_channels: int = 32
@@ -213,6 +215,7 @@ TARGETS: dict[str, Target] = {
             "rccl-5",
             "RCCL of ROCm 5.5 to 6.0",
             ops=ALL_OPS,
+            nics_in_turn=False,
             vendors=("AMD",),
             install=_RCCL_INSTALL,
             environment=_RCCL_ENVIRONMENT,
@@ -233,6 +236,7 @@ TARGETS: dict[str, Target] = {
             "msccl",
             "the MSCCL research runtime",
             ops=ALL_OPS,
+            nics_in_turn=False,
             fifos=NVIDIA,
             collectives=_NO_GATHER,
             out_of_place_only=frozenset({"alltoall"}),
@@ -258,6 +262,7 @@ TARGETS: dict[str, Target] = {
             "MSCCL++",
             format=PLAN_JSON,
             tells_roots=True,
+            nics_in_turn=False,
             max_thread_blocks=1024,
             multiprocessors=108,
             install=(

@@ -6,7 +6,7 @@ Units: bandwidth in bytes per second and one direction, latency in seconds, both
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -96,7 +96,8 @@ class Topology:
     ``reduce_bandwidth[rank]`` is the throughput of a reduction kernel in bytes per second (1/gamma), or None
     where it is not stated. ``copy_bandwidth[rank]`` is what one thread block copies, alike. ``chunk_bytes`` is the
     chunk size the source asks for, if any. ``measured``: kinds of wires, in lower case, whose rates are what
-    transfers get; those of other kinds are of data sheets.
+    transfers get; those of other kinds are of data sheets. ``whole``: the cluster of which this has some of the
+    links only, under the ``numbers`` that they have there.
     """
 
     name: str
@@ -110,6 +111,8 @@ class Topology:
     chunk_bytes: int | None = None
     notes: tuple[str, ...] = ()
     measured: tuple[str, ...] = ()
+    whole: Topology | None = field(default=None, compare=False, repr=False)
+    numbers: tuple[int, ...] = ()
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -132,6 +135,18 @@ class Topology:
         wires = tuple(replace(w, src=w.dst, dst=w.src) for w in self.wires)
         links = tuple(replace(x, src=x.dst, dst=x.src, wires=x.wires[::-1]) for x in self.links)
         return replace(self, wires=wires, links=links)
+
+    def part(self, kept: Sequence[int]) -> Topology:
+        """The same with the links ``kept`` only; groups that limit none of them are gone."""
+        new = {old: number for number, old in enumerate(kept)}
+        groups = (replace(g, links=tuple(new[i] for i in g.links if i in new)) for g in self.groups)
+        return replace(
+            self,
+            links=tuple(self.links[i] for i in kept),
+            groups=tuple(group for group in groups if group.links),
+            whole=self,
+            numbers=tuple(kept),
+        )
 
     def wire_name(self, index: int) -> str:
         """``a.gpu0->a.nvswitch``: the wire by the names of its ends."""

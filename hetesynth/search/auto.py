@@ -248,6 +248,7 @@ FOR_A_SIZE: tuple[Attempt, ...] = (
         early=8,
     ),
     Attempt("exchange", "balanced paths: AllToAll of 16 MB 8 % quicker", PERSONALIZED),
+    Attempt("matching", "direct networks: torus 8x8 of 64 MB 5 % quicker", TO_EVERYBODY, 70_000),
     Attempt("timed", "earliest arrival: small buffers up to 30 % quicker", most=70_000),
     Attempt("negotiated", "loads that even out: 16 MB up to 2.5 times as quick", TO_EVERYBODY, 70_000),
     Attempt("greedy", "counts steps, as the paper does: 16 MB up to 27 % quicker"),

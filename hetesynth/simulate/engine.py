@@ -5,13 +5,13 @@ Gallager, Data Networks, 6.5.2), so the result does not depend on the order of s
 are interpreted, so that nothing needs to be loaded or compiled.
 """
 
-from dataclasses import make_dataclass
+from dataclasses import dataclass, make_dataclass
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from hetesynth.model.timeline import Ints, Timeline, TransferGraph
+from hetesynth.model.timeline import Floats, Ints, Timeline, TransferGraph
 from hetesynth.search.machine_code import machine_code, pays
 from hetesynth.simulate import fluid_kernel
 from hetesynth.simulate.fluid_kernel import State
@@ -26,20 +26,33 @@ def _fields(floats: str, integers: str) -> Fields:
 
 TASK = _fields(
     "delay size after limit ready begin sent end left since speed key",
-    "missing phase place first_use end_use first_follower end_follower is_waiting",
+    "missing phase place first_use end_use first_follower end_follower is_waiting queue rank",
 )
 """``size``: bytes. ``limit``: the rate when it is alone. ``ready`` to ``end``: results.
 ``left``: bytes not yet sent at ``since``. ``speed``: present rate. ``key``: when its next event is. ``missing``:
-tasks still waited for. ``place``: in the heap, -1: not there."""
+tasks still waited for. ``place``: in the heap, -1: not there. ``queue``: whose lane it needs, -1: none."""
 RESOURCE = _fields("rate asked spare level", "first_flow active open tight is_touched is_member")
 """``asked``: what its flows would draw if each were alone. ``spare``: bytes per second not yet given. ``level``:
 the rate of the flows that it holds back, while it is tight; infinite: it holds back none. ``first_flow``: in
 ``flows``. ``active``: flows. ``open``: flows without a rate yet."""
 USE = _fields("", "resource task seat")
 """``seat``: in ``flows``."""
+QUEUE = _fields("", "first_task waiting idle is_stirred")
+"""``first_task``: in ``queued``. ``waiting``: tasks. ``idle``: lanes."""
 
 
-def simulate(graph: TransferGraph, *, compiled: bool | None = None) -> Timeline:
+@dataclass(frozen=True, slots=True, eq=False)
+class Queues:
+    """Tasks that wait for a lane besides: ``of[i]`` is the queue of task i, of ``lanes`` lanes each, ``rank`` its
+    turn among those that are ready (distinct), ``limit`` the bytes per second of a lane."""
+
+    of: Ints
+    rank: Ints
+    limit: Floats
+    lanes: Ints
+
+
+def simulate(graph: TransferGraph, *, compiled: bool | None = None, queues: Queues | None = None) -> Timeline:
     """When the tasks of ``graph`` run. ``compiled``: the kernel as machine code (None: where it is faster).
 
     Raises ValueError when tasks wait for each other in a circle.
@@ -47,7 +60,7 @@ def simulate(graph: TransferGraph, *, compiled: bool | None = None) -> Timeline:
     if compiled is None:
         pairs = float(np.square(np.bincount(graph.uses), dtype=np.float64).sum())  # that use the same resource
         compiled = pays(fluid_kernel.run, 3e-5 * graph.tasks + 6e-7 * pairs)
-    state = _state(graph)
+    state = _state(graph, queues)
     results = ("ready", "begin", "sent", "end")
     if compiled:
         ended = int(machine_code(fluid_kernel.run)(state, graph.tasks))
@@ -67,7 +80,7 @@ def simulate(graph: TransferGraph, *, compiled: bool | None = None) -> Timeline:
     return Timeline(graph, ready, begin, sent, end, float(end.max(initial=0.0)))
 
 
-def _state(graph: TransferGraph) -> State:
+def _state(graph: TransferGraph, queues: Queues | None) -> State:
     n, resources, uses = graph.tasks, len(graph.rate), len(graph.uses)
     order = np.argsort(graph.waits, kind="stable")
     used = np.zeros(uses, dtype=USE)
@@ -78,7 +91,12 @@ def _state(graph: TransferGraph) -> State:
     tasks["limit"] = np.inf
     np.minimum.at(tasks["limit"], used["task"], graph.rate[graph.uses])
     tasks["missing"] = np.diff(graph.waits_start)
-    tasks["place"] = -1
+    tasks["place"], tasks["queue"] = -1, -1
+    waiting = np.zeros(0 if queues is None else len(queues.lanes), dtype=QUEUE)
+    if queues is not None:
+        tasks["queue"], tasks["rank"] = queues.of, queues.rank
+        tasks["limit"] = np.minimum(tasks["limit"], queues.limit)
+        waiting["first_task"], waiting["idle"] = _starts(queues.of, len(waiting))[:-1], queues.lanes
     tasks["first_use"], tasks["end_use"] = graph.uses_start[:-1], graph.uses_start[1:]
     followers_start = _starts(graph.waits, n)
     tasks["first_follower"], tasks["end_follower"] = followers_start[:-1], followers_start[1:]
@@ -86,8 +104,9 @@ def _state(graph: TransferGraph) -> State:
     limits["rate"] = graph.rate
     limits["first_flow"] = _starts(graph.uses, resources)[:-1]
     followers = np.repeat(np.arange(n), np.diff(graph.waits_start))[order]
-    lengths = (uses, n, resources, resources, n, n, n, 6)
-    return State(tasks, limits, used, followers, *(np.zeros(length, dtype=np.int64) for length in lengths))
+    lengths = (uses, n, resources, resources, n, n, n, 7, n if len(waiting) else 0, len(waiting))
+    work = [np.zeros(length, dtype=np.int64) for length in lengths]
+    return State(tasks, limits, used, waiting, followers, *work)
 
 
 def _starts(values: Ints, count: int) -> Ints:

@@ -3,7 +3,10 @@
 Both compute the same numbers in the same order. A task has one pending event: the end of its delay, bytes or
 computation. Rates are max-min fair; a resource is ``tight`` where its flows could draw more than it has. Whoever
 starts or ends changes only the rates of flows joined to it by tight resources, and none below the least ``level``,
-at which a resource is full, of those that gained or lost a flow."""
+at which a resource is full, of those that gained or lost a flow.
+
+A task with a queue starts when it is ready and one of the lanes of the queue is idle, the one with the lowest
+``rank`` first, and keeps the lane until its last byte is sent."""
 
 from math import inf
 from typing import Any, NamedTuple
@@ -20,11 +23,13 @@ LOST, GAINED = 1, 2  # a flow, since rates were set
 
 
 class State(NamedTuple):
-    """n tasks, R resources, U uses (a use: one task on one resource), D dependences; records: ``engine``."""
+    """n tasks, R resources, U uses (a use: one task on one resource), D dependences, Q queues; records:
+    ``engine``."""
 
     tasks: Row  # n records
     resources: Row  # R records
     uses: Row  # U records, task after task
+    queues: Row  # Q records
     followers: Row  # D: tasks that wait for a task, task after task
     flows: Row  # U: uses that are active, resource after resource
     heap: Row  # n: tasks; the first counts[HEAP] are a heap by ``key``
@@ -33,10 +38,12 @@ class State(NamedTuple):
     waiting: Row  # n: flows of the component
     fresh: Row  # n: flows that started since rates were set
     ended: Row  # n: tasks whose followers do not know yet
-    counts: Row  # how many entries of heap, touched, members, waiting, fresh and ended are in use
+    counts: Row  # how many entries of heap, touched, members, waiting, fresh, ended and stirred are in use
+    queued: Row  # n: tasks that are ready and have no lane, a heap by ``rank`` for each queue
+    stirred: Row  # Q: queues with a task or a lane more since tasks were given lanes
 
 
-HEAP, TOUCHED, MEMBERS, WAITING, FRESH, NEWLY_ENDED = 0, 1, 2, 3, 4, 5
+HEAP, TOUCHED, MEMBERS, WAITING, FRESH, NEWLY_ENDED, STIRRED = 0, 1, 2, 3, 4, 5, 6
 
 
 def sift_up(s: State, at: int) -> None:
@@ -109,11 +116,79 @@ def finish(s: State, now: float) -> int:
             follower.missing -= 1
             if follower.missing == 0:
                 follower.ready = now
-                if follower.delay > 0.0:
-                    set_event(s, s.followers[i], now + follower.delay)
+                if follower.queue >= 0:
+                    enqueue(s, s.followers[i])
                 else:
-                    send(s, s.followers[i], now)
+                    start(s, s.followers[i], now)
     return handled
+
+
+def start(s: State, task: int, now: float) -> None:
+    """``task`` may run: first its delay passes."""
+    delay = s.tasks[task].delay
+    if delay > 0.0:
+        set_event(s, task, now + delay)
+    else:
+        send(s, task, now)
+
+
+def stir(s: State, q: int) -> None:
+    """Queue ``q`` has a task or a lane more."""
+    if s.queues[q].is_stirred == 0:
+        s.queues[q].is_stirred = 1
+        s.stirred[s.counts[STIRRED]] = q
+        s.counts[STIRRED] += 1
+
+
+def enqueue(s: State, task: int) -> None:
+    """``task`` waits for a lane."""
+    t = s.tasks[task]
+    queue = s.queues[t.queue]
+    first, at = queue.first_task, queue.waiting
+    queue.waiting += 1
+    while at > 0:
+        above = (at - 1) // 2
+        other = s.queued[first + above]
+        if s.tasks[other].rank <= t.rank:
+            break
+        s.queued[first + at] = other
+        at = above
+    s.queued[first + at] = task
+    stir(s, t.queue)
+
+
+def dequeue(s: State, q: int) -> int:
+    """The task of queue ``q`` with the lowest rank, which waits no longer."""
+    queue = s.queues[q]
+    first = queue.first_task
+    queue.waiting -= 1
+    size, at = queue.waiting, 0
+    best, moved = s.queued[first], s.queued[first + size]
+    rank = s.tasks[moved].rank
+    while 2 * at + 1 < size:
+        below = 2 * at + 1
+        if below + 1 < size and s.tasks[s.queued[first + below + 1]].rank < s.tasks[s.queued[first + below]].rank:
+            below += 1
+        if s.tasks[s.queued[first + below]].rank >= rank:
+            break
+        s.queued[first + at] = s.queued[first + below]
+        at = below
+    s.queued[first + at] = moved
+    return best  # type: ignore[no-any-return]
+
+
+def assign_lanes(s: State, now: float) -> None:
+    """Idle lanes take what waits for them."""
+    for i in range(s.counts[STIRRED]):
+        q = s.stirred[i]
+        queue = s.queues[q]
+        queue.is_stirred = 0
+        while queue.idle > 0 and queue.waiting > 0:
+            task = dequeue(s, q)
+            queue.idle -= 1
+            s.tasks[task].ready = now
+            start(s, task, now)
+    s.counts[STIRRED] = 0
 
 
 def send(s: State, task: int, now: float) -> None:
@@ -143,6 +218,9 @@ def compute(s: State, task: int, now: float) -> None:
     t = s.tasks[task]
     t.sent = now
     t.phase = AFTER
+    if t.queue >= 0:
+        s.queues[t.queue].idle += 1
+        stir(s, t.queue)
     if t.after > 0.0:
         set_event(s, task, now + t.after)
     else:
@@ -331,7 +409,12 @@ def run(s: State, tasks: int) -> int:
     """Simulate all ``tasks``; how many ended (fewer: the others wait in a circle)."""
     for task in range(tasks):
         if s.tasks[task].missing == 0:
-            set_event(s, task, s.tasks[task].delay)
+            if s.tasks[task].queue >= 0:
+                enqueue(s, task)
+            else:
+                set_event(s, task, s.tasks[task].delay)
+    assign_lanes(s, 0.0)
+    set_rates(s, 0.0)
     done = 0
     while s.counts[HEAP] > 0:
         now = s.tasks[s.heap[0]].key
@@ -345,5 +428,6 @@ def run(s: State, tasks: int) -> int:
                 sift_down(s, 0)
             now = max(now, s.tasks[task].key)
             done += advance(s, task)
+        assign_lanes(s, now)
         set_rates(s, now)
     return done

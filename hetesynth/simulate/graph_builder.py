@@ -32,7 +32,7 @@ class Links:
         return ends in self._prices
 
     def fastest(self, src: Rank, dst: Rank, turn: int = 0) -> int:
-        """The link with the highest rate and, of these, the least alpha; users of equal ones take turns."""
+        """The link with the highest rate and, of these, the least alpha; of equal ones that of ``turn``."""
         if (src, dst) not in self._prices:
             raise ValueError(f"it sends from {src} to {dst}, where the topology has no link")
         prices = self._prices[src, dst]

@@ -6,7 +6,6 @@ over slices of all chunks; loops follow each other without a barrier."""
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -143,11 +142,6 @@ class _Loop:
         self._connections: dict[tuple[Rank, Rank, int], _Connection] = {}
         self._steps: dict[tuple[int, int, int], range] = {}  # the tasks of each
         self._links = Links(costs)
-        self._channels: dict[tuple[Rank, Rank], set[int]] = defaultdict(set)
-        for gpu in program.gpus:
-            for block in gpu.thread_blocks:
-                if block.send_peer is not None:
-                    self._channels[gpu.rank, block.send_peer].add(block.channel)
         for g, gpu in enumerate(program.gpus):
             for b, block in enumerate(gpu.thread_blocks):
                 self._add_block(g, b, block)
@@ -199,9 +193,7 @@ class _Loop:
             raise ValueError("a thread block sends or receives and has no peer for it")
         key = (src, dst, channel)
         if key not in self._connections:
-            channels = sorted(self._channels.get((src, dst), ()))  # of the pair: equal links take turns
-            turn = channels.index(channel) if channel in channels else 0
-            self._connections[key] = _Connection(self._links.fastest(src, dst, turn), [], [])
+            self._connections[key] = _Connection(self._links.fastest(src, dst, channel), [], [])
         return self._connections[key]
 
     def _wait_for_steps(self) -> None:

@@ -107,6 +107,7 @@ def page(rows: Sequence[Sequence[str]]) -> str:
             ("protocol", "target", "collectives", "messages held", "of one chunk", "of several", "overhead"),
             _messages(),
         ),
+        one_nic=", ".join(f"`{name}`" for name, t in TARGETS.items() if not t.nics_in_turn),
         clusters=len({row[0] for row in rows}),
         programs=len(verdicts),
         wrong="; ".join(wrong) or "none",

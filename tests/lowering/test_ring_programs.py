@@ -44,3 +44,10 @@ def _without_last(program: Program):  # type: ignore[no-untyped-def]
     block = max(gpu.thread_blocks, key=lambda b: len(b.instructions))
     shorter = replace(block, instructions=block.instructions[:-1])
     return replace(gpu, thread_blocks=tuple(shorter if b is block else b for b in gpu.thread_blocks))
+
+
+def test_channels_of_equal_orders_are_neighbours() -> None:
+    """Channels of a GPU take turns over its NICs."""
+    program = ring_program("x", collective("allgather", 5, 4, None), (*ORDERS[:2], *ORDERS[:2]))
+    peers = {block.channel: block.send_peer for block in program.gpus[0].thread_blocks if block.send_peer}
+    assert peers[0] == peers[1] != peers[2] == peers[3]

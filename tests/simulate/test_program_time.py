@@ -146,3 +146,11 @@ def test_programs_that_cannot_run_are_refused() -> None:
     )  # fmt: skip
     with pytest.raises(HetesynthError, match="circle"):
         ProgramPredictor(topology, circle).predict(MB)
+
+
+@pytest.mark.parametrize(("channels", "side_by_side"), [((0, 1), True), ((0, 2), False), ((1, 3), False)])
+def test_channels_take_equal_links_by_their_number(channels: tuple[int, int], side_by_side: bool) -> None:
+    topology = cluster(2, [(0, 1, 50, 0), (0, 1, 50, 0)])
+    sends = [block(i, 1, None, step("s", f"i{i}", f"o{i}"), channel=c) for i, c in enumerate(channels)]
+    takes = [block(i, None, 0, step("r", f"i{i}", f"o{i}"), channel=c) for i, c in enumerate(channels)]
+    assert us(topology, two(sends, takes, 2), 2 * MB) == pytest.approx(20 if side_by_side else 40)

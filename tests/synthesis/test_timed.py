@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.bound import tightest
 from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.problem import Budget, Problem
+from hetesynth.policy import DEFAULT
 from hetesynth.search import machine_code
 from hetesynth.search.bounds.throughput import time_bounds
 from hetesynth.search.chunking import ChunkingOptions, chunk
@@ -43,6 +45,7 @@ from hetesynth.search.timed.list_scheduling import (
     exchange_strategy,
     negotiated_strategy,
 )
+from hetesynth.search.timed.matching import matched, matching_strategy, refuses
 from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -79,6 +82,24 @@ def paths(instance: Problem) -> Paths:
     balanced = Paths(tables, link_times(tables), 0)
     assert all(balanced.sweep(sharpness) for sharpness in SHARPNESS)
     return balanced
+
+
+def grid(side: int, *, wraps: bool) -> Graph:
+    """A torus, or a mesh."""
+    graph = Graph(side * side)
+    for row, column in itertools.product(range(side), repeat=2):
+        at = row * side + column
+        if wraps or column < side - 1:
+            graph.both(at, row * side + (column + 1) % side)
+        if wraps or row < side - 1:
+            graph.both(at, (row + 1) % side * side + column)
+    return graph
+
+
+def matched_at_random(instance: Problem, seed: int, latency: float = 1.0) -> TimedRoutes:
+    tables = CopyProblem(instance)
+    times = LinkTimes([latency] * len(instance.arcs), [1.0 / r.capacity for r in tables.resources])
+    return checked(tables, matched(tables, times, np.random.default_rng(seed)))
 
 
 def exchanged(instance: Problem, pressure: float = 0.0) -> TimedRoutes:
@@ -148,17 +169,61 @@ def test_interpreted_and_compiled_kernels_agree() -> None:
     def results() -> list[object]:
         balanced = paths(exchange)
         schedules = [balanced.list_schedule(pressure) for pressure in PRESSURES]
-        return [listed(gathered), balanced.paths, balanced.load.tolist(), schedules]
+        matching = matched_at_random(problem(grid(4, wraps=True), "allgather"), 3)
+        return [listed(gathered), balanced.paths, balanced.load.tolist(), schedules, matching]
 
     interpreted = results()
     with always_compiled():
         assert results() == interpreted
 
 
+@pytest.mark.parametrize(("side", "wraps", "least"), [(5, True, 6), (4, False, 8), (5, False, 12), (6, False, 18)])
+def test_a_matching_keeps_the_scarcest_links_busy(side: int, wraps: bool, least: int) -> None:
+    """Without latency a rank that gets all the others' chunks needs this long; earliest arrival takes longer."""
+    instance = problem(grid(side, wraps=wraps), "allgather")
+    tables = CopyProblem(instance)
+    idle = LinkTimes([0.0] * len(instance.arcs), [1.0] * len(tables.resources))
+    assert earliest_arrival(tables, idle, idle.busy).seconds > least
+    assert [matched_at_random(instance, seed, 0.0).seconds for seed in range(3)] == [least] * 3
+
+
+@settings(max_examples=30, deadline=None)
+@given(clusters(), st.sampled_from(("allgather", "broadcast")), st.integers(1, 3), st.integers(0, 99))
+def test_a_matching_keeps_every_law_on_random_clusters(graph: Graph, name: str, chunks: int, seed: int) -> None:
+    """Everybody gets every chunk once, and no resource serves two at once beyond its rate."""
+    instance = problem(graph, name, chunks)  # type: ignore[arg-type]
+    timed = matched_at_random(instance, seed)
+    assert len(timed.start) == instance.collective.deliveries
+    for resource in CopyProblem(instance).resources:
+        begins = sorted(t for (_, a), t in timed.start.items() if a in resource.arcs)
+        assert all(b >= a + 1.0 / resource.capacity - 1e-9 for a, b in itertools.pairwise(begins))
+    work = [sum(a in r.arcs for _, a in timed.start) / r.capacity for r in CopyProblem(instance).resources]
+    assert timed.load == pytest.approx(work)
+
+
+def test_matchings_are_for_links_with_wires_of_their_own() -> None:
+    assert refuses(problem(grid(3, wraps=True), "allgather"), DEFAULT) is None
+    said = "links share wires, which matchings would not spare"
+    assert refuses(problem(servers([4, 4]), "allgather"), DEFAULT) == said
+    assert refuses(problem(full(4), "alltoall"), DEFAULT) == "some chunk is not for everybody"
+    assert refuses(problem(ring(5), "allgather"), DEFAULT) == "ranks have two neighbours or fewer"
+
+
+def test_the_best_trial_counts() -> None:
+    """On a torus of 4 x 4 four rounds are enough, which one trial in two finds."""
+    instance = problem(grid(4, wraps=True), "allgather")
+    tables = CopyProblem(instance)
+    rates = Rates([0.0] * len(instance.arcs), tables.resources_of, [1.0] * len(tables.resources), 1.0)
+    search = Search(instance, 1, Budget(None, 0), schedule_violations)
+    matching_strategy(rates).improve(search)
+    assert search.best is not None and search.best.makespan == 4
+    assert {matched_at_random(instance, seed, 0.0).seconds for seed in range(6)} == {4.0, 5.0}
+
+
 def test_rounds_end_when_time_is_up() -> None:
     tables = CopyProblem(problem(full(4), "allgather"))
     rates = Rates([0.0] * len(tables.problem.arcs), tables.resources_of, [1.0] * len(tables.resources), 1.0)
-    for strategy in (timed_strategy(rates, 1.0), negotiated_strategy(rates)):
+    for strategy in (timed_strategy(rates, 1.0), negotiated_strategy(rates), matching_strategy(rates)):
         search = Search(tables.problem, 1, Budget(1e-9, 0), schedule_violations)
         strategy.improve(search)
         assert search.best is not None and search.cut_short

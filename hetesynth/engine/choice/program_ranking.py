@@ -12,15 +12,15 @@ from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.tuning import LATE, Candidate, Effort, efforts
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.request import Request
-from hetesynth.engine.steady_programs import Pipeline, SteadyState
+from hetesynth.engine.steady_programs import Dispatched, Dispatching, Pipeline
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions, Verdict
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
 from hetesynth.model.words import microseconds
 from hetesynth.programs.msccl.lower import LoweringOptions
-from hetesynth.programs.steady_state.lower import arrangements
 
+DISPATCHED = 20.0  # messages for each transfer of a schedule, to find how it is lowered
 MOST_TRANSFERS = 33_000  # of a schedule whose program is timed
 
 
@@ -95,19 +95,18 @@ class ProgramRanking:
         """``candidate`` with its program in steady state; untimed where that is not tried, or does not fit."""
         if self.options.target.format.plan:
             return Ranked(candidate)  # of plans the quicker lowering is timed anyway
-        costs = self.costs.costs(self.topology)
-        problem, schedule = candidate.problem, candidate.solution.schedule
-        left = self.effort.allotted - self.effort.spent
-        listed = arrangements(problem, schedule, costs, self.options, self.size)
-        fitting = (a for a in listed if a.pieces * len(schedule.transfers) <= left)
-        arrangement = min(fitting, key=lambda a: (a.division != "own", a.estimate), default=None)
         label = f"{candidate.label}, in steady state"
-        if arrangement is None or self.deadline.expired("programs left untimed"):
-            why = LATE if arrangement is not None else "its programs are too long for the effort"
-            self.decisions.note(label, "skipped", why)
+        if self.deadline.expired("programs left untimed"):
+            self.decisions.note(label, "skipped", LATE)
             return Ranked(candidate)
-        self.effort.spent += arrangement.pieces * len(schedule.transfers)
-        steady = SteadyState(arrangement, costs)
+        costs, many = self.costs.costs(self.topology), len(candidate.solution.schedule.transfers)
+        dispatching = Dispatching(candidate.problem, candidate.solution.schedule, costs, self.options, self.size)
+        _, arrangement = min(dispatching.best(DISPATCHED * many), default=(0.0, None))
+        if arrangement is None:
+            self.decisions.note(label, "refused", "its program does not fit")
+            return Ranked(candidate)
+        self.effort.spent += many
+        steady = Dispatched(arrangement, costs, self.size)
         predictor = candidate.lowering(self.size, self.options, self.costs).predictor(steady)
         if predictor is None:
             self.decisions.note(label, "refused", "its program does not fit")

@@ -13,7 +13,7 @@ from hetesynth.engine.choice.program_ranking import Ranked
 from hetesynth.engine.choice.tuning import LATE, UNTRIED, Candidate, Effort, Pipelined
 from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.problem import verified_solver
-from hetesynth.engine.steady_programs import SteadyPlan, SteadyState, steady_plans
+from hetesynth.engine.steady_programs import Dispatched, Dispatching, SteadyPlan, steady_plans
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import Costs
 from hetesynth.model.deadline import Deadline
@@ -23,7 +23,6 @@ from hetesynth.model.schedule import Schedule, hops
 from hetesynth.model.target import Target
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.model.words import microseconds
-from hetesynth.programs.steady_state.lower import Arrangement, Traffic, arrangements
 from hetesynth.search.collectives import DUAL, invert
 from hetesynth.search.packing.rounding import WholePacking
 from hetesynth.search.registry import row_of, timed_strategies
@@ -33,7 +32,9 @@ from hetesynth.search.steady_state import refuses, schedule_of, whole_packing
 
 NAME = "steady-state"
 NEAR_THE_LIMIT = 0.98  # a program that is so near ends the choice
-HOPE = 1.1  # times the best: what is expected to take longer is not tried
+DISPATCHED = (
+    3.0  # messages for each transfer of the effort, to find what is lowered; lowering takes ten times as long
+)
 PEERS = 18  # of a rank where every chunk is for one, relays included: 24 to 64 GPUs lose with 12, 15 and 22
 COUNTS: tuple[int, ...] = (1, 2, 3, 4)  # trees of each root
 ROOTED_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # trees of a broadcast or a reduce
@@ -51,14 +52,9 @@ class Plan:
     solved: Callable[[], Solution | Infeasible | GaveUp]
     problem: Problem
     schedule: Schedule
-    pipeline: SteadyState | SteadyPlan
+    pipeline: Dispatched | SteadyPlan
     seconds: float  # expected
     peers: int | None = None
-
-    @property
-    def shared(self) -> bool:
-        """Whether trees share channels: such programs are longer and wait more."""
-        return isinstance(self.pipeline, SteadyState) and self.pipeline.arrangement.division != "own"
 
     @property
     def label(self) -> str:
@@ -74,16 +70,12 @@ def label_of(chunks: int, trees: int, peers: int | None = None) -> str:
 
 @dataclass(frozen=True)
 class Packed:
-    """A packing with ``trees`` trees, or as many of each root. ``slowdown``: expected of a program, in times of
-    its fullest resource. ``schedule``, ``arrangements``: along its trees, each found once."""
+    """A packing with ``trees`` trees, or as many of each root."""
 
     packing: WholePacking
     chunks: int
     trees: int
     problem: Problem
-    schedule: Callable[[], Schedule]
-    arrangements: Callable[[], list[Arrangement]]
-    slowdown: float = 1.0
 
 
 def limited(strategy: Strategy, peers: int) -> Strategy:
@@ -165,7 +157,7 @@ class SteadyCandidates:
     def try_all(self) -> None:
         """Try the plans in their order, until a program is near the limit or the effort or the time is spent."""
         for plans in self._exchanges() if self.specs.personalized else [self._plans()]:
-            for plan in sorted(plans, key=lambda plan: (plan.shared, plan.seconds)):
+            for plan in sorted(plans, key=lambda plan: plan.seconds):
                 reason = NEAR if self.near_bound else self._ended(plan)
                 if reason is None:
                     self.try_plan(plan)
@@ -183,7 +175,7 @@ class SteadyCandidates:
             if exceeded is not None:
                 return exceeded
             best = self.best_seconds
-            if plan.seconds > HOPE * best:
+            if plan.seconds >= best:
                 return f"{microseconds(plan.seconds)} are expected, the best program takes {microseconds(best)}"
         return LATE if self._late(first=not self.ranked) else None
 
@@ -192,27 +184,26 @@ class SteadyCandidates:
         return each * plan.pipeline.arrangement.pieces * self.specs.transfers(plan.chunks)
 
     def _plans(self) -> Iterator[Plan]:
-        """The packings in whole chunks that look best, each with the arrangements that do."""
-
-        def promise(entry: Packed) -> float:
-            return entry.slowdown * entry.packing.seconds * (1.0 + 0.005 * entry.trees)
-
-        for place, entry in enumerate(sorted(self._packings(), key=promise)[:3]):
-            if self._late(first=place == 0):
+        """Those of packings in whole chunks whose fullest resource needs less than the best so far is expected to
+        take, the least loaded first."""
+        best = math.inf
+        packings = sorted(self._packings(), key=lambda entry: (entry.packing.seconds, entry.trees))
+        for place, entry in enumerate(packings):
+            if entry.packing.seconds * self.specs.size >= best or self._late(first=place == 0):
                 return
             solved = cache(partial(self.solved_by, entry.problem, along(entry.packing)))
             plan = partial(Plan, entry.packing.seconds, entry.chunks, entry.trees, solved)
-            yield from self.arranged(plan, entry.problem, entry.schedule(), entry.arrangements)
+            for arranged in self.arranged(plan, entry.problem, schedule_along(entry.problem, entry.packing)):
+                best = min(best, arranged.seconds)
+                yield arranged
 
-    def _packings(self) -> list[Packed]:
-        """By numbers of trees, until twice as many as load the fullest resource with its share in a program that
-        hardly waits; where none does, all with what their programs wait."""
-        policy, packings, enough = self.specs.request.policy, list[Packed](), math.inf
-        slow = False
-        for chunks, trees in self._counts():
+    def _packings(self) -> Iterator[Packed]:
+        """By numbers of trees, until twice as many as load the fullest resource with its share."""
+        policy, enough = self.specs.request.policy, math.inf
+        for place, (chunks, trees) in enumerate(self._counts()):
             if trees > enough:
                 break
-            if self._late(first=not packings):
+            if self._late(first=place == 0):
                 self.decisions.note(label_of(chunks, chunks), "skipped", LATE)
                 continue
             problem = self.specs.factory.problem(self.specs.paper_chunking(chunks), chunks)
@@ -224,26 +215,10 @@ class SteadyCandidates:
             packing = whole_packing(
                 packed, self.specs.rates(chunks), policy, self.deadline, trees, self.connections(trees)
             )
-            entry = self._packed(packing, chunks, trees, problem)
-            packings.append(entry)
             self.limit = max(self.limit, packing.least * self.specs.size)
             if packing.near_bound:
-                slow = self._slowdown(entry) > HOPE
-                enough = math.inf if slow else min(enough, 2 * trees)
-        return [replace(entry, slowdown=self._slowdown(entry)) for entry in packings] if slow else packings
-
-    def _packed(self, packing: WholePacking, chunks: int, trees: int, problem: Problem) -> Packed:
-        schedule = cache(partial(schedule_along, problem, packing))
-        listed = cache(lambda: self._arrangements(problem, schedule()))
-        return Packed(packing, chunks, trees, problem, schedule, listed)
-
-    def _slowdown(self, entry: Packed) -> float:
-        """What the most promising program along a packing takes, in times of its fullest resource."""
-        if self.target.format.plan:
-            return 1.0
-        listed = entry.arrangements()
-        own = [a for a in listed if a.division == "own"]
-        return min((a.estimate for a in own or listed), default=math.inf)
+                enough = min(enough, 2 * trees)
+            yield Packed(packing, chunks, trees, problem)
 
     def connections(self, trees: int) -> int | None:
         """How many a rank may have for every tree to have its own; None where they are too many in any case."""
@@ -313,44 +288,28 @@ class SteadyCandidates:
         if not isinstance(solution, Solution):
             return []
         schedule = solution.schedule
-        plan = partial(Plan, self.of_paths(problem, schedule, chunks), chunks, chunks, solved, peers=few)
-        return list(self.arranged(plan, problem, schedule, partial(self._arrangements, problem, schedule)))
+        plan = partial(Plan, self.load(problem, schedule), chunks, chunks, solved, peers=few)
+        return list(self.arranged(plan, problem, schedule))
 
-    def of_paths(self, problem: Problem, schedule: Schedule, chunks: int) -> float:
-        """Seconds of the fullest resource for each byte of the buffer, along the paths of ``schedule``."""
-        traffic = Traffic(problem, schedule, self._costs, steps_of_addition=1)
-        return self.specs.chunk_bytes(chunks) / self.specs.size * traffic.seconds_per_byte
+    def load(self, problem: Problem, schedule: Schedule) -> float:
+        """Seconds of the fullest resource of ``schedule`` for each byte of the buffer."""
+        return self._dispatching(problem, schedule).least_seconds / self.specs.size
 
-    def arranged(
-        self,
-        plan: Callable[..., Plan],
-        problem: Problem,
-        schedule: Schedule,
-        possible: Callable[[], list[Arrangement]],
-    ) -> Iterator[Plan]:
-        """A plan for each of the arrangements of the program that look best."""
+    def _dispatching(self, problem: Problem, schedule: Schedule) -> Dispatching:
+        options = self.specs.lowering_for(self.target)
+        return Dispatching(problem, schedule, self._costs, options, self.specs.size)
+
+    def arranged(self, plan: Callable[..., Plan], problem: Problem, schedule: Schedule) -> Iterator[Plan]:
+        """A plan for each of the arrangements of the program that are expected to be quickest."""
         size = self.specs.size
         if self.target.format.plan:
             for steady in steady_plans(problem, schedule, self.specs.lowering_for(self.target), self._costs, size):
                 expected = plan(problem, schedule, steady, 1.0)
                 yield replace(expected, seconds=expected.seconds_per_byte * size)
             return
-        listed = sorted(possible(), key=lambda a: (round(math.log(a.estimate) / 0.02), a.pieces))
-        plans = [plan(problem, schedule, SteadyState(a, self._costs), a.estimate) for a in listed]
-        own = [p for p in plans if not p.shared]
-        shared = [p for p in plans if p.shared and (p.pipeline.arrangement.pieces > 1 or not own)]
-        fitting = [p for p in shared if self._work(p) <= self.effort.allotted]
-        if own and problem.collective.name == "allreduce":
-            fitting = []
-        elif not own and not fitting:
-            fitting = shared
-        for kind in (own, fitting):
-            for p in kind[:2]:
-                yield replace(p, seconds=p.seconds_per_byte * p.seconds * size)
-
-    def _arrangements(self, problem: Problem, schedule: Schedule) -> list[Arrangement]:
-        """Of programs along ``schedule``."""
-        return arrangements(problem, schedule, self._costs, self.specs.lowering_for(self.target), self.specs.size)
+        dispatching = self._dispatching(problem, schedule)
+        for seconds, arrangement in dispatching.best(DISPATCHED * self.effort.allotted):
+            yield plan(problem, schedule, Dispatched(arrangement, self._costs, size), seconds)
 
     @cached_property
     def _costs(self) -> Costs:
@@ -407,7 +366,7 @@ class SteadyCandidates:
             self.ranked.append(ranked)
         best = min(self.ranked, key=lambda r: r.seconds or 0.0).steady  # only its program is kept in memory
         for steady in (pipeline, *(r.steady for r in self.ranked)):
-            if isinstance(steady, SteadyState) and steady is not best:
+            if isinstance(steady, Dispatched) and steady is not best:
                 steady.forget()
 
     def _name(self, plan: Plan) -> str:

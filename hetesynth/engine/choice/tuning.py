@@ -297,7 +297,7 @@ class _TuningRun:
         problem = self.specs.factory.problem(spec.chunking, spec.chunks)
         policy = for_size(self.specs.request.policy, self.budget.effort)
         try:
-            first = first_candidate(self.specs.request, problem)
+            first = first_candidate(self.specs.request, problem, self.specs.topology)
             told = {"first_candidate": first, "trace": self.trace.inside(spec.label)}
             outcome = verified_solver(spec.strategy, budget, policy, **told).solve(problem)
         except HetesynthError as error:

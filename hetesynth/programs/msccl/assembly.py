@@ -81,9 +81,10 @@ def grouped(
     return Draft(list(map(RankBlocks, ranks, blocks)), scratch)
 
 
-def ordered(draft: Draft) -> Draft:
-    """``draft`` with its dependences."""
-    return replace(draft, waits=reduced(draft.ranks, [waits_of(rank) for rank in draft.ranks]))
+def ordered(draft: Draft, after: Mapping[int, int] | None = None) -> Draft:
+    """``draft`` with its dependences. ``after``: the message that has to be sent before another one of its
+    sender."""
+    return replace(draft, waits=reduced(draft.ranks, [waits_of(rank, after or {}) for rank in draft.ranks]))
 
 
 # -- receives that add or forward at once

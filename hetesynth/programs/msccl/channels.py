@@ -25,7 +25,8 @@ Key = tuple[int, int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What one send and the receive it meets carry: ``chunks`` of ``src`` to ``dst`` on ``channel``."""
+    """What one send and the receive it meets carry: ``chunks`` of ``src`` to ``dst`` on ``channel``. ``arrival``:
+    the tick of the receive where that is not ``start``."""
 
     index: int
     src: Rank
@@ -36,6 +37,7 @@ class Message:
     wave: int
     chunks: tuple[int, ...]
     reduce: bool
+    arrival: int = -1
 
     @property
     def send_key(self) -> Key:
@@ -45,7 +47,7 @@ class Message:
     @property
     def receive_key(self) -> Key:
         """Where the receive stands in the order."""
-        return self.start, 1, self.wave, 1, self.index
+        return max(self.start, self.arrival), 1, self.wave, 1, self.index
 
     @property
     def commit_key(self) -> Key:
@@ -60,9 +62,8 @@ class ChannelPlan:
     Of pairs: ``max_channels`` for concurrent chunks; ``runs_in_time``, on channels of their own, into which the
     longest track is cut; ``min_channels`` over which it is spread; ``dealt_evenly``: instead of all that, over how
     many its transfers are dealt out. ``merge``: neighbouring chunks of a channel and tick are one message, but for
-    ``unmerged`` (pair, tick); with ``adjacent_only`` only those with adjacent numbers. ``streams``: instead of all
-    that, the stream of each transfer, by its chunk and whether it adds. ``spread_peers_evenly``: not on the lowest
-    channel with room."""
+    ``unmerged`` (pair, tick); with ``adjacent_only`` only those with adjacent numbers.
+    ``spread_peers_evenly``: not on the lowest channel with room."""
 
     max_channels: Mapping[Pair, int] = field(default_factory=dict)
     runs_in_time: Mapping[Pair, int] = field(default_factory=dict)
@@ -70,7 +71,6 @@ class ChannelPlan:
     unmerged: frozenset[tuple[Pair, int]] = frozenset()
     adjacent_only: bool = False
     dealt_evenly: Mapping[Pair, int] = field(default_factory=dict)
-    streams: Mapping[tuple[int, bool], int] = field(default_factory=dict)
     spread_peers_evenly: bool = False
     min_channels: Mapping[Pair, int] = field(default_factory=dict)
 
@@ -149,11 +149,6 @@ def _runs_of_pair(
     pair: Pair, transfers: list[Transfer], plan: ChannelPlan, target: Target
 ) -> dict[_TrackRun, list[Transfer]]:
     """The transfers of a pair, given in order, by track and run in time."""
-    if plan.streams:
-        by_stream: dict[int, list[Transfer]] = defaultdict(list)
-        for t in transfers:
-            by_stream[plan.streams[t.chunk, t.reduce]].append(t)
-        return {(track, 0): by_stream[stream] for track, stream in enumerate(sorted(by_stream))}
     sum_steps = 1 if "rrc" in target.ops else 2  # of the receiver for a value that is added
     channels = min(plan.max_channels.get(pair, target.channels), target.channels)
     dealt = plan.dealt_evenly.get(pair, 0)

@@ -76,14 +76,16 @@ def ring_program(
     fused: bool = False,
 ) -> Program:
     """Rings for allgather, reducescatter and allreduce; chains along the rings for broadcast and reduce. Parts of
-    the buffer take all channels in turn; with ``apart`` the blocks of ranks do, so many channels on, so that a
-    rank waits less for the latency of what it sent before. ``fused``: what arrives is added by ``rrc``."""
+    the buffer take all orders in turn; with ``apart`` the blocks of ranks do, so many orders on, so that a rank
+    waits less for the latency of what it sent before. Channels of equal orders are neighbours, as the channels of
+    a GPU take turns over its NICs. ``fused``: what arrives is added by ``rrc``."""
     builder = _Builder(collective, in_place, fused)
     carried: list[list[Chunk]] = [[] for _ in orders]
     for chunk in collective.chunks:
         turn = apart * chunk.block[0]
         carried[(chunk.part + turn) % len(orders)].append(chunk)
-    for channel, (order, chunks) in enumerate(zip(orders, carried, strict=True)):
+    alike_together = sorted(range(len(orders)), key=lambda i: (orders.index(orders[i]), i))
+    for channel, (order, chunks) in enumerate((orders[i], carried[i]) for i in alike_together):
         builder.around(channel, order, chunks, [chunk.part // (apart or len(orders)) for chunk in chunks])
     return builder.program(name)
 

@@ -67,13 +67,14 @@ def chunk_times(problem: Problem, seconds: Mapping[Pair, float]) -> dict[Pair, F
 class BlockPlan:
     """Of one rank. ``alone``: receive connections that must not share a thread block with a send;
     ``no_copy_block``: own-block copies go to the first thread block with room instead of one of their own.
-    ``times``: of chunks, by which it is decided which connections share."""
+    ``times``: of chunks, by which it is decided which connections share, unless ``partners`` says so."""
 
     rank: Rank
     times: Mapping[Pair, Fraction]
     alone: frozenset[Connection] = frozenset()
     no_copy_block: bool = False
     sharing: Sharing = "needed"
+    partners: Mapping[Connection, Connection] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,8 @@ def partners(
     how many messages a receive connection can forward at once to a send connection of its channel; those that
     forward most share first. Then as many share as the limit of thread blocks asks for."""
     partner: dict[Connection, Connection] = {}
+    if plan.partners is not None:
+        return dict(plan.partners)
     if plan.sharing == "none":
         return partner
     free = set(connections.sends)
@@ -211,13 +214,18 @@ class RankBlocks:
         return {i: (b, n) for b, block in enumerate(self.blocks) for n, i in enumerate(block.operations)}
 
 
-def waits_of(rank: RankBlocks) -> Waits:
-    """The direct conflicts with other thread blocks that order on the same GPU does not imply."""
+def waits_of(rank: RankBlocks, after: Mapping[int, int]) -> Waits:
+    """The direct conflicts with other thread blocks that order on the same GPU does not imply. ``after``: the
+    message that has to be sent before another one."""
     position = rank.positions()
     by_operation: list[_Progress] = []  # what each operation knows of other thread blocks
     latest: dict[int, _Progress] = {}
     needed: Waits = []
+    sent = {op.message.index: i for i, op in enumerate(rank.operations) if op.message and op.op == "s"}
     for i, conflicts in enumerate(_conflicts(rank.operations)):
+        message = rank.operations[i].message
+        if message is not None and message.index in after and rank.operations[i].op == "s":
+            conflicts = tuple(sorted({*conflicts, sent[after[message.index]]}))
         block = position[i][0]
         progress = latest.setdefault(block, {})
         before = [j for j in conflicts if position[j][0] != block]

@@ -5,7 +5,7 @@ wait for each other by semaphores. Operations of a thread block: the handshake; 
 puts and signals; waits for what ends here; own chunks copied home; flushes. ``res`` adds and puts at once inside a
 server; over ports a ``pws`` follows the sum. Ticks order all stations, senders first, so there is no deadlock."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from hetesynth.errors import HetesynthError
@@ -34,7 +34,6 @@ from hetesynth.programs.layout import CopySlice, FileOptions, Layout, in_place_s
 from hetesynth.programs.mscclpp.blocks import NOP, in_parts, local, on_channels
 from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, buffer_sizes, plan_of_gpus
 from hetesynth.programs.mscclpp.placement import in_target_order
-from hetesynth.programs.steady_state.lower import TURNS, Traffic
 from hetesynth.programs.steady_state.wiring import (
     Place,
     PlanArrangement,
@@ -70,12 +69,38 @@ def lower_steady_plan(
     blocks = shared_out(stations(problem, schedule), servers, arrangement.blocks)
     if blocks is None:
         raise _misfit(f"{name} needs more thread blocks, or one with more channels, than there are")
-    phases = [begin for begin, _ in Traffic(problem, schedule, costs, 1).phases(1.0, TURNS[0])]
-    whole, order = in_pieces(problem, schedule, phases, pieces)
+    whole, order = in_pieces(problem, schedule, _phases(problem, schedule, costs), pieces)
     layout = Layout(whole.collective, options.in_place)
     wiring = Wiring(stations(whole, order), blocks, arrangement, layout)
     gpus = [*map(_Gpus(layout, wiring, servers).gpu, range(problem.ranks))]
     return plan_of_gpus(options, name, gpus)
+
+
+def _phases(problem: Problem, schedule: Schedule, costs: Costs) -> list[float]:
+    """When each transfer of a piece can begin, in periods after the piece began, where all that cross a resource
+    share it. A period is what the fullest resource needs for one piece of every chunk; chunks of one tree follow
+    each other."""
+    of_tree: dict[int, list[tuple[int, bool]]] = defaultdict(list)
+    carried: Counter[int] = Counter()
+    for t in schedule.transfers:
+        of_tree[t.chunk].append((t.link, t.reduce))
+        carried.update(costs.link_resources[t.link])
+    alike: dict[tuple[tuple[int, bool], ...], list[int]] = defaultdict(list)
+    for chunk in sorted(of_tree):
+        alike[tuple(sorted(of_tree[chunk]))].append(chunk)
+    copy_of = {k: (place, len(chunks)) for chunks in alike.values() for place, k in enumerate(chunks)}
+    seconds = {r: number / costs.resource_rate[r] for r, number in carried.items()}
+    period = max(seconds.values(), default=1.0)
+    arrivals: dict[tuple[int, Rank], list[tuple[int, float]]] = defaultdict(list)
+    begins: list[float] = []
+    for t in schedule.transfers:
+        arc, (copy, copies) = problem.arcs[t.link], copy_of[t.chunk]
+        fullest = max(seconds[r] for r in costs.link_resources[t.link])
+        crossing = (costs.link_alpha[t.link] + max(1 / costs.link_rate[t.link], fullest / copies)) / period
+        here = [at for arrived, at in arrivals[t.chunk, arc.src] if arrived <= t.start]
+        begins.append(max(here, default=copy / copies))
+        arrivals[t.chunk, arc.dst].append((t.end, begins[-1] + crossing))
+    return begins
 
 
 def plan_arrangements(problem: Problem, schedule: Schedule, costs: Costs, most: int) -> list[PlanArrangement]:

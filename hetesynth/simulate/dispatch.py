@@ -1,0 +1,157 @@
+"""The pieces of a schedule, each sent when it is ready and a lane is idle: list scheduling inside the simulation.
+
+A lane is a thread block that sends over a link, one message at a time. Of the messages that are ready, an idle
+lane takes the one with the longest way still before its data."""
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+
+import numpy as np
+
+from hetesynth.model.cost import Costs
+from hetesynth.model.dispatch import Dispatch, Lanes
+from hetesynth.model.program import Protocol
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.timeline import Floats, Ints, TransferGraph
+from hetesynth.simulate.engine import Queues, simulate
+
+
+@dataclass(frozen=True, eq=False)
+class Dispatcher:
+    """Dispatches ``schedule`` over the links of ``costs``, with any number of pieces of a chunk and of lanes.
+    ``overhead``: bytes on the wire for each byte of data."""
+
+    schedule: Schedule
+    costs: Costs
+    protocol: Protocol
+    overhead: float
+
+    @cached_property
+    def waits(self) -> list[list[int]]:
+        """For each transfer, those that brought the chunk to its sender before."""
+        arrivals: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        for i, t in enumerate(self.schedule.transfers):
+            arrivals[t.chunk, self.costs.link_ends[t.link][1]].append((t.end, i))
+        for arrived in arrivals.values():
+            arrived.sort()
+        waits: list[list[int]] = []
+        for t in self.schedule.transfers:
+            here = arrivals.get((t.chunk, self.costs.link_ends[t.link][0]), [])
+            waits.append([i for _, i in here[: bisect_right(here, (t.start, inf))]])
+        return waits
+
+    @cached_property
+    def links(self) -> Ints:
+        """Of each transfer."""
+        return np.array([t.link for t in self.schedule.transfers], dtype=np.int64)
+
+    @cached_property
+    def limit(self) -> Floats:
+        """Bytes of data per second that a lane of each link sends when it is alone."""
+        copying = [self.costs.copy_rate(src, self.protocol) for src, _ in self.costs.link_ends]
+        return np.array(
+            [
+                min(rate / self.overhead, inf if copied is None else copied)
+                for rate, copied in zip(self.costs.link_rate, copying, strict=True)
+            ]
+        )
+
+    @cached_property
+    def _chunks(self) -> Ints:
+        return np.bincount(self.links, minlength=len(self.costs.link_ends))
+
+    @cached_property
+    def period(self) -> float:
+        """Seconds of the fullest resource for chunks of one byte."""
+        load = np.zeros(len(self.costs.resource_rate))
+        for link in np.flatnonzero(self._chunks).tolist():
+            load[list(self.costs.link_resources[link])] += self._chunks[link]
+        return float((load / self.costs.resource_rate).max(initial=0.0)) * self.overhead
+
+    def lanes(self, piece_bytes: float, spare: float | None) -> Lanes:
+        """Of each link as many as keep its rate, ``spare`` times: a lane waits for alpha, then sends a
+        piece. None: one for each tree that crosses the link."""
+        if spare is None:
+            group, _, adds = self._trees
+            of = np.unique(np.stack([self.links, group, adds]), axis=1, return_inverse=True)[1].ravel()
+            return Lanes(of, np.ones(int(of.max(initial=-1)) + 1, dtype=np.int64))
+        alpha = np.array(self.costs.link_alpha)
+        needed = spare * self._chunks / self.period * (alpha / piece_bytes + 1 / self.limit)
+        used, of = np.unique(self.links, return_inverse=True)
+        return Lanes(of, np.maximum(1, np.ceil(needed - 1e-9)).astype(np.int64)[used])
+
+    def ways(self, seconds: Floats) -> Floats:
+        """Of each transfer the longest way of its data from then on, where link i takes ``seconds[i]``."""
+        ways = seconds[self.links].tolist()
+        own = list(ways)
+        for i in range(len(ways) - 1, -1, -1):  # transfers stand in the order of their begin
+            for before in self.waits[i]:
+                ways[before] = max(ways[before], own[before] + ways[i])
+        return np.array(ways)
+
+    @cached_property
+    def _trees(self) -> tuple[Ints, Ints, Ints]:
+        """Of each transfer: a number for the tree that its chunk takes, the how manieth its chunk is of those that
+        take it, and whether it adds."""
+        trees: dict[int, list[tuple[int, bool]]] = defaultdict(list)
+        for t in self.schedule.transfers:
+            trees[t.chunk].append((t.link, t.reduce))
+        number: dict[tuple[tuple[int, bool], ...], int] = {}
+        turn: dict[int, tuple[int, int]] = {}
+        seen: Counter[int] = Counter()
+        for chunk in sorted(trees):
+            tree = number.setdefault(tuple(sorted(trees[chunk])), len(number))
+            turn[chunk] = tree, seen[tree]
+            seen[tree] += 1
+        rows = [(*turn[t.chunk], t.reduce) for t in self.schedule.transfers]
+        group, place, adds = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+        return group, place, adds
+
+    def run(self, pieces: int, piece_bytes: float, lanes: Lanes, pace: float) -> Dispatch:
+        """``pieces`` of every chunk, of ``piece_bytes`` each. ``pace``: seconds over which the pieces of a
+        tree are due, one after the other."""
+        costs, transfers = self.costs, self.schedule.transfers
+        n = len(transfers)
+        alpha = np.array(costs.link_alpha)
+        ways = self.ways(alpha + piece_bytes / self.limit)
+        # the longest way first, of equal ones the first piece
+        group, turn, _ = self._trees
+        alike = np.zeros(int(group.max(initial=-1)) + 1, dtype=np.int64)
+        np.maximum.at(alike, group, turn + 1)
+        alike = alike[group]
+        late = (np.arange(pieces)[:, None] * alike + turn) * (pace / (alike * pieces))
+        late = (late - ways).ravel()
+        order = np.lexsort((np.tile(np.arange(n), pieces), np.repeat(np.arange(pieces), n), late))
+        rank = np.empty(n * pieces, dtype=np.int64)
+        rank[order] = np.arange(n * pieces)
+        of_transfer = np.array([len(w) for w in self.waits], dtype=np.int64)
+        flat = np.array([j for w in self.waits for j in w], dtype=np.int64)
+        waits = (flat[None, :] + n * np.arange(pieces)[:, None]).ravel()
+        rows = [costs.link_resources[link] for link in self.links.tolist()]
+        uses = np.tile(np.array([r for row in rows for r in row], dtype=np.int64), pieces)
+        lengths = np.tile(np.array([len(row) for row in rows], dtype=np.int64), pieces)
+        gamma = np.array([costs.gamma[costs.link_ends[t.link][1]] if t.reduce else 0.0 for t in transfers])
+        graph = TransferGraph(
+            names=costs.resource_names,
+            rate=np.asarray(costs.resource_rate, dtype=np.float64),
+            waits=waits,
+            waits_start=np.concatenate(([0], np.cumsum(np.tile(of_transfer, pieces)))),
+            uses=uses,
+            uses_start=np.concatenate(([0], np.cumsum(lengths))),
+            delay=np.tile(alpha[self.links], pieces),
+            size=np.full(n * pieces, piece_bytes * self.overhead),
+            after=np.tile(gamma * piece_bytes, pieces),
+        )
+        queues = Queues(
+            of=np.tile(lanes.of, pieces),
+            rank=rank,
+            limit=np.tile(self.limit[self.links] * self.overhead, pieces),
+            lanes=lanes.number,
+        )
+        timeline = simulate(graph, queues=queues)
+        return Dispatch(
+            pieces, lanes, timeline.ready, timeline.sent, timeline.makespan + costs.start(self.protocol)
+        )
