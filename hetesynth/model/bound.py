@@ -163,11 +163,13 @@ class VertexCut:
 @dataclass(frozen=True, slots=True)
 class PartCrossings:
     """``share`` of the buffer must enter the ``parts``, all counted together, and part i takes in no more than the
-    wires out of ``sides[i]`` (vertices with all ranks but those of the part) carry."""
+    wires out of ``sides[i]`` (vertices with all ranks but those of the part) carry. ``ends``: of an allreduce, for
+    each part the rank whose contribution is followed, and the one that must get those of all parts."""
 
     parts: tuple[tuple[Rank, ...], ...]
     sides: tuple[tuple[int, ...], ...]
     share: Fraction
+    ends: tuple[tuple[Rank, Rank], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,32 @@ class ResourcePrices:
 
 
 @dataclass(frozen=True, slots=True)
+class EnteredSet:
+    """Data from outside must enter ``ranks``. Each byte of it owes ``weight``, and is counted as it comes to
+    ``end``, one of them (None, of an alltoall: to any)."""
+
+    ranks: tuple[Rank, ...]
+    weight: int
+    end: Rank | None
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedPrices:
+    """Prices as in ``ResourcePrices``, of which the sets that a link enters owe no more than the link costs.
+
+    A set is owed only while data that has come to a link can still come from it to the set's end, by latencies.
+    ``nearest``: only data from ranks that are at least so many seconds from the end is counted. ``source``: of an
+    allreduce, the rank whose contribution is followed (``backwards``: the one that must get all).
+    """
+
+    wires: tuple[int, ...]
+    groups: tuple[int, ...]
+    sets: tuple[EnteredSet, ...]
+    nearest: Fraction = Fraction(0)
+    source: Rank | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SlowestPath:
     """``share`` of the buffer must get from ``src`` to ``dst``; no chain of links has a smaller sum of latencies,
     and all that enters ``dst`` leaves ``side`` (vertices with all ranks but ``dst``)."""
@@ -196,6 +224,10 @@ class SlowestPath:
     side: tuple[int, ...]
 
 
+Supply = tuple[tuple[Fraction, Fraction], ...]
+"""(seconds, bytes per second more or less from then on), in order of time; the sum is above 0 at every time."""
+
+
 @dataclass(frozen=True, slots=True)
 class TimeBound:
     """No schedule, however fine its chunks, is faster than ``latency`` seconds plus ``seconds_per_byte`` for each
@@ -203,19 +235,29 @@ class TimeBound:
 
     ``scope``: which schedules; one that holds for trees says nothing of others.
     ``backwards``: the witness speaks of the topology with every direction turned around.
+    ``supply``: what there is of the buffer by when, at most, where that says more.
     """
 
-    kind: Literal["cut", "volume", "prices", "latency"]
+    kind: Literal["cut", "volume", "prices", "latency", "delays"]
     latency: Fraction
     seconds_per_byte: Fraction
     proof: str
-    witness: VertexCut | PartCrossings | ResourcePrices | SlowestPath
+    witness: VertexCut | PartCrossings | ResourcePrices | SlowestPath | DelayedPrices
     backwards: bool = False
     scope: Scope = "all"
+    supply: Supply = ()
 
     def seconds(self, total_bytes: int) -> Fraction:
         """The bound for a buffer of ``total_bytes``."""
-        return self.latency + self.seconds_per_byte * total_bytes
+        if not self.supply:
+            return self.latency + self.seconds_per_byte * total_bytes
+        at, carried, rate = self.latency, Fraction(0), Fraction(0)
+        for delay, more in self.supply:
+            by_then = carried + rate * (delay - at)
+            if rate and by_then >= total_bytes:
+                break
+            at, carried, rate = delay, by_then, rate + more
+        return at + (total_bytes - carried) / rate
 
 
 def of_scope(bounds: Iterable[TimeBound], scope: Scope) -> tuple[TimeBound, ...]:

@@ -116,7 +116,7 @@ PARTS: list[tuple[CollectiveName, PartCrossings, tuple[Fraction, Fraction] | str
     ("allreduce", PartCrossings(EACH, ROUND, F(4)), (F(1, 2), F(4, 13))),
     ("allreduce", PartCrossings(EACH, ROUND, F(5)), "only 4 of the buffer enters the parts"),
     ("alltoall", PartCrossings(EACH, ROUND, F(2)), (F(1, 2), F(2, 13))),
-    ("alltoall", PartCrossings(((0, 1), (2,)), ((2,), (0, 1)), F(4, 3)), (F(1, 2), F(2, 15))),
+    ("alltoall", PartCrossings(((0, 1), (2,)), ((2,), (0, 1)), F(4, 3)), (F(2), F(2, 15))),
     ("alltoall", PartCrossings(((0, 1), (2,)), ((2,), (0, 1)), F(3, 2)), "only 4/3 of the buffer"),
     ("broadcast", PartCrossings(EACH, ROUND, F(1)), "not a bound for this collective"),
     ("allgather", PartCrossings(EACH, ROUND[:2], F(1)), "not a bound for this collective"),

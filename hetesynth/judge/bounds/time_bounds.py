@@ -9,17 +9,27 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
+from hetesynth.judge.bounds.delays import delayed, into_parts, priced, promises_no_less
 from hetesynth.judge.bounds.laws import NONE, Refuted, Whole, arborescence_cost, demand, shortest_paths
-from hetesynth.model.bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut
+from hetesynth.model.bound import (
+    DelayedPrices,
+    PartCrossings,
+    ResourcePrices,
+    SlowestPath,
+    Supply,
+    TimeBound,
+    VertexCut,
+)
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import Violation
 
-Proved = tuple[Fraction, Fraction]  # seconds and seconds per byte
+Proved = tuple[Fraction, Fraction, Supply]  # seconds, seconds per byte; what there is by when, where it says more
 
 _ALL_PAIRS = ("allgather", "reducescatter", "alltoall", "allreduce")
 _BACKWARDS = {"reducescatter": "allgather", "scatter": "gather", "reduce": "broadcast"}
@@ -34,11 +44,16 @@ def time_bound_violations(
         demand(isinstance(bound.witness, kind), f"the witness is none of a bound by {bound.kind}")
         scope = f"a bound by {bound.kind} is not of algorithms that are {bound.scope}"
         demand(bound.scope == "all" or bound.kind == "prices", scope)
-        latency, per_byte = proved(_Judge(topology, name, root, bound), bound.witness)
+        latency, per_byte, supply = proved(_Judge(topology, name, root, bound), bound.witness)
         text = f"claims {bound.latency} s of latency; the witness shows {latency}"
         demand(bound.latency <= latency, text)
         text = f"claims {bound.seconds_per_byte} s per byte; the witness shows {per_byte}"
         demand(bound.seconds_per_byte <= per_byte, text)
+        claims_less = not bound.supply or (bool(supply) and promises_no_less(bound.supply, supply))
+        demand(claims_less, "the supply is said to be less than the witness shows")
+        ordered = all(a[0] < b[0] for a, b in pairwise(bound.supply))
+        rates = accumulate(rate for _, rate in bound.supply)
+        demand(ordered and all(rate > 0 for rate in rates), "the supply is not in order of time, or negative")
     except Refuted as reason:
         return [Violation("certificate", str(reason))]
     return []
@@ -115,7 +130,7 @@ class _Judge:
         text = f"the side lets out {bandwidth} bytes per second, not {witness.bandwidth}"
         demand(bool(bandwidth) and (bandwidth or 0) <= witness.bandwidth, text)
         first = {i for users in self._crossing(witness.side).values() for i in users}
-        return min(self.topology.links[i].latency for i in first), witness.share / witness.bandwidth
+        return min(self.topology.links[i].latency for i in first), witness.share / witness.bandwidth, ()
 
     def parts(self, witness: PartCrossings) -> Proved:
         """What all parts must take in against what they can."""
@@ -131,7 +146,14 @@ class _Judge:
         text = "a side does not separate its part from the other ranks by wires with a limit"
         pairs = zip(witness.parts, witness.sides, strict=True)
         total = sum((self._enters(part, side, text) for part, side in pairs), Fraction(0))
-        return min(link.latency for link in self.topology.links), witness.share / total
+        home = {rank: number for number, part in enumerate(witness.parts) for rank in part}
+        crossing = (x.latency for x in self.topology.links if home[x.src] != home[x.dst])
+        latency, per_byte = min(crossing, default=Fraction(0)), witness.share / total
+        if not witness.ends:
+            return latency, per_byte, ()
+        demand(self.name == "allreduce", "ends are of an allreduce")
+        supply = into_parts(self.topology, witness)
+        return supply[0][0], per_byte, supply
 
     def _enters(self, part: Sequence[Rank], side: Sequence[int], otherwise: str) -> Fraction:
         """What the wires out of ``side`` carry, which must hold exactly the ranks that are not in ``part``."""
@@ -155,7 +177,7 @@ class _Judge:
         if witness.share:
             text = "the side does not separate the last rank by wires with a limit"
             per_byte = witness.share / self._enters((witness.dst,), witness.side, text)
-        return self._latency(witness.src, witness.dst), per_byte
+        return self._latency(witness.src, witness.dst), per_byte, ()
 
     def _latency(self, source: Rank, target: Rank) -> Fraction:
         """The least sum of latencies of links from ``source`` to ``target``; 0 where no link leads there."""
@@ -181,20 +203,9 @@ class _Judge:
         wants the sum. So the cheapest trees and paths bound every schedule, however it cuts the buffer.
         ``every_allreduce`` says what bounds an allreduce that follows no trees.
         """
-        topology, every = self.topology, (*witness.wires, *witness.groups)
-        named = len(witness.wires) == len(topology.wires) and len(witness.groups) == len(topology.groups)
-        demand(named, "the prices are not those of this topology's wires and groups")
-        whole = all(isinstance(price, int) and price >= 0 for price in every)
-        demand(whole, "a price is no whole number, or negative")
-        carried = Fraction(0)  # price x bytes of all resources in a second
-        for wire, price in zip(topology.wires, witness.wires, strict=True):
-            demand(wire.bandwidth is not None or not price, "a wire without a limit has a price")
-            carried += (wire.bandwidth or 0) * wire.lanes * price
-        by_link = [sum(witness.wires[w] for w in set(link.wires)) for link in topology.links]
-        for group, price in zip(topology.groups, witness.groups, strict=True):
-            carried += group.bandwidth * group.lanes * price
-            for i in set(group.links):
-                by_link[i] += price
+        topology = self.topology
+        by_link, resources = priced(topology, witness)
+        carried = sum((earned for earned, _ in resources), Fraction(0))  # price x bytes of all in a second
         demand(any(by_link), "nothing that a link uses has a price")
         demand(max(by_link) * topology.ranks * 4 < NONE // 4, "the prices are too large to be added up")
         costs = np.full(
@@ -205,7 +216,17 @@ class _Judge:
         cost = self._cost(costs, witness)
         demand(cost > 0, "nothing that must move has a price")
         latency = min(link.latency for link, price in zip(topology.links, by_link, strict=True) if price)
-        return latency, cost / carried
+        supply: dict[Fraction, Fraction] = defaultdict(Fraction)
+        for earned, links in resources:
+            if links:
+                supply[min(topology.links[i].latency for i in links)] += earned / cost
+        return latency, cost / carried, tuple(sorted(supply.items()))
+
+    def delays(self, witness: DelayedPrices) -> Proved:
+        """What is owed while data can be on its way."""
+        supply = delayed(self.topology, self.name, self.root, self.bound.backwards, witness)
+        demand(bool(supply), "nothing can be on its way")
+        return supply[0][0], 1 / sum((rate for _, rate in supply), Fraction(0)), supply
 
     def _cost(self, costs: Whole, prices: ResourcePrices) -> Fraction:
         """The cheapest way to move each byte of the buffer."""
@@ -234,6 +255,7 @@ _KINDS: dict[str, tuple[type, Callable[[_Judge, Any], Proved]]] = {
     "volume": (PartCrossings, _Judge.parts),
     "prices": (ResourcePrices, _Judge.prices),
     "latency": (SlowestPath, _Judge.path),
+    "delays": (DelayedPrices, _Judge.delays),
 }
 """For each kind of bound the witness that it needs, and what that proves."""
 

@@ -12,7 +12,10 @@ without coding, there is a first moment at which the ranks of some part together
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from math import lcm
 
 import numpy as np
@@ -23,7 +26,7 @@ from hetesynth.model.deadline import no_deadline
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import PackingPolicy, Policy
-from hetesynth.search.copy_problem import CopyProblem, grouped
+from hetesynth.search.copy_problem import CopyProblem, grouped, transposed
 from hetesynth.search.machine_code import Floats
 from hetesynth.search.packing.column_generation import optimal_packing
 from hetesynth.search.packing.network import Network
@@ -117,6 +120,24 @@ def price_bounds(topology: Topology, name: CollectiveName, root: Rank | None, po
     return [b for b in (every, trees) if b is every or b.seconds_per_byte > every.seconds_per_byte]
 
 
+def early_prices(
+    topology: Topology, name: CollectiveName, root: Rank, policy: Policy, first: Sequence[float], horizon: float
+) -> ResourcePrices | None:
+    """Prices that prove much where ``horizon`` seconds are all there is and link i is of use from ``first[i]`` on:
+    those of a cluster whose resources have less of their rate the later they begin."""
+    network = Network.of(topology)
+    begin = np.full(len(network.rates), np.inf)
+    np.minimum.at(begin, network.uses, np.asarray(first)[network.link_of_use])
+    shares = np.maximum(1 - begin / horizon, 1e-3).tolist()
+    rates = tuple(rate * Fraction(share) for rate, share in zip(network.rates, shares, strict=True))
+    less = replace(network, rates=rates)
+    try:
+        prices = optimal_packing(less, name, root, topology.servers, policy.packing, no_deadline())[1].prices
+        return _Priced(topology, network, _in_whole_numbers(prices, GRAIN)).witness
+    except ValueError:  # some rank cannot be reached
+        return None
+
+
 def _in_whole_numbers(prices: Floats, grain: int) -> Floats:
     """Prices rounded so that the highest is ``grain``, without a common divisor."""
     whole = np.round(prices * (grain / prices.max()))
@@ -130,20 +151,30 @@ class _Priced:
     def __init__(self, topology: Topology, network: Network, prices: Floats) -> None:
         self.topology, self.network, self.prices = topology, network, prices
         self.supply = sum((int(p) * r for p, r in zip(prices, network.rates, strict=True)), Fraction(0))
-        charged = network.link_prices(prices) > 0
-        self.latency = min(topology.links[i].latency for i in np.flatnonzero(charged))
+        earned: dict[Fraction, Fraction] = defaultdict(Fraction)  # in a second, by when bytes flow at the earliest
+        users = transposed((network.uses[i:j].tolist() for i, j in pairwise(network.uses_start)), len(prices))
+        for price, rate, links in zip(prices, network.rates, users, strict=True):
+            if price:
+                earned[min(topology.links[i].latency for i in links)] += int(price) * rate
+        self.earned = sorted(earned.items())
+
+    @property
+    def witness(self) -> ResourcePrices:
+        """The prices, by wire and group of the topology."""
+        of = {"wire": [0] * len(self.topology.wires), "group": [0] * len(self.topology.groups)}
+        for (what, place), price in zip(self.network.limits, self.prices, strict=True):
+            of[what][place] = int(price)
+        return ResourcePrices(tuple(of["wire"]), tuple(of["group"]))
 
     def bound(
         self, cost: Fraction, name: CollectiveName, scope: Scope, parts: Parts = (), *, backwards: bool = False
     ) -> TimeBound:
         """That the collective costs at least ``cost`` for each byte of the buffer."""
-        of = {"wire": [0] * len(self.topology.wires), "group": [0] * len(self.topology.groups)}
         shares: dict[str, Fraction] = defaultdict(Fraction)  # of the supply, by kind of resource
         for (what, place), price, rate in zip(self.network.limits, self.prices, self.network.rates, strict=True):
-            of[what][place] = int(price)
             kind = self.topology.wires[place].kind if what == "wire" else self.topology.groups[place].kind
             shares[kind] += int(price) * rate / self.supply
-        witness = ResourcePrices(tuple(of["wire"]), tuple(of["group"]), parts)
+        witness = replace(self.witness, parts=parts)
         ordered = sorted(((-share, kind) for kind, share in shares.items() if share))
         weights = ", ".join(f"{kind} ({float(-share):.0%} of the price)" for share, kind in ordered)
         lightest = "no set of paths" if name in PERSONALIZED else "no set of trees"
@@ -151,7 +182,11 @@ class _Priced:
             trees = scope == "tree-based"
             lightest = "no in-tree and out-tree of one root" if trees else "no order of sums and copies"
         proof = f"{lightest} is lighter on {weights}"
-        return TimeBound("prices", self.latency, cost / self.supply, proof, witness, backwards, scope)
+        supply = (
+            tuple((first, rate / cost) for first, rate in self.earned) if len(self.earned) > 1 and cost else ()
+        )
+        first = self.earned[0][0]
+        return TimeBound("prices", first, cost / self.supply, proof, witness, backwards, scope, supply)
 
     def any_algorithm(self) -> TimeBound:
         """What every allreduce costs, by the parts that links without a price join."""

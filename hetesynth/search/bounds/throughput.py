@@ -16,17 +16,27 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, lcm
 
-import numpy as np
-
-from hetesynth.model.bound import PartCrossings, SlowestPath, TimeBound, VertexCut
+from hetesynth.model.bound import (
+    PartCrossings,
+    ResourcePrices,
+    SlowestPath,
+    Supply,
+    TimeBound,
+    VertexCut,
+    tightest,
+)
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.pods import rate_of
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import DEFAULT, Policy
+from hetesynth.search.bounds.delays import SPANNING, Delayed, Distances, into_parts, worth
 from hetesynth.search.bounds.flow import maximum_flow
-from hetesynth.search.bounds.packing import price_bounds
+from hetesynth.search.bounds.packing import early_prices, price_bounds
 from hetesynth.search.bounds.regions import components
 from hetesynth.search.copy_problem import grouped
+
+EARLY_SIZES = (2**16, 2**20)
+"""Bytes for which prices of a broadcast are sought that count when a link can first be busy."""
 
 Ratio = tuple[Fraction, frozenset[int]]  # bytes per second for each unit of supply, and the side of the cut
 
@@ -123,25 +133,17 @@ def time_bounds(
     hold for every algorithm come last. Raises ValueError when a rooted collective has no root."""
     if (name in ROOTED) != (root is not None):
         raise ValueError(f"{name}: root {root} does not fit")
-    bounds = cut_bounds(topology, name, root)
+    far = Distances(topology)
+    bounds = cut_bounds(topology, name, root, far)
     bounds += price_bounds(topology, name, root, policy)
     # the farthest pair that must hear of each other, by sums of link latencies, and the bytes that go there
     n = topology.ranks
     outward, inward = name in ("broadcast", "scatter"), name in ("gather", "reduce")
-    # least sums of link latencies between all ranks, in whole units (Floyd 1962)
-    unit = lcm(*(link.latency.denominator for link in topology.links))
-    far = sum(int(latency * unit) for latency in {link.latency for link in topology.links}) * n + 1
-    reach = np.full((n, n), far, dtype=np.int64 if far < 2**62 else object)
-    for link in topology.links:
-        reach[link.src, link.dst] = min(reach[link.src, link.dst], int(link.latency * unit))
-    np.fill_diagonal(reach, 0)
-    for via in range(n):
-        np.minimum(reach, reach[:, via, None] + reach[None, via, :], out=reach)
     sources, targets = ([root or 0] if one else range(n) for one in (outward, inward))
     u, v = max(
-        ((u, v) for u in sources for v in targets if u != v), key=lambda pair: int(reach[pair]), default=(0, 0)
+        ((u, v) for u in sources for v in targets if u != v), key=lambda p: int(far.reach[p]), default=(0, 0)
     )
-    latency = Fraction(int(reach[u, v]), unit)
+    latency = Fraction(int(far.reach[u, v]), far.unit)
     share = Fraction(1) if name in ("allreduce", "broadcast", "reduce") else Fraction(1, n)
     entering, side = narrowest(topology, (v,), WireGraph.of(topology))
     if entering is None:  # wires without a limit lead there: only latency counts
@@ -150,10 +152,51 @@ def time_bounds(
     bounds.append(
         TimeBound("latency", latency, share / entering, proof, SlowestPath(u, v, share, tuple(sorted(side))))
     )
+    bounds += _delayed(topology, name, root, policy, far, (u, v), bounds)
     return tuple(sorted(bounds, key=lambda b: (b.scope != "all", -b.seconds_per_byte, -b.latency, b.kind)))
 
 
-def cut_bounds(topology: Topology, name: CollectiveName, root: Rank | None) -> list[TimeBound]:
+def _delayed(
+    topology: Topology,
+    name: CollectiveName,
+    root: Rank | None,
+    policy: Policy,
+    far: Distances,
+    farthest: tuple[Rank, Rank],
+    others: Sequence[TimeBound],
+) -> list[TimeBound]:
+    """The same with latencies along the way, where that says more for some size."""
+    if not far.judged:
+        return []
+    turned = name in ("reducescatter", "reduce", "scatter")
+    bounds = []
+    for backwards in (False, True) if name == "allreduce" else (turned,):
+        seen = Delayed(topology, name, root, far, backwards=backwards)
+        for bound in others:
+            match bound.witness:
+                case VertexCut(side, _, _, groups) if bound.backwards == backwards:
+                    bounds += seen.cut(side, groups, bound.proof)
+                case ResourcePrices() as prices if name in SPANNING:
+                    bounds += seen.trees(prices, bound.proof)
+        # what enters the last rank, or leaves the first
+        graph = topology.reversed() if backwards else topology
+        last = farthest[0 if backwards else 1]
+        width, others_side = narrowest(graph, (last,), WireGraph.of(graph))
+        if width is not None:
+            bandwidth, stated = bandwidth_out_of(graph, others_side)
+            proof = f"{topology.vertices[last].name} {'sends' if backwards else 'takes in'} no more than "
+            proof += f"{float(bandwidth) / 1e9:g} GB/s"
+            bounds += seen.cut(others_side, stated, proof, 6)
+        if name in ("broadcast", "reduce") and root is not None and topology.ranks <= 64:
+            for size in EARLY_SIZES:
+                horizon = float(tightest([*others, *bounds], size).seconds(size))
+                early = early_prices(topology, name, root, policy, seen.first(root), horizon)
+                if early is not None:
+                    bounds += seen.trees(early, "no set of trees is lighter on what can be busy early")
+    return worth(bounds, others)
+
+
+def cut_bounds(topology: Topology, name: CollectiveName, root: Rank | None, far: Distances) -> list[TimeBound]:
     """The bounds by cuts and by volume, which are quicker to compute than prices."""
     n, graph = topology.ranks, WireGraph.of(topology)
     backwards = topology.reversed()
@@ -178,7 +221,7 @@ def cut_bounds(topology: Topology, name: CollectiveName, root: Rank | None) -> l
         way = copying if name in ("allgather", "gather", "broadcast") else summing
         bounds = _cuts(way, supply, Fraction(1) if one else Fraction(1, n), sinks)
     if name not in ROOTED:
-        bounds += _by_volume(topology, name, graph)
+        bounds += _by_volume(topology, name, graph, far)
     return bounds
 
 
@@ -264,7 +307,7 @@ def _servers(topology: Topology) -> tuple[tuple[Rank, ...], ...]:
     return tuple(map(tuple, grouped(topology.servers).values()))
 
 
-def _by_volume(topology: Topology, name: CollectiveName, graph: WireGraph) -> list[TimeBound]:
+def _by_volume(topology: Topology, name: CollectiveName, graph: WireGraph, far: Distances) -> list[TimeBound]:
     """What all parts together must take in against what they can: each byte enters p - 1 parts (allreduce: twice).
     Parts are GPUs, servers, and GPUs joined by links of one of the four highest rates."""
     n = topology.ranks
@@ -287,8 +330,15 @@ def _by_volume(topology: Topology, name: CollectiveName, graph: WireGraph) -> li
         share = Fraction((len(parts) - 1) * (2 if name == "allreduce" else 1))
         if name == "alltoall":  # a block for every pair of ranks in different parts, each crossing once
             share = Fraction(n**2 - sum(len(p) ** 2 for p in parts), n)
-        latency = min((link.latency for link in topology.links), default=Fraction(0))
+        part_of = {r: p for p, part in enumerate(parts) for r in part}
+        crossing = (x.latency for x in topology.links if part_of[x.src] != part_of[x.dst])
+        latency = min(crossing, default=Fraction(0))
         proof = f"{len(parts)} parts take in {float(share):g} buffers at {float(bandwidth) / 1e9:g} GB/s together"
         witness = PartCrossings(parts, tuple(tuple(sorted(side)) for _, side in narrow), share)
-        bounds.append(TimeBound("volume", latency, share / bandwidth, proof, witness))
+        supply: Supply = ()
+        if name == "allreduce" and far.judged:
+            witness, supply = into_parts(topology, far, witness)
+            latency = supply[0][0]
+            proof += f", from {float(latency) * 1e6:.4g} us on"
+        bounds.append(TimeBound("volume", latency, share / bandwidth, proof, witness, supply=supply))
     return bounds
