@@ -163,7 +163,8 @@ class _Steps:
             [x.has_dependents for x in steps],
         )
         first = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
-        return cls(*(np.asarray(column, dtype=np.int64) for column in columns), blocks, first)
+        op, count, block, on, step, published = (np.asarray(column, dtype=np.int64) for column in columns)
+        return cls(op, count, block, on, step, published, blocks, first)
 
 
 class _Loop:
@@ -201,10 +202,8 @@ class _Loop:
         self._link[sending] = self._links[out[block[sending]]]
         # sends and takes of each connection, the how manieth each is, and what it waits for
         sent, taken = np.flatnonzero(sending), np.flatnonzero(receiving)
-        sent, taken = (
-            sent[np.argsort(out[block[sent]], kind="stable")],
-            taken[np.argsort(into[block[taken]], kind="stable")],
-        )
+        sent = sent[np.argsort(out[block[sent]], kind="stable")]
+        taken = taken[np.argsort(into[block[taken]], kind="stable")]
         each = np.bincount(out[block[sent]], minlength=self.connections)
         begin = np.repeat(np.cumsum(each) - each, each)
         order, count = np.arange(len(sent)) - begin, np.repeat(each, each)
@@ -250,10 +249,8 @@ class _Loop:
                     turn = of_pair.index(block.channel) if block.channel in of_pair else 0
                     chosen.append(links.fastest(src, dst, turn))
         self.connections, self._links = len(numbers), np.asarray(chosen, dtype=np.int64)
-        totals = [
-            np.bincount(of_blocks[way][blocks], minlength=len(numbers))
-            for way, blocks in enumerate((sending, receiving))
-        ]
+        ways = zip(of_blocks, (sending, receiving), strict=True)
+        totals = [np.bincount(of_way[blocks], minlength=len(numbers)) for of_way, blocks in ways]
         for (src, dst, channel), sent, taken in zip(numbers, *totals, strict=True):
             if sent != taken:
                 raise ValueError(f"{src} sends {sent} messages to {dst} on channel {channel}, which takes others")
