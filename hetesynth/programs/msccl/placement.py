@@ -23,7 +23,7 @@ from hetesynth.search.machine_code import run_kernel
 OPS: tuple[Op, ...] = get_args(Op)
 BUFFERS: tuple[Buffer, ...] = ("i", "o", "s")
 Ints = NDArray[np.int64]
-SECONDS = 6e-6  # that one event takes about, interpreted
+SECONDS = 2e-6  # that one event takes about, interpreted
 
 
 def named_place(code: int) -> BufferSlice:

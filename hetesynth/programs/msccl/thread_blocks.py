@@ -267,7 +267,7 @@ def waits_of(code: Code) -> Waits:
     )
     named = kernels.Named(np.zeros(number + 1, dtype=np.int64), np.zeros(2 * reads + writes, dtype=np.int64))
     conflicting = kernels.Conflicting(o.first, blocks, o.read, o.also, o.write, o.count, block, position)
-    count = run_kernel(kernels.waits, conflicting, clocks, named, seconds=6e-6 * number)
+    count = run_kernel(kernels.waits, conflicting, clocks, named, seconds=3e-6 * number)
     return Waits(named.first, named.operation[:count])
 
 
@@ -307,7 +307,7 @@ def reduced(code: Code, waits: Waits) -> Waits:
         np.full(number, -1), np.full(number, -1), np.zeros(widest * (widest + most + 2), dtype=np.int64)
     )
     kept = kernels.Kept(np.ones(len(named), dtype=np.int64))
-    run_kernel(kernels.implied, paths, search, kept, seconds=1e-5 * len(named))
+    run_kernel(kernels.implied, paths, search, kept, seconds=2e-6 * len(named))
     stays = np.empty(len(named), dtype=np.int64)
     stays[at] = kept.kept
     return Waits(starts(stays)[waits.first], waits.operation[stays > 0])
