@@ -201,14 +201,14 @@ class _Loop:
         self._link = np.full(len(step), -1)
         self._link[sending] = self._links[out[block[sending]]]
         # sends and takes of each connection, the how manieth each is, and what it waits for
-        sent, taken = np.flatnonzero(sending), np.flatnonzero(receiving)
+        sent, takes = np.flatnonzero(sending), np.flatnonzero(receiving)
         sent = sent[np.argsort(out[block[sent]], kind="stable")]
-        taken = taken[np.argsort(into[block[taken]], kind="stable")]
+        takes = takes[np.argsort(into[block[takes]], kind="stable")]
         each = np.bincount(out[block[sent]], minlength=self.connections)
         begin = np.repeat(np.cumsum(each) - each, each)
         order, count = np.arange(len(sent)) - begin, np.repeat(each, each)
         back = (order - slots) // np.maximum(1, count)
-        slot = taken[begin + order - slots - back * count]
+        slot = takes[begin + order - slots - back * count]
         within = np.flatnonzero(block[1:] == block[:-1]) + 1  # after another task of the thread block
         full = np.flatnonzero(np.diff(steps.first) > 0)
         begins, ends = first[steps.first[full]], first[steps.first[full + 1]] - 1
@@ -216,7 +216,7 @@ class _Loop:
         zero = np.zeros(len(step), dtype=np.int64)
         waits = np.concatenate(
             [
-                (taken, sent, zero[: len(sent)]),
+                (takes, sent, zero[: len(sent)]),
                 (sent, slot, -back),
                 (within, within - 1, zero[: len(within)]),
                 (begins, ends, zero[: len(full)] + 1),
@@ -251,8 +251,8 @@ class _Loop:
         self.connections, self._links = len(numbers), np.asarray(chosen, dtype=np.int64)
         ways = zip(of_blocks, (sending, receiving), strict=True)
         totals = [np.bincount(of_way[blocks], minlength=len(numbers)) for of_way, blocks in ways]
-        for (src, dst, channel), sent, taken in zip(numbers, *totals, strict=True):
-            if sent != taken:
+        for (src, dst, channel), sent, takes in zip(numbers, *totals, strict=True):
+            if sent != takes:
                 raise ValueError(f"{src} sends {sent} messages to {dst} on channel {channel}, which takes others")
         return of_blocks[0], of_blocks[1]
 
@@ -266,14 +266,14 @@ class _Loop:
         publishing = np.where(steps.published > 0, np.arange(none), none)
         following = np.append(np.minimum.accumulate(publishing[::-1])[::-1], none)  # from each step on
         at = np.minimum(steps.first[other] + np.maximum(0, steps.waits_step[waiting]), none)
-        found = following[at]
-        lost = np.flatnonzero((other < 0) | (found >= steps.first[other + 1]))
+        publishes = following[at]
+        lost = np.flatnonzero((other < 0) | (publishes >= steps.first[other + 1]))
         if len(lost):
             i = int(waiting[lost[0]])
             rank = self._program.gpus[steps.blocks[steps.block[i]][0]].rank
             depends = int(steps.waits_block[i]), int(steps.waits_step[i])
             raise ValueError(f"gpu {rank}: a step depends on {depends}, which never publishes")
-        return waiting, found
+        return waiting, publishes
 
     def repeated(self, slices: list[float], costs: Costs) -> SizedTasks:
         """The loop once for each slice, ``slices[l]`` bytes of every chunk."""

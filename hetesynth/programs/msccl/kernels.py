@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 Row = Any  # a list or an array of numbers
 
-SEND, RECEIVE, COPY, ADD = 0, 1, 2, 3
-SCRATCH = 2
+SEND, RECEIVE, COPY, ADD = range(4)
+INPUT, OUTPUT, SCRATCH = range(3)
 
 
 class Carried(NamedTuple):
@@ -114,10 +114,10 @@ def cell_of(p: Carried, rank: int, place: int) -> int:
 
 def between(first: Row, at: Row, pair: int, after: int, before: int) -> bool:
     """Whether an event of ``pair`` is after one place in the total order and before another."""
-    found = False
+    number = 0
     for i in range(first[pair], first[pair + 1]):
-        found = found or after < at[i] < before
-    return found
+        number += after < at[i] < before
+    return number > 0
 
 
 def landing(p: Carried, r: Room, s: Placed, m: int, pair: int) -> int:
@@ -282,16 +282,16 @@ class Named(NamedTuple):
     operation: Row
 
 
-def insert(found: Row, number: int, j: int) -> int:
+def insert(falling: Row, number: int, j: int) -> int:
     """``j`` into the first ``number``, which fall, unless it is there; how many they are then."""
     at = number
-    while at > 0 and found[at - 1] < j:
+    while at > 0 and falling[at - 1] < j:
         at -= 1
-    if j < 0 or (at > 0 and found[at - 1] == j):
+    if j < 0 or (at > 0 and falling[at - 1] == j):
         return number
     for k in range(number, at, -1):
-        found[k] = found[k - 1]
-    found[at] = j
+        falling[k] = falling[k - 1]
+    falling[at] = j
     return number + 1
 
 
@@ -350,10 +350,10 @@ def waits(o: Conflicting, c: Clocks, w: Named) -> int:
                 w.operation[named] = j
                 named += 1
                 c.clock[row + other] = theirs + 1
-                known = c.row[j] * blocks
+                learnt = c.row[j] * blocks
                 for b in range(blocks):
-                    if c.clock[known + b] > c.clock[row + b]:
-                        c.clock[row + b] = c.clock[known + b]
+                    if c.clock[learnt + b] > c.clock[row + b]:
+                        c.clock[row + b] = c.clock[learnt + b]
             for k in range((named - begin) // 2):
                 a, b = begin + k, named - 1 - k
                 w.operation[a], w.operation[b] = w.operation[b], w.operation[a]

@@ -17,13 +17,12 @@ from hetesynth.model.program import Buffer, BufferSlice, Op
 from hetesynth.model.target import Target
 from hetesynth.programs.layout import Layout, chunk_at, not_held
 from hetesynth.programs.msccl.channels import Message
-from hetesynth.programs.msccl.kernels import SEND, Carried, Placed, Room, place
+from hetesynth.programs.msccl.kernels import ADD, RECEIVE, SEND, Carried, Placed, Room, place
 from hetesynth.search.machine_code import run_kernel
 
 OPS: tuple[Op, ...] = get_args(Op)
 BUFFERS: tuple[Buffer, ...] = ("i", "o", "s")
 Ints = NDArray[np.int64]
-SECONDS = 2e-6  # that one event takes about, interpreted
 
 
 def named_place(code: int) -> BufferSlice:
@@ -63,11 +62,6 @@ class Operations:
     def out(self) -> Ints:
         """The message that each sends, or -1."""
         return np.where(self.op == SEND, self.message, self.forwards)
-
-    @property
-    def ranks(self) -> Ints:
-        """The rank of each."""
-        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
 
 @dataclass(frozen=True)
@@ -109,12 +103,12 @@ class _Pairs:
         self.start[both] = self.goal[both]
 
     def _owners(self, goal: Collective, *, pre: bool) -> Ints:
-        known: dict[int, Ints] = {}
+        rows: dict[int, Ints] = {}
         owners = goal.pre if pre else goal.post
         for ranks in owners:
-            if id(ranks) not in known:
-                known[id(ranks)] = np.array(sorted(ranks), dtype=np.int64) * self._chunks
-        return np.concatenate([known[id(ranks)] + k for k, ranks in enumerate(owners)] or [np.zeros(0, np.int64)])
+            if id(ranks) not in rows:
+                rows[id(ranks)] = np.array(sorted(ranks), dtype=np.int64) * self._chunks
+        return np.concatenate([rows[id(ranks)] + k for k, ranks in enumerate(owners)] or [np.zeros(0, np.int64)])
 
     def cells(self, rank: Ints, places: Ints) -> Ints:
         """The memory behind places of ranks."""
@@ -182,7 +176,7 @@ class Placer:
         capacity = len(moves) + 2 * n + len(chunks)
         placed = Placed(*(none(capacity) for _ in range(7)), *map(np.zeros_like, (none(ranks), none(n), none(3))))
         placed.counts[1] = -1
-        number = run_kernel(place, carried, room, placed, seconds=SECONDS * 3 * n)
+        number = run_kernel(place, carried, room, placed, seconds=6e-6 * n)
         _, m, c = placed.counts.tolist()
         if m >= 0:
             raise not_held(int(start[m]), int(src[m]), int(chunks[c]))
@@ -201,22 +195,10 @@ def _sorted(placed: Placed, number: int, pairs: _Pairs) -> Operations:
     rank = placed.rank[:number]
     by_rank = np.lexsort((placed.order[:number], rank))
     rank = rank[by_rank]
-    op, src, dst, count, message, order = (
-        column[:number][by_rank]
-        for column in (placed.op, placed.src, placed.dst, placed.count, placed.message, placed.order)
-    )
+    columns = placed.op, placed.src, placed.dst, placed.count, placed.message, placed.order
+    op, src, dst, count, message, order = (column[:number][by_rank] for column in columns)
     before = starts(2 * pairs.width + placed.scratch)[rank]  # the cells of earlier ranks
     sources, ends = pairs.cells(rank, src) + before, pairs.cells(rank, dst) + before
-    return Operations(
-        starts(np.bincount(rank, minlength=ranks)),
-        op,
-        src,
-        dst,
-        count,
-        message,
-        np.full(number, -1),
-        order,
-        np.where(op == OPS.index("r"), -1, sources),
-        np.where(op == OPS.index("re"), ends, -1),
-        np.where(op == SEND, -1, ends),
-    )
+    read, also = np.where(op == RECEIVE, -1, sources), np.where(op == ADD, ends, -1)
+    first, write = starts(np.bincount(rank, minlength=ranks)), np.where(op == SEND, -1, ends)
+    return Operations(first, op, src, dst, count, message, np.full(number, -1), order, read, also, write)

@@ -267,7 +267,7 @@ def waits_of(code: Code) -> Waits:
     )
     named = kernels.Named(np.zeros(number + 1, dtype=np.int64), np.zeros(2 * reads + writes, dtype=np.int64))
     conflicting = kernels.Conflicting(o.first, blocks, o.read, o.also, o.write, o.count, block, position)
-    count = run_kernel(kernels.waits, conflicting, clocks, named, seconds=3e-6 * number)
+    count = run_kernel(kernels.waits, conflicting, clocks, named, seconds=5e-6 * number)
     return Waits(named.first, named.operation[:count])
 
 
