@@ -6,7 +6,7 @@ must not yet overwrite what its home holds waits in scratch and is copied later.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from operator import attrgetter
 from typing import get_args
 
 import numpy as np
@@ -122,15 +122,13 @@ class Placer:
     def __init__(self, layout: Layout, messages: Sequence[Message], target: Target) -> None:
         self.layout, self.messages, self.max_count = layout, messages, target.max_count
 
-    @cached_property
-    def _columns(self) -> Ints:
-        rows = [(m.src, m.dst, m.channel, m.start, m.end, m.wave, m.reduce) for m in self.messages]
-        return np.array(rows, dtype=np.int64).reshape(-1, 7).T.copy()
-
     def run(self) -> Placement:
         """All of them; when some are ``fragmented``, those must be taken apart and the placement repeated."""
-        src, dst, channel, start, end, wave, reduce = self._columns
-        n, ranks = len(src), self.layout.collective.ranks
+        n, ranks = len(self.messages), self.layout.collective.ranks
+        src, dst, channel, start, end, wave, reduce = (
+            np.fromiter(map(attrgetter(name), self.messages), np.int64, n)
+            for name in ("src", "dst", "channel", "start", "end", "wave", "reduce")
+        )
         lengths = np.array([len(m.chunks) for m in self.messages], dtype=np.int64)
         chunks = np.array([k for m in self.messages for k in m.chunks], dtype=np.int64)
         of_chunk = np.repeat(np.arange(n), lengths)
