@@ -220,7 +220,7 @@ class _Fuser:
                 self.readers[cell].remove(j)
             for cell in old.writes:
                 self.writers[cell].remove(j)
-            self.operations[j] = replace(old, op="", read=-1, also=-1, write=-1)
+            old.op, old.read, old.also, old.write = "", -1, -1, -1
         self.operations[i] = op
         for cell in op.reads:
             insort(self.readers[cell], i)

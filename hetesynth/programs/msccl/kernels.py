@@ -325,14 +325,14 @@ def conflicts(o: Conflicting, c: Clocks, i: int, chained: int) -> tuple[int, int
 
 def waits(o: Conflicting, c: Clocks, w: Named) -> int:
     """The direct conflicts with other thread blocks that order on the same GPU does not imply."""
-    named = chained = 0
+    clock, named, chained = c.clock, 0, 0
     for rank in range(len(o.blocks)):
         blocks = o.blocks[rank]
         rows = blocks
         for b in range(blocks):
             c.latest[b] = b
             for k in range(b * blocks, (b + 1) * blocks):
-                c.clock[k] = 0
+                clock[k] = 0
         for i in range(o.first[rank], o.first[rank + 1]):
             number, chained = conflicts(o, c, i, chained)
             own = o.block[i]
@@ -340,20 +340,20 @@ def waits(o: Conflicting, c: Clocks, w: Named) -> int:
             for f in range(number):
                 j = c.found[f]
                 other, theirs = o.block[j], o.position[j]
-                if other == own or c.clock[row + other] > theirs:
+                if other == own or clock[row + other] > theirs:
                     continue
                 if not fresh:  # earlier operations keep what they know
                     fresh = True
-                    c.clock[rows * blocks : (rows + 1) * blocks] = c.clock[row : row + blocks]
+                    clock[rows * blocks : (rows + 1) * blocks] = clock[row : row + blocks]
                     row, c.latest[own] = rows * blocks, rows
                     rows += 1
                 w.operation[named] = j
                 named += 1
-                c.clock[row + other] = theirs + 1
+                clock[row + other] = theirs + 1
                 learnt = c.row[j] * blocks
                 for b in range(blocks):
-                    if c.clock[learnt + b] > c.clock[row + b]:
-                        c.clock[row + b] = c.clock[learnt + b]
+                    if clock[learnt + b] > clock[row + b]:
+                        clock[row + b] = clock[learnt + b]
             for k in range((named - begin) // 2):
                 a, b = begin + k, named - 1 - k
                 w.operation[a], w.operation[b] = w.operation[b], w.operation[a]
@@ -389,7 +389,7 @@ class Kept(NamedTuple):
 
 def implied(p: Paths, s: Search, k: Kept) -> int:
     """Find what is named and reached by other paths too; how many there are."""
-    number = 0
+    first_of, direct, stack, seen, number = p.direct_first, p.direct, s.stack, s.seen, 0
     for me in range(len(p.named_first) - 1):
         first, end = p.named_first[me], p.named_first[me + 1]
         if first == end:
@@ -399,21 +399,21 @@ def implied(p: Paths, s: Search, k: Kept) -> int:
             s.wanted[p.named[n]] = me
             earliest = min(earliest, p.named[n])
         top = looked = 0
-        for d in range(p.direct_first[me], p.direct_first[me + 1]):
-            for e in range(p.direct_first[p.direct[d]], p.direct_first[p.direct[d] + 1]):
-                s.stack[top] = p.direct[e]
+        for d in range(first_of[me], first_of[me + 1]):
+            for e in range(first_of[direct[d]], first_of[direct[d] + 1]):
+                stack[top] = direct[e]
                 top += 1
         while top > 0 and missing > 0 and looked <= p.most:
             top -= 1
-            at = s.stack[top]
-            if at >= earliest and s.seen[at] != me:
-                s.seen[at] = me
+            at = stack[top]
+            if at >= earliest and seen[at] != me:
+                seen[at] = me
                 looked += 1
                 missing -= s.wanted[at] == me
-                for d in range(p.direct_first[at], p.direct_first[at + 1]):
-                    s.stack[top] = p.direct[d]
+                for d in range(first_of[at], first_of[at + 1]):
+                    stack[top] = direct[d]
                     top += 1
         for n in range(first, end):
-            k.kept[n] = s.seen[p.named[n]] != me
-            number += s.seen[p.named[n]] == me
+            k.kept[n] = seen[p.named[n]] != me
+            number += seen[p.named[n]] == me
     return number
