@@ -48,7 +48,7 @@ class Access(NamedTuple):
         """Whether an access stamped so happened before that to ``position``, or the same threads make both."""
         if actor == self.block:
             return stamp < self.segment or (actor == self.actor and part == (self.operation, position))
-        return (actor == self.actor and stamp <= self.before) or bool(self.clock[actor] >= stamp)
+        return (actor == self.actor and stamp <= self.before) or bool(self.clock.item(actor) >= stamp)
 
 
 class Conflict(NamedTuple):
@@ -106,7 +106,8 @@ class Memory:
         for position in range(count):
             cell = first + position
             record = self._cells[cell]
-            self._after_write(access, "read", record, where, position)
+            if record.writer >= 0:
+                self._after_write(access, "read", record, where, position)
             record.add_read(access.actor, access.stamp, (access.operation, position) if self.by_position else MANY)
             value = self.value(cell)
             if value is None:
@@ -120,7 +121,8 @@ class Memory:
         for position, value in enumerate(values):
             cell = first + position
             record = self._cells[cell]
-            self._after_write(access, "write", record, where, position)
+            if record.writer >= 0:
+                self._after_write(access, "write", record, where, position)
             for reader, (stamp, part) in record.reads.items():
                 if not access.knows(reader, stamp, part, position):
                     self._race(access, "write", Conflict(reader, stamp, "read", part), where, position)
@@ -150,7 +152,7 @@ class Memory:
         return first + (f" ({wrong} of its {chunks} output chunks are wrong)" if wrong > 1 else "")
 
     def _after_write(self, access: Access, kind: Kind, record: Cell, where: BufferSlice, position: int) -> None:
-        if record.writer >= 0 and not access.knows(record.writer, record.written, record.wrote, position):
+        if not access.knows(record.writer, record.written, record.wrote, position):
             written = Conflict(record.writer, record.written, "write", record.wrote)
             self._race(access, kind, written, where, position)
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
+from typing import get_args
 
 import numpy as np
 
 from hetesynth.model.cost import Costs
 from hetesynth.model.program import RECEIVES, SENDS, Op, Program, ThreadBlock
 from hetesynth.model.target import PORTABLE, Target
-from hetesynth.model.timeline import Timeline
+from hetesynth.model.timeline import Ints, Timeline
 from hetesynth.model.topology import Rank
 from hetesynth.simulate.graph_builder import Links, SizedTasks
 
@@ -25,6 +27,10 @@ MAX_TASKS = 300_000
 MAX_WORK = 300_000_000
 """Tasks x connections of all simulated loops, as all connections may share one resource."""
 REDUCES: frozenset[Op] = frozenset({"re", "rrs", "rrc", "rrcs"})
+OPS: tuple[Op, ...] = get_args(Op)
+_CODE = {op: code for code, op in enumerate(OPS)}
+_SENDS, _RECEIVES, _REDUCES = (np.array([op in ops for op in OPS]) for ops in (SENDS, RECEIVES, REDUCES))
+_NONE = (-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +52,15 @@ class ProgramTasks:
     """
 
     tasks: SizedTasks
-    places: tuple[Place, ...]
+    of_loop: Ints  # a row for each task of one loop: the fields of its place
     simulated: int
     loops: float
     skipped: int
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """What the tasks of one loop stand for."""
+        return tuple(Place(*row) for row in self.of_loop.tolist())
 
     def whole(self, timeline: Timeline) -> tuple[float, float]:
         """Seconds of all loops, and by how much the lengths of loops differ from their mean (0: equally long).
@@ -61,14 +72,14 @@ class ProgramTasks:
         """
         if self.loops <= self.simulated:
             return timeline.makespan, 0.0
-        ends = timeline.end.reshape(self.simulated, len(self.places)).max(axis=1)
+        ends = timeline.end.reshape(self.simulated, len(self.of_loop)).max(axis=1)
         first, last = self.skipped, self.simulated - 1 - self.skipped
         lengths = np.diff(ends[first : last + 1])
         period = float(lengths.mean())
         unsteady = float(np.abs(lengths - period).max() / period) if period > 0 else 0.0
         graph = timeline.graph
-        of_loop = int(graph.uses_start[len(self.places)])
-        task = np.repeat(np.arange(len(self.places)), np.diff(graph.uses_start[: len(self.places) + 1]))
+        of_loop = int(graph.uses_start[len(self.of_loop)])
+        task = np.repeat(np.arange(len(self.of_loop)), np.diff(graph.uses_start[: len(self.of_loop) + 1]))
         uses = graph.uses[:of_loop]
         load = np.bincount(uses, graph.size[task], len(graph.rate))
         first_byte = np.full(len(graph.rate), np.inf)
@@ -91,8 +102,8 @@ class ProgramLoops:
     ) -> None:
         self._program, self._costs = program, costs
         self._fifo = target.fifo(program.protocol, program.collective)
-        counts = (x.count for gpu in program.gpus for block in gpu.thread_blocks for x in block.instructions)
-        self._most = min(target.max_count, max(counts, default=1))
+        self._steps = _Steps.of(program)
+        self._most = min(target.max_count, int(self._steps.count.max(initial=1)))
         self._slots = slots or self._fifo.slots
         self._loops: dict[int, _Loop] = {}
         self._loop(1)
@@ -111,113 +122,159 @@ class ProgramLoops:
             slices[-1] = chunk_bytes - (simulated - 1) * message
         sized = loop.repeated(slices, costs or self._costs)
         skipped = max(0, min(simulated // 4, simulated // 2 - 1))
-        return ProgramTasks(sized, tuple(loop.places), simulated, loops if loops > most else simulated, skipped)
+        return ProgramTasks(sized, loop.places, simulated, loops if loops > most else simulated, skipped)
 
     def _loop(self, together: int) -> _Loop:
         if together not in self._loops:
             overhead = float(self._fifo.overhead)
-            self._loops[together] = _Loop(self._program, self._costs, together, self._slots, overhead)
+            self._loops[together] = _Loop(self._steps, self._program, self._costs, together, self._slots, overhead)
         return self._loops[together]
 
 
-@dataclass(slots=True)
-class _Connection:
-    """Tasks of one loop, in order: ``sends[k]`` puts message k on its way, ``takes[k]`` takes it."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Steps:
+    """The instructions of a program in its order: op (as in ``OPS``), chunks, thread block (numbered over all
+    GPUs), the thread block and step waited for (-1: none), and whether others wait for it. ``blocks``: of each
+    thread block its GPU, where its steps begin, and after the last where they end."""
 
-    link: int
-    sends: list[int]
-    takes: list[int]
+    op: Ints
+    count: Ints
+    block: Ints
+    waits_block: Ints
+    waits_step: Ints
+    published: Ints
+    blocks: list[tuple[int, int, ThreadBlock]]
+    first: Ints
+
+    @classmethod
+    def of(cls, program: Program) -> _Steps:
+        """Those of ``program``."""
+        blocks = [(g, b, block) for g, gpu in enumerate(program.gpus) for b, block in enumerate(gpu.thread_blocks)]
+        steps = [x for *_, block in blocks for x in block.instructions]
+        lengths = [len(block.instructions) for *_, block in blocks]
+        waits = [x.depends or _NONE for x in steps]
+        columns = (
+            [_CODE[x.op] for x in steps],
+            [x.count for x in steps],
+            np.repeat(np.arange(len(blocks)), lengths),
+            [block for block, _ in waits],
+            [step for _, step in waits],
+            [x.has_dependents for x in steps],
+        )
+        first = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+        op, count, block, on, step, published = (np.asarray(column, dtype=np.int64) for column in columns)
+        return cls(op, count, block, on, step, published, blocks, first)
 
 
 class _Loop:
     """The tasks of one loop; what they wait for may lie some loops back."""
 
-    def __init__(self, program: Program, costs: Costs, together: int, slots: int, overhead: float) -> None:
-        self.places: list[Place] = []
-        self._program, self._costs, self._together = program, costs, together
-        self._overhead = overhead  # bytes on the wire for each byte of data
+    def __init__(
+        self, steps: _Steps, program: Program, costs: Costs, together: int, slots: int, overhead: float
+    ) -> None:
+        self._program, self._overhead = program, overhead  # bytes on the wire for each byte of data
+        sends, receives = _SENDS[steps.op], _RECEIVES[steps.op]
+        messages = np.where(sends | receives, np.maximum(1, -(-steps.count // together)), 1)
+        step = np.repeat(np.arange(len(steps.op)), messages)  # of each task
+        first = np.concatenate(([0], np.cumsum(messages)))  # task of each step
+        message = np.arange(len(step)) - first[step]
+        block, left = steps.block[step], steps.count[step] - message * together
+        self._chunks = np.where((sends | receives)[step], np.minimum(left, together), left).astype(np.float64)
+        gpu = np.array([g for g, *_ in steps.blocks], dtype=np.int64)
+        number = np.array([b for _, b, _ in steps.blocks], dtype=np.int64)
+        self.places = np.stack((gpu[block], number[block], step - steps.first[block], message), axis=1)
+        ranks = np.array([g.rank for g in program.gpus], dtype=np.int64)[gpu]
+        gamma, copy = np.asarray(costs.gamma)[ranks[block]], np.asarray(costs.copy)[ranks[block]]
+        op, sending, receiving = steps.op[step], sends[step], receives[step]
+        work = self._chunks * np.where(_REDUCES[op], gamma, np.where(op == _CODE["cpy"], copy, 0.0))
+        self._before, self._after = np.where(sending, work, 0.0), np.where(sending, 0.0, work)
         self._copiers: list[tuple[str, float]] = []
-        self._tasks: list[tuple[int, int, float, float, int]] = []  # link, chunks, work before and after, copier
-        self._waits: list[tuple[int, int, int]] = []  # (task, task it waits for, loops back)
-        self._connections: dict[tuple[Rank, Rank, int], _Connection] = {}
-        self._steps: dict[tuple[int, int, int], range] = {}  # the tasks of each
-        self._links = Links(costs)
-        for g, gpu in enumerate(program.gpus):
-            for b, block in enumerate(gpu.thread_blocks):
-                self._add_block(g, b, block)
-        for (src, dst, channel), connection in self._connections.items():
-            count = len(connection.sends)
-            if count != len(connection.takes):
-                raise ValueError(f"{src} sends {count} messages to {dst} on channel {channel}, which takes others")
-            for k, (send, receive) in enumerate(zip(connection.sends, connection.takes, strict=True)):
-                self._waits.append((receive, send, 0))
-                back, which = divmod(k - slots, count)
-                self._waits.append((send, connection.takes[which], -back))
-        self._wait_for_steps()
+        copier = np.full(len(gpu), -1)
+        for b, (g, _, of) in enumerate(steps.blocks):
+            rate = costs.copy_rate(program.gpus[g].rank, program.protocol)
+            if rate is not None and of.send_peer is not None:  # a thread block that sends at a limited rate
+                copier[b] = len(self._copiers)
+                self._copiers.append((f"thread block {of.id} of gpu {program.gpus[g].rank}", rate * overhead))
+        self._copier = np.where(sending, copier[block], -1)
+        out, into = self._connections(steps, costs, block[sending], block[receiving])
+        self._link = np.full(len(step), -1)
+        self._link[sending] = self._links[out[block[sending]]]
+        # sends and takes of each connection, the how manieth each is, and what it waits for
+        sent, takes = np.flatnonzero(sending), np.flatnonzero(receiving)
+        sent = sent[np.argsort(out[block[sent]], kind="stable")]
+        takes = takes[np.argsort(into[block[takes]], kind="stable")]
+        each = np.bincount(out[block[sent]], minlength=self.connections)
+        begin = np.repeat(np.cumsum(each) - each, each)
+        order, count = np.arange(len(sent)) - begin, np.repeat(each, each)
+        back = (order - slots) // np.maximum(1, count)
+        slot = takes[begin + order - slots - back * count]
+        within = np.flatnonzero(block[1:] == block[:-1]) + 1  # after another task of the thread block
+        full = np.flatnonzero(np.diff(steps.first) > 0)
+        begins, ends = first[steps.first[full]], first[steps.first[full + 1]] - 1
+        waiting, awaited = self._dependences(steps)
+        zero = np.zeros(len(step), dtype=np.int64)
+        waits = np.concatenate(
+            [
+                (takes, sent, zero[: len(sent)]),
+                (sent, slot, -back),
+                (within, within - 1, zero[: len(within)]),
+                (begins, ends, zero[: len(full)] + 1),
+                (first[waiting], first[awaited + 1] - 1, zero[: len(waiting)]),
+            ],
+            axis=1,
+        )
+        self._waits = waits[:, np.lexsort(waits[::-1])]
 
-    @property
-    def connections(self) -> int:
-        """How many connections the program uses."""
-        return len(self._connections)
+    def _connections(self, steps: _Steps, costs: Costs, sending: Ints, receiving: Ints) -> tuple[Ints, Ints]:
+        """The connection on which each thread block sends, and takes, -1 where it does not; of each its link."""
+        links, ranks = Links(costs), [self._program.gpus[g].rank for g, *_ in steps.blocks]
+        numbers: dict[tuple[Rank, Rank, int], int] = {}
+        of_blocks, chosen = np.full((2, len(steps.blocks)), -1), list[int]()
+        messages = [np.bincount(blocks, minlength=len(steps.blocks)) for blocks in (sending, receiving)]
+        for b, (rank, (*_, block)) in enumerate(zip(ranks, steps.blocks, strict=True)):
+            for way, peer in ((1, block.recv_peer), (0, block.send_peer)):
+                if not messages[way][b]:
+                    continue
+                if peer is None:
+                    raise ValueError("a thread block sends or receives and has no peer for it")
+                src, dst = (peer, rank) if way else (rank, peer)
+                number = of_blocks[way, b] = numbers.setdefault((src, dst, block.channel), len(numbers))
+                if number == len(chosen):
+                    chosen.append(links.fastest(src, dst, block.channel))
+        self.connections, self._links = len(numbers), np.asarray(chosen, dtype=np.int64)
+        ways = zip(of_blocks, (sending, receiving), strict=True)
+        totals = [np.bincount(of_way[blocks], minlength=len(numbers)) for of_way, blocks in ways]
+        for (src, dst, channel), sent, takes in zip(numbers, *totals, strict=True):
+            if sent != takes:
+                raise ValueError(f"{src} sends {sent} messages to {dst} on channel {channel}, which takes others")
+        return of_blocks[0], of_blocks[1]
 
-    def _add_block(self, g: int, b: int, block: ThreadBlock) -> None:
-        first, costs, rank = len(self.places), self._costs, self._program.gpus[g].rank
-        rate, copier = costs.copy_rate(rank, self._program.protocol), -1
-        if rate is not None and block.send_peer is not None:  # a thread block that sends at a limited rate
-            copier = len(self._copiers)
-            self._copiers.append((f"thread block {block.id} of gpu {rank}", rate * self._overhead))
-        for step, x in enumerate(block.instructions):
-            sends, receives, left, message = x.op in SENDS, x.op in RECEIVES, x.count, 0
-            work = costs.gamma[rank] if x.op in REDUCES else costs.copy[rank] if x.op == "cpy" else 0.0
-            while message == 0 or left > 0:
-                task, link, chunks = len(self.places), -1, min(left, self._together) if sends or receives else left
-                if receives:
-                    self._connection(block.recv_peer, rank, block.channel).takes.append(task)
-                if sends:
-                    connection = self._connection(rank, block.send_peer, block.channel)
-                    connection.sends.append(task)
-                    link = connection.link
-                self.places.append(Place(g, b, step, message))
-                spent = (chunks * work, 0.0, copier) if sends else (0.0, chunks * work, -1)
-                self._tasks.append((link, chunks, *spent))
-                left -= max(1, chunks)
-                message += 1
-            self._steps[g, b, step] = range(len(self.places) - message, len(self.places))
-        tasks = range(first, len(self.places))
-        self._waits.extend((task, task - 1, 0) for task in tasks[1:])
-        if tasks:
-            self._waits.append((first, tasks[-1], 1))
-
-    def _connection(self, src: Rank | None, dst: Rank | None, channel: int) -> _Connection:
-        if src is None or dst is None:
-            raise ValueError("a thread block sends or receives and has no peer for it")
-        key = (src, dst, channel)
-        if key not in self._connections:
-            self._connections[key] = _Connection(self._links.fastest(src, dst, channel), [], [])
-        return self._connections[key]
-
-    def _wait_for_steps(self) -> None:
-        numbers = [{block.id: b for b, block in enumerate(gpu.thread_blocks)} for gpu in self._program.gpus]
-        for (g, b, step), tasks in self._steps.items():
-            gpu = self._program.gpus[g]
-            depends = gpu.thread_blocks[b].instructions[step].depends
-            if depends is None:
-                continue
-            other = numbers[g].get(depends[0], -1)
-            steps = gpu.thread_blocks[other].instructions if other >= 0 else ()
-            later = range(max(0, depends[1]), len(steps))
-            published = next((s for s in later if steps[s].has_dependents), None)
-            if published is None:
-                raise ValueError(f"gpu {gpu.rank}: a step depends on {depends}, which never publishes")
-            self._waits.append((tasks[0], self._steps[g, other, published][-1], 0))
+    def _dependences(self, steps: _Steps) -> tuple[Ints, Ints]:
+        """The steps that wait for others, and the step of each that publishes what it waits for."""
+        waiting, none = np.flatnonzero(steps.waits_block >= 0), len(steps.op)
+        numbers = {(g, block.id): b for b, (g, _, block) in enumerate(steps.blocks)}
+        gpus = [steps.blocks[b][0] for b in steps.block[waiting].tolist()]
+        ids = steps.waits_block[waiting].tolist()
+        other = np.array([numbers.get(key, -1) for key in zip(gpus, ids, strict=True)], dtype=np.int64)
+        publishing = np.where(steps.published > 0, np.arange(none), none)
+        following = np.append(np.minimum.accumulate(publishing[::-1])[::-1], none)  # from each step on
+        at = np.minimum(steps.first[other] + np.maximum(0, steps.waits_step[waiting]), none)
+        publishes = following[at]
+        lost = np.flatnonzero((other < 0) | (publishes >= steps.first[other + 1]))
+        if len(lost):
+            i = int(waiting[lost[0]])
+            rank = self._program.gpus[steps.blocks[steps.block[i]][0]].rank
+            depends = int(steps.waits_block[i]), int(steps.waits_step[i])
+            raise ValueError(f"gpu {rank}: a step depends on {depends}, which never publishes")
+        return waiting, publishes
 
     def repeated(self, slices: list[float], costs: Costs) -> SizedTasks:
         """The loop once for each slice, ``slices[l]`` bytes of every chunk."""
         n, loops = len(self.places), len(slices)
-        table = np.asarray(self._tasks, dtype=np.float64).reshape(-1, 5).T
-        link, chunks, work_before, work_after, copier = (np.tile(column, loops) for column in table)
+        columns = (self._link, self._chunks, self._before, self._after, self._copier)
+        link, chunks, work_before, work_after, copier = (np.tile(column, loops) for column in columns)
         size = np.repeat(slices, n)
-        waits = np.asarray(sorted(self._waits), dtype=np.int64).reshape(-1, 3)
+        waits = self._waits.T
         loop = np.repeat(np.arange(loops), len(waits))
         task, before, back = np.tile(waits, (loops, 1)).T
         real = back <= loop
@@ -225,8 +282,8 @@ class _Loop:
         starts = np.concatenate(([0], np.cumsum(np.bincount(task + loop * n, minlength=n * loops))))
         return SizedTasks(
             costs=costs,
-            link=link.astype(np.int64),
-            alpha_of=link.astype(np.int64),
+            link=link,
+            alpha_of=link,
             units=chunks * self._overhead * size,
             before=work_before * size,
             after=work_after * size,
@@ -234,5 +291,5 @@ class _Loop:
             waits_start=starts.astype(np.int64),
             start=costs.start(self._program.protocol),
             copiers=self._copiers,
-            copier=copier.astype(np.int64),
+            copier=copier,
         )

@@ -101,12 +101,12 @@ class ProgramRanking:
             return Ranked(candidate)
         costs, many = self.costs.costs(self.topology), len(candidate.solution.schedule.transfers)
         dispatching = Dispatching(candidate.problem, candidate.solution.schedule, costs, self.options, self.size)
-        _, arrangement = min(dispatching.best(DISPATCHED * many), default=(0.0, None))
-        if arrangement is None:
+        arrangements = dispatching.best(DISPATCHED * many)
+        if not arrangements:
             self.decisions.note(label, "refused", "its program does not fit")
             return Ranked(candidate)
         self.effort.spent += many
-        steady = Dispatched(arrangement, costs, self.size)
+        steady = Dispatched(arrangements[0][1], costs, self.size)
         predictor = candidate.lowering(self.size, self.options, self.costs).predictor(steady)
         if predictor is None:
             self.decisions.note(label, "refused", "its program does not fit")

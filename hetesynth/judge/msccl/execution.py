@@ -78,14 +78,26 @@ class _Publication:
 
 
 @dataclass(slots=True)
+class _Step:
+    """An instruction: whether it takes a message and sends one, in how many ``parts``; what it waits for, a thread
+    block, its step that publishes it, and that publication; and what it publishes."""
+
+    x: Instruction
+    receives: bool
+    sends: bool
+    parts: int
+    wait: tuple[int, int, _Publication] | None = None
+    publishes: _Publication | None = None
+
+
+@dataclass(slots=True)
 class _Block:
     """A thread block while it runs. ``step``: the instruction it is at, ``part``: which message of that one;
-    ``done``: instructions, or messages of them, finished. ``shared``: others may hold ``clock``, it must stay.
-    ``waits``: for each instruction, the thread block and its step that publishes what it waits for, or None."""
+    ``done``: instructions, or messages of them, finished. ``shared``: others may hold ``clock``, it must stay."""
 
     index: int
     place: Place
-    instructions: tuple[Instruction, ...]
+    steps: list[_Step]
     bases: dict[Buffer, int]
     clock: Clock
     step: int = 0
@@ -94,22 +106,16 @@ class _Block:
     shared: bool = True
     inbound: _Channel = field(default_factory=_Channel)
     outbound: _Channel = field(default_factory=_Channel)
-    waits: list[tuple[int, int] | None] = field(default_factory=list)
 
     @property
     def runs(self) -> bool:
         """Whether instructions are left."""
-        return self.step < len(self.instructions)
+        return self.step < len(self.steps)
 
     @property
     def here(self) -> Place:
         """The step that the thread block is at."""
         return Place(self.place.gpu, self.place.block, self.step)
-
-    @property
-    def wait(self) -> tuple[int, int] | None:
-        """What the instruction at hand waits for."""
-        return self.waits[self.step]
 
     def event(self) -> _Event:
         """What is known once the instruction, or message, at hand is done."""
@@ -119,7 +125,7 @@ class _Block:
     def learn(self, event: _Event) -> None:
         """The thread block now knows all that ``event`` knows."""
         clock, source, stamp = event
-        if source == self.index or self.clock[source] >= stamp:
+        if source == self.index or self.clock.item(source) >= stamp:
             return
         self.clock = np.maximum(self.clock, clock, out=None if self.shared else self.clock)
         self.shared = False
@@ -137,7 +143,6 @@ class Execution:
         code = [block for gpu in gpus for block in gpu.thread_blocks]
         longest = max((sum(parts(x, split) for x in block.instructions) for block in code), default=0)
         self._start: Clock = np.zeros(len(places), dtype=np.min_scalar_type(longest))
-        self._published: dict[tuple[int, int], _Publication] = {}
         self._memory = [Memory(layout, gpu.rank, partial(self._conflict, places), False) for gpu in gpus]
         bases = [{b: layout.cell(gpu.rank, gpu.rank, b, 0) for b in _BUFFERS} for gpu in gpus]
         position = {(p.gpu, block.id): k for k, (p, block) in enumerate(zip(places, code, strict=True))}
@@ -145,16 +150,8 @@ class Execution:
         channels: dict[tuple[int | None, int | None, int], _Channel] = {}
         self._blocks: list[_Block] = []
         for k, (place, tb) in enumerate(zip(places, code, strict=True)):
-            block = _Block(k, place, tb.instructions, bases[place.gpu], self._start)
-            for x in tb.instructions:
-                wait = None  # what the instruction waits for: a thread block and its step that publishes
-                if x.depends is not None:
-                    other = position[place.gpu, x.depends[0]]
-                    step = published[other][x.depends[1]]
-                    wait = None if step is None else (other, step)
-                if wait is not None:
-                    self._published.setdefault(wait, _Publication()).waiting += 1
-                block.waits.append(wait)
+            steps = [_Step(x, x.op in RECEIVES, x.op in SENDS, parts(x, split)) for x in tb.instructions]
+            block = _Block(k, place, steps, bases[place.gpu], self._start)
             rank = gpus[place.gpu].rank
             block.outbound = channels.setdefault((rank, tb.send_peer, tb.channel), _Channel())
             block.outbound.sender = k
@@ -162,6 +159,17 @@ class Execution:
             block.inbound = channels.setdefault((tb.recv_peer, rank, tb.channel), _Channel())
             block.inbound.receiver = k
             self._blocks.append(block)
+        for block in self._blocks:
+            for step in block.steps:
+                if step.x.depends is None:
+                    continue
+                other = position[block.place.gpu, step.x.depends[0]]
+                at = published[other][step.x.depends[1]]
+                if at is not None:
+                    publishing = self._blocks[other].steps[at]
+                    publishing.publishes = publishing.publishes or _Publication()
+                    publishing.publishes.waiting += 1
+                    step.wait = other, at, publishing.publishes
 
     def run(self) -> None:
         """Executes until nothing moves; then deadlock or final data."""
@@ -171,13 +179,13 @@ class Execution:
             block = ready.popleft()
             queued.discard(block.index)
             while block.runs and self._blocked_on(block) is None:
-                for woken in self._execute(block, block.instructions[block.step]):
+                for woken in self._execute(block, block.steps[block.step]):
                     if woken not in queued:
                         queued.add(woken)
                         ready.append(self._blocks[woken])
-            wait = block.wait if block.runs else None
+            wait = block.steps[block.step].wait if block.runs else None
             if wait is not None and self._blocks[wait[0]].step <= wait[1]:
-                self._published[wait].sleepers.append(block.index)
+                wait[2].sleepers.append(block.index)
         if self._findings.full:
             return
         if any(block.runs for block in self._blocks):
@@ -190,85 +198,91 @@ class Execution:
 
     def _blocked_on(self, block: _Block) -> tuple[str, int] | None:
         """What the next instruction waits for, and which thread block could end the wait."""
-        x, wait = block.instructions[block.step], block.wait
+        step = block.steps[block.step]
+        wait = step.wait
         if wait is not None and self._blocks[wait[0]].step <= wait[1]:
             return "dependence", wait[0]
-        if x.op in RECEIVES and not block.inbound.messages:
+        if step.receives and not block.inbound.messages:
             return "message", block.inbound.sender
-        if x.op in SENDS and len(block.outbound.messages) >= self._slots:
+        if step.sends and len(block.outbound.messages) >= self._slots:
             return "slot", block.outbound.receiver
         return None
 
-    def _execute(self, block: _Block, x: Instruction) -> list[int]:
+    def _execute(self, block: _Block, step: _Step) -> list[int]:
         """Does an instruction, or a message of it; the thread blocks that may go on because of it."""
-        wait, woken = block.wait, []
-        if wait is not None and not block.part:
-            publication = self._published[wait]
+        woken: list[int] = []
+        if step.wait is not None and not block.part:
+            publication = step.wait[2]
             if publication.event is not None:
                 block.learn(publication.event)
             publication.waiting -= 1
             if not publication.waiting:
-                del self._published[wait]
+                publication.event = None  # nobody needs it again
         incoming: list[Value] = []
         inbound, outbound = block.inbound, block.outbound
-        if x.op in RECEIVES:
+        if step.receives:
             incoming, event = inbound.messages.pop(0)
             block.learn(event)
-        if x.op in SENDS:
+        if step.sends:
             if outbound.sent >= self._slots:
                 block.learn(outbound.freed.pop(0))
             outbound.sent += 1
-        outgoing = self._move(block, x, incoming)
-        if x.op in RECEIVES:
+        outgoing = self._move(block, step, incoming)
+        if step.receives:
             if inbound.received + self._slots < inbound.sends:  # else no send waits for it
                 inbound.freed.append(block.event())
             inbound.received += 1
             woken.append(inbound.sender)
-        if x.op in SENDS:
+        if step.sends:
             outbound.messages.append((outgoing, block.event()))
             woken.append(outbound.receiver)
         block.part += 1
-        if block.part >= parts(x, self._split):
-            published = self._published.get((block.index, block.step))
+        if block.part >= step.parts:
             block.part, block.step = 0, block.step + 1
-            if published is not None:
-                published.event = block.event()
-                woken = published.sleepers + woken
+            if step.publishes is not None:
+                step.publishes.event = block.event()
+                woken = step.publishes.sleepers + woken
             if not block.runs:
                 block.clock = self._start  # what it knew stays only in the events that others wait for
         block.done += 1
         return woken
 
-    def _move(self, block: _Block, x: Instruction, incoming: list[Value]) -> list[Value]:
+    def _move(self, block: _Block, step: _Step, incoming: list[Value]) -> list[Value]:
         """Reads, adds, writes; returns what a sending instruction sends."""
-        before = block.part * self._split  # chunks in earlier messages
-        size = min(self._split, x.count - before) if parts(x, self._split) > 1 else x.count
-
-        def span(part: BufferSlice | None) -> tuple[int, BufferSlice] | None:  # the first cell of the message
-            if part is None or not before:
-                return None if part is None else (block.bases[part.buffer] + part.offset, part)
-            return block.bases[part.buffer] + part.offset + before, BufferSlice(part.buffer, part.offset + before)
-
-        def report(defect: SumDefect, text: str) -> None:
-            self._findings.add(_SUM_RULES[defect], text, block.here)
-
-        src = span(x.src) if x.op in READS else None
-        dst = span(x.dst) if x.op in WRITES else None
+        x, size, src, dst = step.x, step.x.count, step.x.src, step.x.dst
+        if step.parts > 1:
+            before = block.part * self._split  # chunks in earlier messages
+            size = min(self._split, size - before)
+            src, dst = (
+                None if part is None else BufferSlice(part.buffer, part.offset + before) for part in (src, dst)
+            )
+        reads = src is not None and x.op in READS
+        writes = dst is not None and x.op in WRITES
+        if not (reads or writes):
+            return incoming
+        source = block.bases[src.buffer] + src.offset if src is not None and reads else -1
+        target = block.bases[dst.buffer] + dst.offset if dst is not None and writes else -1
         access = Access(block.index, block.done + 1, block.step, block.clock, block.index, ENDLESS)
         memory = self._memory[block.place.gpu]
         data = incoming
-        if src is not None:
-            values = memory.read(access, src[0], size, src[1])
-            data = added(incoming, values, report) if x.op in RECEIVES else values
-        if x.op == "cpy" and src is not None and dst is not None and src[0] == dst[0]:
+        if src is not None and reads:
+            values = memory.read(access, source, size, src)
+            data = self._added(incoming, values, block) if step.receives else values
+        if x.op == "cpy" and reads and writes and source == target:
             return data  # a chunk copied onto itself (the own block, in place) changes nothing for its readers
-        if x.op == "re" and dst is not None:
-            data = added(memory.read(access, dst[0], size, dst[1]), data, report)
-        if dst is not None:
-            if src is not None and 0 < abs(src[0] - dst[0]) < size:
+        if dst is not None and writes:
+            if x.op == "re":
+                data = self._added(memory.read(access, target, size, dst), data, block)
+            if reads and 0 < abs(source - target) < size:
                 self._findings.add("overlap", f"`{x.op}` reads and writes overlapping chunks", block.here)
-            memory.write(access, dst[0], data, dst[1])
+            memory.write(access, target, data, dst)
         return data
+
+    def _added(self, a: list[Value], b: list[Value], block: _Block) -> list[Value]:
+        def report(defect: SumDefect, text: str) -> None:
+            self._findings.add(_SUM_RULES[defect], text, block.here)
+
+        return added(a, b, report)
 
     def _conflict(
         self, places: list[Place], access: Access, kind: Kind, other: Conflict | None, where: BufferSlice, at: int
@@ -276,8 +290,8 @@ class Execution:
         own, cell = places[access.actor], f"{where.buffer}[{where.offset + at}]"
         rule, text = "undefined-data", f"reads {cell}, which nothing has written yet"
         if other is not None:
-            code = self._blocks[other.actor].instructions
-            step = bisect_left(list(accumulate(parts(x, self._split) for x in code)), other.stamp)
+            code = self._blocks[other.actor].steps
+            step = bisect_left(list(accumulate(x.parts for x in code)), other.stamp)
             there = self._findings.where(Place(own.gpu, places[other.actor].block, step))
             rule = "split-race" if self._split else "race"
             text = f"{kind}s {cell} while {there} {other.kind}s it: no dependence or message orders them"
@@ -291,8 +305,9 @@ class Execution:
             block = self._blocks[index]
             what, other = self._blocked_on(block) or ("nothing", index)
             on = self._findings.where(self._blocks[other].place)
-            if what == "dependence" and block.wait is not None:
-                on = f"step {block.wait[1]} of {on}"
+            wait = block.steps[block.step].wait
+            if what == "dependence" and wait is not None:
+                on = f"step {wait[1]} of {on}"
             path[index] = f"{self._findings.where(block.here)} waits for a {what}: {on}"
             index = other
         circle = list(path)[list(path).index(index) :] if index in path else list(path)

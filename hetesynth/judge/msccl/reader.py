@@ -80,7 +80,8 @@ def read_program(source: bytes, filename: str = "") -> ReadResult:
     if len(source) > MAX_FILE_BYTES:
         size = f"the file has {len(source)} bytes; at most {MAX_FILE_BYTES} are read"
         return ReadResult(None, (violation("too-large", size),))
-    scanner, reader = Scanner(source), _Reader()
+    scanner = Scanner(source)
+    reader = _Reader(scanner)
     for tag in scanner.tags():
         if not reader.take(tag):
             break
@@ -119,7 +120,8 @@ class _Reader:
     peers and channel, and its steps.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, scanner: Scanner) -> None:
+        self._scanner = scanner
         self.findings = Findings(limit=MAX_ELEMENTS)
         self.lines: dict[tuple[int, int], list[int]] = {}
         self.numbers: dict[tuple[int, int, int], int] = {}
@@ -134,7 +136,7 @@ class _Reader:
         self._elements = 0
         self._readable = True
         self._integers: dict[str, int] = {}
-        self._slices: dict[tuple[str, int], BufferSlice] = {}
+        self._slices: dict[tuple[str, str], BufferSlice] = {}
         self._strange: set[str] = set()
         self._renumbered: set[tuple[int, int]] = set()
 
@@ -168,6 +170,8 @@ class _Reader:
             self.algo, self.algo_line = attributes, tag.line
         if not tag.empty:
             stack.append(tag.name)
+            if tag.name == "tb":
+                self._plain_steps()
         return True
 
     def _stop(self, rule: str, message: str, line: int | None) -> None:
@@ -264,6 +268,33 @@ class _Reader:
         self.lines[len(self._gpus) - 1, len(blocks)] = [line]
         blocks.append((values, []))
 
+    def _plain_steps(self) -> None:
+        """The first steps of a thread block, as far as nothing is unusual in them."""
+        rows, line = self._scanner.plain_steps(MAX_ELEMENTS - self._elements)
+        self._elements += len(rows)
+        place, steps = (len(self._gpus) - 1, len(self._gpus[-1][1]) - 1), self._gpus[-1][1][-1][1]
+        slices = self._slices
+        for s, op, srcbuf, srcoff, dstbuf, dstoff, cnt, depid, deps, hasdep in rows:
+            position = len(steps)
+            if s != str(position):
+                self._at[2:] = [position]
+                self._renumber(place, position, int(s), line + position)
+            for values in ((srcbuf, srcoff), (dstbuf, dstoff)):  # equal ones are one object
+                if values not in slices:
+                    slices[values] = BufferSlice(cast(Buffer, values[0]), int(values[1]))
+            source, target = (None, None) if op == "nop" else (slices[srcbuf, srcoff], slices[dstbuf, dstoff])
+            depends = None if depid == "-1" else (int(depid), int(deps))
+            steps.append(Instruction(cast(Op, op), source, target, int(cnt), depends, hasdep == "1"))
+        self.lines[place].extend(range(line, line + len(rows)))
+        self._at[2:] = [len(steps) - 1] if steps else []
+
+    def _renumber(self, place: tuple[int, int], position: int, s: int, line: int) -> None:
+        if place not in self._renumbered:
+            self._renumbered.add(place)
+            text = f"s={s} stands at position {position}; runtimes number steps by position"
+            self._report("step-order", text, line)
+        self.numbers[(*place, position)] = s
+
     def _step(self, attributes: dict[str, str], line: int) -> None:
         blocks = self._gpus[-1][1]
         place, steps = (len(self._gpus) - 1, len(blocks) - 1), blocks[-1][1]
@@ -273,11 +304,7 @@ class _Reader:
         s, src, dst, count, depid, deps, hasdep = self._numbers(attributes, "step", _NUMBERS, line)
         op, nop = attributes.get("type"), attributes.get("type") == "nop"
         if s != position:
-            if place not in self._renumbered:
-                self._renumbered.add(place)
-                text = f"s={s} stands at position {position}; runtimes number steps by position"
-                self._report("step-order", text, line)
-            self.numbers[(*place, position)] = s
+            self._renumber(place, position, s, line)
         for name in ("srcbuf", "dstbuf"):
             if attributes.get(name) not in ("i", "o", "s"):
                 self._bad("unknown-buffer", "step", name, attributes.get(name), "i, o or s", line)
@@ -289,8 +316,8 @@ class _Reader:
             self._report("bad-hasdep", f"hasdep={hasdep} is neither 0 nor 1", line)
         if depid < -1:
             self._report("negative-depid", f"depid={depid} is no thread block; -1 means none", line)
-        source, target = (  # equal ones are one object
-            None if nop else self._slices.setdefault((name, offset), BufferSlice(name, offset))
+        source, target = (
+            None if nop else BufferSlice(name, offset)
             for name, offset in (
                 (cast(Buffer, attributes.get("srcbuf", "i")), src),
                 (cast(Buffer, attributes.get("dstbuf", "i")), dst),

@@ -8,6 +8,9 @@ them all. It expands nothing: no entity, no document type, no external file.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import get_args
+
+from hetesynth.model.program import Op
 
 MAX_TAG_BYTES = 65536
 MAX_VALUE_BYTES = 255
@@ -17,6 +20,12 @@ MAX_ATTRIBUTES = 16
 _NAME = "[A-Za-z_][-A-Za-z0-9_.:]*"
 _TAG = re.compile(f'<({_NAME})((?: {_NAME}="[^"<&]*")*) ?(/?)>')
 _ATTRIBUTE = re.compile(' ([^ =]+)="([^"]*)"')
+_COUNT = "(0|[1-9][0-9]{0,8})"
+_PLAIN_STEP = re.compile(
+    f'\n *<step s="{_COUNT}" type="({"|".join(get_args(Op))})" srcbuf="([ios])" srcoff="(-1|{_COUNT[1:]}" '
+    f'dstbuf="([ios])" dstoff="(-1|{_COUNT[1:]}" cnt="{_COUNT}" depid="(-1|{_COUNT[1:]}" '
+    f'deps="(-1|{_COUNT[1:]}" hasdep="([01])"/>'
+)
 _CLOSE = re.compile(f"</({_NAME})>")
 _LOOSE_ATTRIBUTE = re.compile(r"(\s*)([^\s=/>\"']+)\s*=\s*(\"[^\"]*\"|'[^']*')", re.ASCII)
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
@@ -84,7 +93,7 @@ class Scanner:
 
     def __init__(self, source: bytes) -> None:
         self._text = source.decode("latin-1")  # a character a byte
-        self._line, self._counted = 1, 0
+        self._line, self._counted, self._position = 1, 0, 0
         self._seen: dict[str, tuple[int, int]] = {}  # by rule: the first line, how often
 
     @property
@@ -119,7 +128,18 @@ class Scanner:
                 return
             position, tag = self._tag_at(start)
             if tag is not None:
+                self._position = position
                 yield tag
+                position = self._position
+
+    def plain_steps(self, most: int) -> tuple[list[tuple[str, ...]], int]:
+        """The steps that follow at once, up to ``most``, one a line and with all attributes in the usual order, so
+        that nothing can be wrong with them but their numbers: their values, and the line of the first."""
+        rows, line = list[tuple[str, ...]](), self._line_at(self._position) + 1
+        while len(rows) < most and (step := _PLAIN_STEP.match(self._text, self._position)):
+            rows.append(step.groups())
+            self._position = step.end()
+        return rows, line
 
     def _line_at(self, position: int) -> int:
         """The 1-based line of a position; positions come in rising order, so counting is incremental."""

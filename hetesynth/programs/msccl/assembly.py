@@ -10,19 +10,22 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal
 
-from hetesynth.model.program import RECEIVES, BufferSlice, Op
+import numpy as np
+
+from hetesynth.model.program import RECEIVES, Op
 from hetesynth.model.target import PLAIN_OPS, Target
 from hetesynth.model.topology import Rank
-from hetesynth.programs.layout import Cell, chunk_at
-from hetesynth.programs.msccl.channels import Key, Message
-from hetesynth.programs.msccl.placement import Operation, Placement
+from hetesynth.programs.msccl.channels import Message
+from hetesynth.programs.msccl.kernels import RECEIVE, SCRATCH, SEND
+from hetesynth.programs.msccl.placement import OPS, Ints, Operations, Placement, starts
 from hetesynth.programs.msccl.thread_blocks import (
     BlockPlan,
+    Code,
     Connection,
     Connections,
-    RankBlocks,
     Waits,
     partners,
     reduced,
@@ -37,22 +40,21 @@ block for it."""
 
 @dataclass(frozen=True)
 class Draft:
-    """The operations of every rank in thread blocks, and the scratch chunks by rank. ``waits``: by rank the
-    dependences that values need and that no others imply; empty: not known yet."""
+    """The operations in thread blocks, and the scratch chunks by rank. ``waits``: the dependences that values need
+    and that no others imply; None: not known yet."""
 
-    ranks: list[RankBlocks]
+    code: Code
     scratch: tuple[int, ...]
-    waits: Sequence[Waits] = ()
+    waits: Waits | None = None
 
     @cached_property
     def steps(self) -> list[list[int]]:
         """Of every thread block by rank, with the nops that the waits need."""
-        if not self.waits:
-            return [[len(block.operations) for block in rank.blocks] for rank in self.ranks]
-        return [
-            [sum(max(1, len(waits[i])) for i in block.operations) for block in rank.blocks]
-            for rank, waits in zip(self.ranks, self.waits, strict=True)
-        ]
+        lengths = self.code.lengths
+        if self.waits is not None:
+            steps = np.maximum(1, np.diff(self.waits.first))[self.code.running]
+            lengths = np.diff(np.concatenate(([0], np.cumsum(steps)))[starts(lengths)])
+        return self.code.by_rank(lengths)
 
 
 def grouped(
@@ -64,27 +66,32 @@ def grouped(
     plans: Sequence[BlockPlan],
 ) -> Draft:
     """The operations in thread blocks. ``slots``: messages a connection holds; ``plans``: one a rank."""
-    placed, ops = placement.operations, PLAIN_OPS if fusion == "none" else target.ops
-    traffic = Traffic(carried, slots)
-    connections = [Connections.of(operations) for operations in placed]
-    forwarded: list[Counter[tuple[Connection, Connection]]] = [Counter() for _ in placed]
-    if ops > PLAIN_OPS and fusion == "forward":
-        forwarded = [forwards(operations, ops, traffic) for operations in placed]
-    pairs = [partners(*of_rank, target) for of_rank in zip(placed, connections, forwarded, plans, strict=True)]
-    ranks, scratch = list(placed), placement.scratch
+    operations, ops = placement.operations, PLAIN_OPS if fusion == "none" else target.ops
+    traffic = Traffic(carried, slots, operations)
+    connections = Connections.of(operations, carried)
+    ranks, scratch = range(len(connections)), placement.scratch
+    forwarded: list[Counter[tuple[Connection, Connection]]] = [Counter() for _ in ranks]
+    if ops > PLAIN_OPS and fusion == "forward" and any(plan.sharing != "none" for plan in plans):
+        forwarded = [forwards(operations, rank, ops, traffic) for rank in ranks]
+    counts = [operations.count[first:end].tolist() for first, end in pairwise(operations.first.tolist())]
+    pairs = [partners(*of_rank, target) for of_rank in zip(counts, connections, forwarded, plans, strict=True)]
     if ops > PLAIN_OPS:
-        done = [fused(*of_rank, ops, traffic) for of_rank in zip(placed, pairs, strict=True)]
-        if list(map(len, placed)) != list(map(len, done)):
-            ranks, scratch = compacted(done)
-            connections = [Connections.of(operations) for operations in ranks]
+        done = [fused(operations, rank, pairs[rank], ops, traffic) for rank in ranks]
+        if sum(map(len, done)) != len(operations.op):
+            operations, scratch = compacted(done, len(carried), scratch)
+            connections = Connections.of(operations, carried)
     blocks = [thread_blocks(*of_rank, target) for of_rank in zip(connections, pairs, plans, strict=True)]
-    return Draft(list(map(RankBlocks, ranks, blocks)), scratch)
+    return Draft(Code(operations, blocks), scratch)
 
 
 def ordered(draft: Draft, after: Mapping[int, int] | None = None) -> Draft:
     """``draft`` with its dependences. ``after``: the message that has to be sent before another one of its
     sender."""
-    return replace(draft, waits=reduced(draft.ranks, [waits_of(rank, after or {}) for rank in draft.ranks]))
+    waits = waits_of(draft.code)
+    if after:
+        operations = draft.code.operations
+        waits = waits.joined(operations.senders(after.keys()), operations.senders(after.values()))
+    return replace(draft, waits=reduced(draft.code, waits))
 
 
 # -- receives that add or forward at once
@@ -94,53 +101,84 @@ def ordered(draft: Draft, after: Mapping[int, int] | None = None) -> Draft:
 # sum that nobody reads again is not stored (receive-reduce-send), and its scratch is given up.
 
 Partners = Mapping[Connection, Connection]  # receive connection -> the send connection of the same thread block
+_RRC, _RRS = OPS.index("rrc"), OPS.index("rrs")
 _FORWARDING: dict[bool, Op] = {False: "rcs", True: "rrcs"}  # by whether the receive adds
 
 
 class Traffic:
-    """Messages by connection, in order: what is still under way when another is sent early."""
+    """Messages by connection, in order: what is still under way when another is sent early. ``received``: where
+    each receive stands in the total order."""
 
-    def __init__(self, messages: Sequence[Message], slots: int) -> None:
-        self.slots = slots
-        self._position: dict[int, int] = {}
-        self._connection: dict[tuple[Rank, Rank, int], list[Message]] = defaultdict(list)
-        for m in messages:
-            on_connection = self._connection[m.src, m.dst, m.channel]
-            self._position[m.index] = len(on_connection)
-            on_connection.append(m)
+    def __init__(self, messages: Sequence[Message], slots: int, operations: Operations) -> None:
+        self.slots, self.messages = slots, messages
+        receives = np.flatnonzero(operations.op == RECEIVE)
+        received = np.zeros(len(messages), dtype=np.int64)
+        received[operations.message[receives]] = operations.order[receives]
+        self.received: list[int] = received.tolist()
 
-    def earlier(self, m: Message) -> Iterable[Message]:
-        """The messages before ``m`` on its connection, the last one first."""
-        on_connection = self._connection[m.src, m.dst, m.channel]
-        return reversed(on_connection[: self._position[m.index]])
+    @cached_property
+    def previous(self) -> list[int]:
+        """The message before each on its connection, or -1."""
+        last: dict[tuple[Rank, Rank, int], int] = {}
+        before = []
+        for m in self.messages:
+            before.append(last.get((m.src, m.dst, m.channel), -1))
+            last[m.src, m.dst, m.channel] = m.index
+        return before
 
-    def room(self, m: Message, key: Key) -> bool:
-        """True when ``m`` fits the FIFO where it is sent at ``key``."""
-        under_way = len(m.chunks)
-        for q in self.earlier(m):
-            if q.receive_key <= key:
-                break
-            under_way += len(q.chunks)
+    def room(self, m: int, order: int) -> bool:
+        """True when message ``m`` fits the FIFO where it is sent at ``order``."""
+        under_way, before = len(self.messages[m].chunks), self.previous[m]
+        while before >= 0 and self.received[before] > order:
+            under_way += len(self.messages[before].chunks)
+            before = self.previous[before]
         return under_way <= self.slots
 
 
+@dataclass(slots=True)
+class _Operation:
+    """One of ``Operations``, while it may change; ``op``: "" where it is gone."""
+
+    op: Op | Literal[""]
+    src: int
+    dst: int
+    count: int
+    message: int
+    forwards: int
+    order: int
+    read: int
+    also: int
+    write: int
+
+    @property
+    def reads(self) -> list[int]:
+        """The cells that it reads."""
+        return [cell + i for cell in (self.read, self.also) if cell >= 0 for i in range(self.count)]
+
+    @property
+    def writes(self) -> list[int]:
+        """The cells that it writes."""
+        return [self.write + i for i in range(self.count)] if self.write >= 0 else []
+
+
 def fused(
-    operations: tuple[Operation, ...], partners: Partners, ops: frozenset[Op], traffic: Traffic
-) -> tuple[Operation, ...]:
-    """The operations with all that can be fused under ``partners``; ``ops``: what the target executes."""
-    fuser = _Fuser(operations, ops, traffic)
+    operations: Operations, rank: Rank, partners: Partners, ops: frozenset[Op], traffic: Traffic
+) -> list[_Operation]:
+    """The operations of ``rank`` with all that can be fused under ``partners``; ``ops``: what the target
+    executes."""
+    fuser = _Fuser(operations, rank, ops, traffic)
     for i, m in fuser.receives():
         to = partners.get((m.src, m.channel))
         if to is not None:
             fuser.forward(i, to)
-    return tuple(op for op in fuser.operations if op is not None)
+    return [op for op in fuser.operations if op.op]
 
 
 def forwards(
-    operations: tuple[Operation, ...], ops: frozenset[Op], traffic: Traffic
+    operations: Operations, rank: Rank, ops: frozenset[Op], traffic: Traffic
 ) -> Counter[tuple[Connection, Connection]]:
     """How many sends each receive connection could forward at once to each send connection of its channel."""
-    fuser = _Fuser(operations, ops, traffic)
+    fuser = _Fuser(operations, rank, ops, traffic)
     forwarded: Counter[tuple[Connection, Connection]] = Counter()
     for i, m in fuser.receives():
         forwarded.update({((m.src, m.channel), to) for to, _ in fuser.forwardable(i)})
@@ -148,117 +186,117 @@ def forwards(
 
 
 class _Fuser:
-    def __init__(self, operations: tuple[Operation, ...], ops: frozenset[Op], traffic: Traffic) -> None:
-        self.operations: list[Operation | None] = list(operations)
+    def __init__(self, operations: Operations, rank: Rank, ops: frozenset[Op], traffic: Traffic) -> None:
+        o, (first, end) = operations, operations.first[rank : rank + 2]
+        columns = (o.src, o.dst, o.count, o.message, o.forwards, o.order, o.read, o.also, o.write)
+        rows = zip(*(column[first:end].tolist() for column in (o.op, *columns)), strict=True)
+        self.operations = [_Operation(OPS[op], *row) for op, *row in rows]
         self.ops = ops
         self.traffic = traffic
-        self.readers: dict[Cell, list[int]] = defaultdict(list)
-        self.writers: dict[Cell, list[int]] = defaultdict(list)
+        self.readers: dict[int, list[int]] = defaultdict(list)
+        self.writers: dict[int, list[int]] = defaultdict(list)
         self.additions: dict[int, list[int]] = defaultdict(list)
         self.sends: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        self.sent_at: dict[int, Key] = {}
-        for i, op in enumerate(operations):
-            self._note(i, op)
-            if op.message is None:
+        self.sent_at: dict[int, int] = {}
+        for i, op in enumerate(self.operations):
+            for cell in op.reads:
+                self.readers[cell].append(i)
+            for cell in op.writes:
+                self.writers[cell].append(i)
+            if op.message < 0:
                 continue
             if op.op == "re":
-                self.additions[op.message.index].append(i)
+                self.additions[op.message].append(i)
             elif op.op == "s":
-                self.sends[op.message.chunks].append(i)
-                self.sent_at[op.message.index] = op.key
+                self.sends[traffic.messages[op.message].chunks].append(i)
+                self.sent_at[op.message] = op.order
 
-    def _note(self, i: int, op: Operation) -> None:
+    def receives(self) -> Iterator[tuple[int, Message]]:
+        """The receives in order, additions fused into them first, as they decide what can be forwarded."""
+        for i, op in enumerate(self.operations):
+            if op.op == "r" and op.message >= 0:
+                self._add_at_once(i, op)
+                yield i, self.traffic.messages[op.message]
+
+    def _replace(self, i: int, op: _Operation, *gone: int) -> None:
+        for j in (i, *gone):
+            old = self.operations[j]
+            for cell in old.reads:
+                self.readers[cell].remove(j)
+            for cell in old.writes:
+                self.writers[cell].remove(j)
+            old.op, old.read, old.also, old.write = "", -1, -1, -1
+        self.operations[i] = op
         for cell in op.reads:
             insort(self.readers[cell], i)
         for cell in op.writes:
             insort(self.writers[cell], i)
 
-    def receives(self) -> Iterator[tuple[int, Message]]:
-        """The receives in order, additions fused into them first, as they decide what can be forwarded."""
-        for i, op in enumerate(self.operations):
-            if op is not None and op.op == "r" and op.message is not None:
-                self._add_at_once(i, op, op.message)
-                yield i, op.message
-
-    def _replace(self, i: int, op: Operation, *gone: int) -> None:
-        for j in (i, *gone):
-            old = self.operations[j]
-            if old is not None:
-                for cell in old.reads:
-                    self.readers[cell].remove(j)
-                for cell in old.writes:
-                    self.writers[cell].remove(j)
-                self.operations[j] = None
-        self.operations[i] = op
-        self._note(i, op)
-
     # -- adding
 
-    def _add_at_once(self, i: int, receive: Operation, m: Message) -> None:
+    def _add_at_once(self, i: int, receive: _Operation) -> None:
         """receive + addition -> receive-reduce-copy."""
-        if "rrc" not in self.ops or len(self.additions.get(m.index, ())) != 1:
+        if "rrc" not in self.ops or len(self.additions.get(receive.message, ())) != 1:
             return
-        j = self.additions[m.index][0]
+        j = self.additions[receive.message][0]
         add = self.operations[j]
-        if add is None or add.count != receive.count:
+        if not add.op or add.count != receive.count:
             return
         if self._between(self.writers, (*add.reads, *add.writes), i, j) or self._between(
             self.readers, add.writes, i, j
         ):
             return  # it may not move up
         if add.dst == receive.dst:
-            operand, reads = add.src, add.reads[: add.count]
+            operand, read = add.src, add.read
         elif (
             add.src == receive.dst
             and not self._between(self.readers, receive.writes, i, j)
             and self._dead(receive.writes, j)
         ):  # the addition alone reads what was received
-            operand, reads = add.dst, add.writes
+            operand, read = add.dst, add.write
         else:
             return
-        whole = replace(receive, op="rrc", src=operand, dst=add.dst, reads=reads, writes=add.writes)
-        self._replace(i, whole, j)
+        self._replace(i, replace(receive, op="rrc", src=operand, dst=add.dst, read=read, write=add.write), j)
 
     # -- forwarding
 
     def forwardable(self, i: int) -> Iterator[tuple[Connection, int]]:
         """(send connection, send) of everything that the receive at ``i`` could send on at once."""
-        receive = self.operations[i]
-        if receive is None or receive.message is None or _FORWARDING[receive.op == "rrc"] not in self.ops:
+        receive, messages = self.operations[i], self.traffic.messages
+        if not receive.op or _FORWARDING[receive.op == "rrc"] not in self.ops:
             return
-        for j in self.sends.get(receive.message.chunks, ()):
+        for j in self.sends.get(messages[receive.message].chunks, ()):
             send = self.operations[j]
-            if j < i or send is None or send.message is None:
+            if j < i or not send.op:
                 continue
+            m = messages[send.message]
             same = (send.src, send.count) == (receive.dst, receive.count)
-            if not same or send.message.channel != receive.message.channel:
+            if not same or m.channel != messages[receive.message].channel:
                 continue
-            previous = next(iter(self.traffic.earlier(send.message)), None)
-            in_turn = previous is None or self.sent_at[previous.index] < receive.key
+            previous = self.traffic.previous[m.index]
+            in_turn = previous < 0 or self.sent_at[previous] < receive.order
             if self._between(self.writers, send.reads, i, j) or not in_turn:
                 continue
-            if self.traffic.room(send.message, receive.key):
-                yield (send.message.dst, send.message.channel), j
+            if self.traffic.room(m.index, receive.order):
+                yield (m.dst, m.channel), j
 
     def forward(self, i: int, to: Connection) -> None:
         """receive (+ addition) + send -> receive-copy-send, receive-reduce-(copy-)send."""
         j = next((j for connection, j in self.forwardable(i) if connection == to), None)
-        receive, send = self.operations[i], None if j is None else self.operations[j]
-        if j is None or receive is None or send is None or send.message is None:
+        if j is None:
             return
-        self.sent_at[send.message.index] = receive.key
+        receive, send = self.operations[i], self.operations[j]
+        self.sent_at[send.message] = receive.order
         reduces = receive.op == "rrc"
-        whole = replace(
-            receive, op=_FORWARDING[reduces], src=receive.src if reduces else receive.dst, forwards=send.message
-        )
+        src = receive.src if reduces else receive.dst
+        whole = replace(receive, op=_FORWARDING[reduces], src=src, forwards=send.message)
         self._replace(i, whole, j)
-        scratch = all(buffer == "s" for buffer, _ in whole.writes)
-        if reduces and "rrs" in self.ops and scratch and self._dead(whole.writes, i):
-            self._replace(i, replace(whole, op="rrs", dst=whole.src, writes=()))
+        if reduces and "rrs" in self.ops and whole.dst % 3 == SCRATCH and self._dead(whole.writes, i):
+            self._replace(i, replace(whole, op="rrs", dst=whole.src, write=-1))
 
     # -- what stands between
 
-    def _between(self, accesses: dict[Cell, list[int]], cells: Iterable[Cell], i: int, j: int) -> bool:
+    def _between(self, accesses: dict[int, list[int]], cells: Iterable[int], i: int, j: int) -> bool:
         """True when an operation after ``i`` and before ``j`` makes such an access to one of the cells."""
         for cell in cells:
             accessing = accesses.get(cell, ())
@@ -267,7 +305,7 @@ class _Fuser:
                 return True
         return False
 
-    def _dead(self, cells: Iterable[Cell], j: int) -> bool:
+    def _dead(self, cells: Iterable[int], j: int) -> bool:
         """True when nothing after ``j`` reads the cells before something writes them."""
         for cell in cells:
             readers, writers = self.readers.get(cell, []), self.writers.get(cell, [])
@@ -278,35 +316,41 @@ class _Fuser:
         return True
 
 
-def compacted(ranks: Sequence[tuple[Operation, ...]]) -> tuple[list[tuple[Operation, ...]], tuple[int, ...]]:
+def compacted(
+    ranks: Sequence[Sequence[_Operation]], messages: int, scratch: Sequence[int]
+) -> tuple[Operations, tuple[int, ...]]:
     """The operations of every rank with scratch without holes, and its size by rank; cells keep their names. Plain
     sends and the plain receives they meet repeat the same four fields; a fused side names the place really
     used."""
-    offsets: list[dict[int, int]] = []  # old -> new of every scratch chunk in use; neighbours stay neighbours
-    for operations in ranks:
-        places = [(op.src, op.count) for op in operations if op.op != "r"]  # of this rank
-        places += [(op.dst, op.count) for op in operations if op.op != "s"]
-        used = {place.offset + i for place, count in places if place.buffer == "s" for i in range(count)}
-        offsets.append({old: new for new, old in enumerate(sorted(used))})
+    rows = [(OPS.index(x.op), x.src, x.dst, x.count, x.message, x.forwards, x.order, x.read, x.also, x.write)
+            for of_rank in ranks for x in of_rank if x.op]  # fmt: skip
+    op, src, dst, count, message, forwards, order, *cells = np.array(rows, dtype=np.int64).reshape(-1, 10).T
+    first = starts(np.array([len(of_rank) for of_rank in ranks]))
+    # old -> new of every scratch chunk in use; neighbours stay neighbours
+    before = starts(np.array(scratch))
+    base = np.repeat(before[:-1], np.diff(first))
+    used = np.zeros(before[-1] + 1, dtype=np.int64)
+    for places, elsewhere in ((src, RECEIVE), (dst, SEND)):
+        of = np.flatnonzero((op != elsewhere) & (places % 3 == SCRATCH))  # of this rank
+        chunks = np.repeat(base[of] + places[of] // 3, count[of])
+        used[chunks + np.arange(len(chunks)) - np.repeat(np.cumsum(count[of]) - count[of], count[of])] = 1
+    new = starts(used)
 
-    def moved(place: BufferSlice, rank: int) -> BufferSlice:
-        return place if place.buffer != "s" else chunk_at("s", offsets[rank][place.offset])
+    def moved(places: Ints) -> Ints:
+        at = np.minimum(base + places // 3, before[-1])  # a mirrored place is of another rank
+        return np.where(places % 3 == SCRATCH, 3 * (new[at] - new[base]) + SCRATCH, places)
 
-    left: dict[int, BufferSlice] = {}
-    lands: dict[int, BufferSlice] = {}
-    for rank, operations in enumerate(ranks):
-        for op in operations:
-            if op.message is not None and op.op == "s":
-                left[op.message.index] = moved(op.src, rank)
-            elif op.message is not None and op.op in RECEIVES:
-                lands[op.message.index] = moved(op.dst, rank)
-            if op.forwards is not None:
-                left[op.forwards.index] = moved(op.src if op.op == "rrs" else op.dst, rank)
+    from_here, to_here = moved(src), moved(dst)
+    left, lands = np.zeros((2, messages), dtype=np.int64)
+    sends, receives = np.flatnonzero(op == SEND), np.flatnonzero(np.isin(op, _RECEIVES))
+    left[message[sends]], lands[message[receives]] = from_here[sends], to_here[receives]
+    on = np.flatnonzero(forwards >= 0)
+    left[forwards[on]] = np.where(op == _RRS, from_here, to_here)[on]
+    src = np.where(op == RECEIVE, left[message], from_here)
+    dst = np.where(op == SEND, lands[message], to_here)
+    return Operations(first, op, src, dst, count, message, forwards, order, *cells), tuple(
+        np.diff(new[before]).tolist()
+    )
 
-    def rewritten(op: Operation, rank: int) -> Operation:
-        index = -1 if op.message is None else op.message.index
-        src = left[index] if op.op == "r" else moved(op.src, rank)
-        return replace(op, src=src, dst=lands[index] if op.op == "s" else moved(op.dst, rank))
 
-    done = [tuple(rewritten(op, rank) for op in operations) for rank, operations in enumerate(ranks)]
-    return done, tuple(map(len, offsets))
+_RECEIVES = [OPS.index(op) for op in sorted(RECEIVES)]

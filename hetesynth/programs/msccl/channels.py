@@ -7,9 +7,8 @@ receives. A connection has at most one message in a wave, one longer than the FI
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import heapreplace
-from operator import attrgetter
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Problem
@@ -19,8 +18,8 @@ from hetesynth.model.topology import Rank
 
 Pair = tuple[Rank, Rank]
 _TrackRun = tuple[int, int]  # (track of a pair, run in time on it); each has a channel of its own
-Key = tuple[int, int, int, int, int]
-"""A place in the total order of all instructions: tick, commits first, wave, sends first, message."""
+_Row = tuple[int, int, Rank, Rank, int, int, tuple[int, ...], bool]
+"""A message without its number: tick, wave, ends, channel; end, chunks and whether they are added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +37,6 @@ class Message:
     chunks: tuple[int, ...]
     reduce: bool
     arrival: int = -1
-
-    @property
-    def send_key(self) -> Key:
-        """Where the send stands in the order."""
-        return self.start, 1, self.wave, 0, self.index
-
-    @property
-    def receive_key(self) -> Key:
-        """Where the receive stands in the order."""
-        return max(self.start, self.arrival), 1, self.wave, 1, self.index
-
-    @property
-    def commit_key(self) -> Key:
-        """Where the arriving value starts to count: before anything else of tick ``end``."""
-        return self.end, 0, 0, 0, self.index
 
 
 @dataclass(frozen=True)
@@ -84,16 +68,15 @@ def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Ta
         for run, carried in _runs_of_pair(pair, transfers, plan, target).items():
             runs[pair, run] = carried
     channel = _channel_numbers(runs, target, evenly=plan.spread_peers_evenly)
-    drafts: list[Message] = []  # without numbers
+    rows: list[_Row] = []
     waves: dict[int, int] = defaultdict(int)  # by tick
     for (pair, run), carried in runs.items():
         wave: dict[int, int] = defaultdict(int)  # messages of one tick take one wave after the other
         groups: list[list[Transfer]] = []  # what travels as one message: single transfers unless the plan merges
         for t in carried:
-            last = groups[-1] if groups else []
+            last = groups[-1] if plan.merge and groups else []
             if (
-                plan.merge
-                and last
+                last
                 and (pair, t.start) not in plan.unmerged
                 and (t.start, t.end, t.reduce) == (last[0].start, last[0].end, last[0].reduce)
                 and len(last) < target.max_count
@@ -102,19 +85,24 @@ def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Ta
                 last.append(t)
             else:
                 groups.append([t])
+        number = channel[pair, run]
         for group in groups:
-            first, start, chunks = group[0], group[0].start, tuple(t.chunk for t in group)
-            where = *pair, channel[pair, run], start, first.end, wave[start]
-            drafts.append(Message(-1, *where, chunks, first.reduce))
+            first, start = group[0], group[0].start
+            chunks = (first.chunk,) if len(group) == 1 else tuple(t.chunk for t in group)
+            rows.append((start, wave[start], *pair, number, first.end, chunks, first.reduce))
             wave[start] += 1
-            waves[start] = max(waves[start], wave[start])
-    order = attrgetter("start", "wave", "src", "dst", "channel")
-    drafts.sort(key=order)
-    for i, m in enumerate(drafts):
-        if len(m.chunks) > slots:  # each alone in its wave, after the others
-            drafts[i] = replace(m, wave=waves[m.start])
-            waves[m.start] += 1
-    return [replace(m, index=i) for i, m in enumerate(sorted(drafts, key=order))]
+        for start, count in wave.items():
+            waves[start] = max(waves[start], count)
+    rows.sort()
+    for i, row in enumerate(rows):
+        if len(row[6]) > slots:  # each alone in its wave, after the others
+            rows[i] = (row[0], waves[row[0]], *row[2:])
+            waves[row[0]] += 1
+    rows.sort()
+    return [
+        Message(i, src, dst, number, start, end, at, chunks, reduce)
+        for i, (start, at, src, dst, number, end, chunks, reduce) in enumerate(rows)
+    ]
 
 
 def transfers_by_pair(problem: Problem, schedule: Schedule) -> dict[Pair, list[Transfer]]:

@@ -196,7 +196,7 @@ def lower_dispatched(
             src, rank = arcs[runs.link[r]].src, arcs[runs.link[r]].dst
             partners[rank][src, channels[r]] = arcs[runs.link[out]].dst, channels[out]
         placement = Placer(layout, messages, target).run()
-        plans = [BlockPlan(rank, {}, partners=partners[rank]) for rank in range(problem.ranks)]
+        plans = [BlockPlan(rank, {}, sharing="none", partners=partners[rank]) for rank in range(problem.ranks)]
         draft = grouped(placement, messages, options.fusion, target, target.slots(options.protocol), plans)
         if within(draft.steps, target):
             draft = ordered(draft, after)

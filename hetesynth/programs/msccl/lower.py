@@ -100,7 +100,9 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
 def lowered_as(layout: Layout, draft: Draft, options: LoweringOptions, notes: tuple[str, ...] = ()) -> Lowered:
     """The program of ``draft`` with the attributes that ``options`` ask for."""
     collective = layout.collective
-    blocks = [written(*of_rank) for of_rank in zip(draft.ranks, draft.waits, strict=True)]
+    if draft.waits is None:
+        raise InternalError("a draft without its dependences")
+    blocks = written(draft.code, draft.waits)
     program = Program(
         name=options.name,
         collective=collective.name,
@@ -218,7 +220,7 @@ def _settled(job: Job) -> _Settled:
         ]
         draft = grouped(placement, carried, options.fusion, target, job.slots, plans)
         crowded = any(len(of_rank) > target.thread_blocks for of_rank in draft.steps)
-        if not crowded and (sum(map(len, placement.operations)) <= LARGE or within(draft.steps, target)):
+        if not crowded and (len(placement.operations.op) <= LARGE or within(draft.steps, target)):
             draft = ordered(draft)
         better = _fewer_thread_blocks(job, carried, draft.steps, fit) or _fewer_steps(job, draft, fit)
         better = better or _fewer_elements(target, draft.steps, fit)
@@ -266,7 +268,7 @@ def _fewer_steps(job: Job, draft: Draft, fit: Fit) -> Fit | None:
     channels of its own."""
     target, plan = job.options.target, fit.channels
     long = [
-        (rank, number, draft.ranks[rank].blocks[number], length)
+        (rank, number, draft.code.blocks[rank][number], length)
         for rank, lengths in enumerate(draft.steps)
         for number, length in enumerate(lengths)
         if length > target.max_steps

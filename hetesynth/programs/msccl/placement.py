@@ -4,236 +4,206 @@ A value lives in its *home*: the output chunk where the rank owes it, else scrat
 lands there and the rank's own input is added; every other one lands in scratch and is added to it. A value that
 must not yet overwrite what its home holds waits in scratch and is copied later."""
 
-from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from operator import attrgetter
+from typing import get_args
 
-from hetesynth.model.program import BufferSlice, Op
+import numpy as np
+from numpy.typing import NDArray
+
+from hetesynth.model.collective import Collective
+from hetesynth.model.program import Buffer, BufferSlice, Op
 from hetesynth.model.target import Target
-from hetesynth.model.topology import Rank
-from hetesynth.programs.layout import Cell, CopySlice, Layout, chunk_at, neighbours, not_held
-from hetesynth.programs.msccl.channels import Key, Message
+from hetesynth.programs.layout import Layout, chunk_at, not_held
+from hetesynth.programs.msccl.channels import Message
+from hetesynth.programs.msccl.kernels import ADD, RECEIVE, SEND, Carried, Placed, Room, place
+from hetesynth.search.machine_code import run_kernel
+
+OPS: tuple[Op, ...] = get_args(Op)
+BUFFERS: tuple[Buffer, ...] = ("i", "o", "s")
+Ints = NDArray[np.int64]
+
+
+def named_place(code: int) -> BufferSlice:
+    """The chunk that the number of a place stands for; see ``kernels``."""
+    return chunk_at(BUFFERS[code % 3], code // 3)
+
+
+def starts(lengths: Ints) -> Ints:
+    """Where rows of these lengths begin, and where the last ends."""
+    return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
-    """An instruction before its thread block is known.
+class Operations:
+    """Instructions before their thread blocks are known, rank by rank, each in order; rank r has those from
+    ``first[r]`` to ``first[r + 1]``. Numbers are those of ``kernels``.
 
-    ``message``: the message it sends, receives or adds; None for own-block copies.
-    ``src`` and ``dst`` are mirrored for a send and its receive, so the cells tell what this rank touches.
-    ``key``: its place in the total order. ``forwards``: the message that a receive sends on at once.
+    ``message``: the message it sends, receives or adds; -1 for own-block copies. ``src`` and ``dst`` are mirrored
+    for a send and its receive, so the cells (-1: none) tell what this rank touches: it reads ``count`` from
+    ``read`` and from ``also``, and writes from ``write``. ``order``: its place in the total order. ``forwards``:
+    the message that a receive sends on at once, or -1.
     """
 
-    op: Op
-    src: BufferSlice
-    dst: BufferSlice
-    count: int
-    message: Message | None
-    reads: tuple[Cell, ...]
-    writes: tuple[Cell, ...]
-    key: Key = (0, 0, 0, 0, 0)
-    forwards: Message | None = None
+    first: Ints
+    op: Ints
+    src: Ints
+    dst: Ints
+    count: Ints
+    message: Ints
+    forwards: Ints
+    order: Ints
+    read: Ints
+    also: Ints
+    write: Ints
+
+    def senders(self, messages: Iterable[int]) -> Ints:
+        """Those that send ``messages``."""
+        sending = np.flatnonzero(self.out >= 0)
+        by_message = np.empty(int(self.out.max(initial=-1)) + 1, dtype=np.int64)
+        by_message[self.out[sending]] = sending
+        return by_message[np.fromiter(messages, np.int64)]
+
+    @property
+    def out(self) -> Ints:
+        """The message that each sends, or -1."""
+        return np.where(self.op == SEND, self.message, self.forwards)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Placement:
-    """Operations by rank in order, scratch chunks by rank, and messages whose chunks are not neighbours."""
+    """The operations, scratch chunks by rank, and messages whose chunks are not neighbours."""
 
-    operations: tuple[tuple[Operation, ...], ...]
+    operations: Operations
     scratch: tuple[int, ...]
     fragmented: tuple[Message, ...]
 
 
-RankChunk = int  # rank times the number of chunks, plus chunk
-_START: Key = (-1, 0, 0, 0, 0)
+class _Pairs:
+    """The pairs (rank, chunk) that are of any use, numbered, with where their values stand at the start and must
+    stand in the end (-1: nowhere)."""
+
+    def __init__(self, layout: Layout, src: Ints, dst: Ints, chunks: Ints) -> None:
+        goal = layout.collective
+        self._chunks = len(goal.chunks)
+        pre, post = self._owners(goal, pre=True), self._owners(goal, pre=False)
+        sending, receiving = src * self._chunks + chunks, dst * self._chunks + chunks
+        self.keys, numbers = np.unique(np.concatenate((sending, receiving, pre, post)), return_inverse=True)
+        ends = np.cumsum([len(sending), len(receiving), len(pre)])
+        self.sending, self.receiving, self.held, self.owed = np.split(numbers.astype(np.int64), ends)
+        self.rank, self.chunk = self.keys // self._chunks, self.keys % self._chunks
+        inputs, outputs = (
+            np.array([offset(k) for k in range(self._chunks)], dtype=np.int64)
+            for offset in (layout.input_offset, layout.output_offset)
+        )
+        self.goal = np.full(len(self.keys), -1)
+        self.goal[self.owed] = 3 * outputs[self.chunk[self.owed]] + 1
+        # in place, a rank that also owes what it has finds it in the output buffer, under that name
+        self.width = goal.ranks * goal.chunks_per_rank
+        named = [layout.cell(r, chunk_at(buffer, 0)) for r in range(goal.ranks) for buffer in BUFFERS]
+        self.bases = np.array([self.width * BUFFERS.index(buffer) + offset for buffer, offset in named])
+        self.start = np.full(len(self.keys), -1)
+        self.start[self.held] = 3 * inputs[self.chunk[self.held]]
+        both = (self.start >= 0) & (self.goal >= 0)
+        both[both] = self.cells(self.rank[both], self.start[both]) == self.cells(self.rank[both], self.goal[both])
+        self.start[both] = self.goal[both]
+
+    def _owners(self, goal: Collective, *, pre: bool) -> Ints:
+        rows: dict[int, Ints] = {}
+        owners = goal.pre if pre else goal.post
+        for ranks in owners:
+            if id(ranks) not in rows:
+                rows[id(ranks)] = np.array(sorted(ranks), dtype=np.int64) * self._chunks
+        return np.concatenate([rows[id(ranks)] + k for k, ranks in enumerate(owners)] or [np.zeros(0, np.int64)])
+
+    def cells(self, rank: Ints, places: Ints) -> Ints:
+        """The memory behind places of ranks."""
+        cells: Ints = self.bases[3 * rank + places % 3] + places // 3
+        return cells
 
 
 class Placer:
     """The operations that carry out messages."""
 
-    def __init__(self, layout: Layout, messages: list[Message], target: Target) -> None:
-        self.layout = layout
-        self.messages = messages
-        self.max_count = target.max_count
-        self.chunks = len(layout.collective.chunks)
-        self.operations: list[list[Operation]] = [[] for _ in range(layout.collective.ranks)]
-        self.scratch = [0] * layout.collective.ranks
-        self.fragmented: list[Message] = []
-        self.held: dict[RankChunk, BufferSlice] = {}
-        self.homes: dict[RankChunk, BufferSlice] = {}
-        self.free_scratch: dict[tuple[Rank, Rank, int], list[BufferSlice]] = defaultdict(list)
-        self.landings: dict[int, list[BufferSlice]] = {}
-        self.sent: dict[int, list[BufferSlice]] = {}
-        self.later: dict[int, Key] = {}
-        self.settling: list[Key] = []
-        self.cells: dict[Cell, tuple[Cell]] = {}
-        self.send_keys = [m.send_key for m in messages]
-        self.receive_keys = [m.receive_key for m in messages]
-        self.commit_keys = [m.commit_key for m in messages]
-        # who arrives first at each (rank, chunk), and when each value is sent on or changed
-        self.first: dict[RankChunk, int] = {}
-        self.sends: dict[RankChunk, list[Key]] = {}
-        self.commits: dict[RankChunk, list[Key]] = {}
-        for m in messages:
-            commit = self.commit_keys[m.index]
-            for k in m.chunks:
-                at = m.dst * self.chunks + k
-                self.sends.setdefault(m.src * self.chunks + k, []).append(self.send_keys[m.index])
-                self.commits.setdefault(at, []).append(commit)
-                first = self.first.get(at)
-                if first is None or commit < self.commit_keys[first]:
-                    self.first[at] = m.index
-        self.reader_of: dict[tuple[Rank, Cell], list[int]] = defaultdict(list)
-        for k, holders in enumerate(layout.collective.pre):
-            for rank in sorted(holders):
-                source = layout.source(rank, k)
-                if source is not None:
-                    self.held[rank * self.chunks + k] = source
-                    self.reader_of[rank, layout.cell(rank, source)].append(k)
+    def __init__(self, layout: Layout, messages: Sequence[Message], target: Target) -> None:
+        self.layout, self.messages, self.max_count = layout, messages, target.max_count
 
     def run(self) -> Placement:
         """All of them; when some are ``fragmented``, those must be taken apart and the placement repeated."""
-        # chunks a rank owes and has from the start, and that nothing will change: input to output
-        moves: dict[Rank, list[tuple[BufferSlice, BufferSlice]]] = defaultdict(list)
-        for k, holders in enumerate(self.layout.collective.pre):
-            for rank in holders:
-                at = rank * self.chunks + k
-                target = self.layout.target(rank, k)
-                if target is None or at in self.first:
-                    continue
-                source = self.held[at]
-                if not self._same(rank, source, target):
-                    moves[rank].append((source, target))
-        for rank in sorted(moves):
-            in_order = sorted(moves[rank], key=lambda move: move[1].offset)
-            self._emit_all(rank, "cpy", in_order, None, _START)
-        for key in sorted([*self.send_keys, *self.receive_keys, *self.commit_keys]):
-            while self.settling and self.settling[0] < key:
-                self._settle(heappop(self.settling))
-            m = self.messages[key[4]]
-            if not key[1]:
-                self._commit(m, key)
-            elif not key[3]:
-                sources = [self.held.get(m.src * self.chunks + k) for k in m.chunks]
-                if None in sources:
-                    raise not_held(m.start, m.src, m.chunks[sources.index(None)])
-                self.sent[m.index] = [source for source in sources if source is not None]
-            else:  # choose where it lands, and write down the send, which has to repeat it, and the receive
-                landings = [self._landing(m, k) for k in m.chunks]
-                waiting = landings.count(None)
-                free = self.free_scratch[m.dst, m.src, m.channel]  # what was added from there is taken again
-                scratch = [free.pop()] if m.reduce and waiting == 1 and free else self._scratch(m.dst, waiting)
-                destinations = [scratch.pop(0) if place is None else place for place in landings]
-                self.landings[m.index] = destinations
-                carried = list(zip(self.sent.pop(m.index), destinations, strict=True))
-                runs = list(neighbours(carried, len(carried)))
-                if len(runs) != 1:
-                    self.fragmented.append(m)
-                self._emit(m.src, "s", runs[0], m, self.send_keys[m.index])
-                self._emit(m.dst, "r", runs[0], m, key)
-        while self.settling:
-            self._settle(heappop(self.settling))
-        operations = tuple(tuple(sorted(ops, key=lambda op: op.key)) for ops in self.operations)
-        return Placement(operations, tuple(self.scratch), tuple(self.fragmented))
-
-    def _landing(self, m: Message, k: int) -> BufferSlice | None:
-        """The home when the arriving value may be written there at once; None when it must wait in scratch."""
-        at = m.dst * self.chunks + k
-        current, home = self.held.get(at), self._home(m.dst, k)
-        first = self.first[at] == m.index
-        occupied = not first or (current is not None and self._same(m.dst, current, home))
-        if m.reduce and (current is not None or not first):
-            return None if occupied else home
-        received, counts = self.receive_keys[m.index], self.commit_keys[m.index]
-        busy = occupied and any(
-            received < key < counts for key in (*self.sends.get(at, ()), *self.commits.get(at, ()))
+        n, ranks = len(self.messages), self.layout.collective.ranks
+        src, dst, channel, start, end, wave, reduce, arrival = (
+            np.fromiter(map(attrgetter(name), self.messages), np.int64, n)
+            for name in ("src", "dst", "channel", "start", "end", "wave", "reduce", "arrival")
         )
-        # other chunks whose input is the home's memory may be sent after this arrival: it waits for the last time
-        uses = [
-            key
-            for other in self.reader_of.get((m.dst, self.layout.cell(m.dst, home)), ())
-            if other != k
-            for key in self.sends.get(m.dst * self.chunks + other, ())
-            if key > received
-        ]
-        if uses:
-            until = (max(uses)[0] + 1, 0, 0, 0, m.index)
-            self.later[m.index] = max(until, self.later.get(m.index, until))
-        return None if busy or uses else home
+        lengths = np.array([len(m.chunks) for m in self.messages], dtype=np.int64)
+        chunks = np.array([k for m in self.messages for k in m.chunks], dtype=np.int64)
+        of_chunk = np.repeat(np.arange(n), lengths)
+        pairs = _Pairs(self.layout, src[of_chunk], dst[of_chunk], chunks)
+        # the total order: within a tick values that arrive, then wave by wave sends and then receives
+        zero, index = np.zeros(n, dtype=np.int64), np.arange(n)
+        ticks = np.concatenate((start, np.maximum(start, arrival), end))
+        waves, kinds = np.concatenate((wave, wave, zero)), np.repeat([0, 1, 2], n)
+        order = np.lexsort((np.tile(index, 3), kinds, waves, kinds != 2, ticks))
+        at = np.empty(3 * n, dtype=np.int64)
+        at[order] = np.arange(3 * n)
+        sent, received, committed = at.reshape(3, n)
+        sends_first, sends = _table(pairs.sending, sent[of_chunk], len(pairs.keys))
+        commits_first, commits = _table(pairs.receiving, committed[of_chunk], len(pairs.keys))
+        # chunks a rank owes and has from the start, and that nothing will change: input to output
+        still = (pairs.start >= 0) & (pairs.goal >= 0) & (np.diff(commits_first) == 0)
+        moves = np.flatnonzero(still & (pairs.start != pairs.goal))
+        moves = moves[np.lexsort((pairs.goal[moves], pairs.rank[moves]))]
+        width = 2 * pairs.width
+        reader = np.full(ranks * width, -1)
+        has = np.flatnonzero(pairs.start >= 0)
+        reader[width * pairs.rank[has] + pairs.cells(pairs.rank[has], pairs.start[has])] = has
+        _, connection = np.unique(
+            (dst * ranks + src) * (1 + channel.max(initial=0)) + channel, return_inverse=True
+        )
+        carried = Carried(
+            src=src, dst=dst, connection=connection, reduce=reduce, chunks_first=starts(lengths),
+            source_pair=pairs.sending, target_pair=pairs.receiving,
+            events=3 * (order % max(1, n)) + order // max(1, n), ticks=ticks[order],
+            received=received, committed=committed, sends_first=sends_first, sends=sends,
+            commits_first=commits_first, commits=commits, bases=pairs.bases, reader=reader, cells=width,
+            moves=moves, move_ranks=pairs.rank[moves], goals=pairs.goal, max_count=self.max_count,
+        )  # fmt: skip
 
-    def _commit(self, m: Message, key: Key) -> None:
-        """The value counts from now on: add it, copy it home, or note where it is."""
-        additions, copies = [], []
-        until = self.later.get(m.index, key)
-        for k, landed in zip(m.chunks, self.landings[m.index], strict=True):
-            at = m.dst * self.chunks + k
-            current, home = self.held.get(at), self._home(m.dst, k)
-            at_home = landed == home
-            if m.reduce and current is not None:
-                additions.append((current if at_home else landed, home))
-                self.held[at] = home
-            elif at_home:
-                self.held[at] = home
-            elif until > key:
-                self.held[at] = landed
-            else:
-                copies.append((landed, home))
-                self.held[at] = home
-        self._emit_all(m.dst, "re", additions, m, key)
-        self._emit_all(m.dst, "cpy", copies, m, key)
-        if until > key:
-            heappush(self.settling, until)
-            return
-        places = self.landings.pop(m.index)
-        added = len(places) == 1 and places[0].buffer == "s" and places[0] != self._home(m.dst, m.chunks[0])
-        if m.reduce and added:
-            self.free_scratch[m.dst, m.src, m.channel].append(places[0])
+        def none(length: int) -> Ints:
+            return np.full(length, -1)
 
-    def _settle(self, key: Key) -> None:
-        """Copy home what had to wait for the last use of its home's old content."""
-        m = self.messages[key[4]]
-        copies = []
-        for k, landed in zip(m.chunks, self.landings.pop(m.index), strict=True):
-            home = self._home(m.dst, k)
-            if landed != home:
-                copies.append((landed, home))
-                self.held[m.dst * self.chunks + k] = home
-        self._emit_all(m.dst, "cpy", copies, m, key)
+        most, connections = max(len(moves), 2 * int(lengths.max(initial=0))), int(connection.max(initial=0)) + 1
+        room = Room(
+            pairs.start.copy(), pairs.goal.copy(), none(len(chunks)), none(len(chunks)), none(n), none(n),
+            none(connections), none(n), none(most), none(most),
+        )  # fmt: skip
+        capacity = len(moves) + 2 * n + len(chunks)
+        placed = Placed(*(none(capacity) for _ in range(7)), *map(np.zeros_like, (none(ranks), none(n), none(3))))
+        placed.counts[1] = -1
+        number = run_kernel(place, carried, room, placed, seconds=6e-6 * n)
+        _, m, c = placed.counts.tolist()
+        if m >= 0:
+            raise not_held(int(start[m]), int(src[m]), int(chunks[c]))
+        fragmented = tuple(self.messages[m] for m in np.flatnonzero(placed.fragmented).tolist())
+        return Placement(_sorted(placed, number, pairs), tuple(placed.scratch.tolist()), fragmented)
 
-    def _home(self, rank: Rank, k: int) -> BufferSlice:
-        target = self.layout.target(rank, k)
-        if target is not None:
-            return target
-        at = rank * self.chunks + k
-        if at not in self.homes:
-            self.homes[at] = self._scratch(rank, 1)[0]
-        return self.homes[at]
 
-    def _scratch(self, rank: Rank, count: int) -> list[BufferSlice]:
-        offset = self.scratch[rank]
-        self.scratch[rank] += count
-        return [chunk_at("s", offset + i) for i in range(count)]
+def _table(pairs: Ints, events: Ints, number: int) -> tuple[Ints, Ints]:
+    """The events of each pair, in order."""
+    return starts(np.bincount(pairs, minlength=number)), events[np.lexsort((events, pairs))]
 
-    def _same(self, rank: Rank, a: BufferSlice, b: BufferSlice) -> bool:
-        return self.layout.cell(rank, a) == self.layout.cell(rank, b)
 
-    def _emit_all(
-        self, rank: Rank, op: Op, moves: list[tuple[BufferSlice, BufferSlice]], m: Message | None, key: Key
-    ) -> None:
-        for run in neighbours(moves, self.max_count):
-            self._emit(rank, op, run, m, key)
-
-    def _emit(self, rank: Rank, op: Op, run: CopySlice, m: Message | None, key: Key) -> None:
-        src, dst, count = run
-        reads = () if op == "r" else self._cells(rank, src, count)
-        writes = () if op == "s" else self._cells(rank, dst, count)
-        if op == "re":
-            reads = (*reads, *writes)
-        self.operations[rank].append(Operation(op, src, dst, count, m, reads, writes, key))
-
-    def _cells(self, rank: Rank, place: BufferSlice, count: int) -> tuple[Cell, ...]:
-        if count == 1:
-            cell = self.layout.cell(rank, place)
-            return self.cells.setdefault(cell, (cell,))
-        chunks = (BufferSlice(place.buffer, place.offset + i) for i in range(count))
-        return tuple(self.layout.cell(rank, chunk) for chunk in chunks)
+def _sorted(placed: Placed, number: int, pairs: _Pairs) -> Operations:
+    """The operations by rank and order, with the cells that they touch."""
+    ranks = len(placed.scratch)
+    rank = placed.rank[:number]
+    by_rank = np.lexsort((placed.order[:number], rank))
+    rank = rank[by_rank]
+    columns = placed.op, placed.src, placed.dst, placed.count, placed.message, placed.order
+    op, src, dst, count, message, order = (column[:number][by_rank] for column in columns)
+    before = starts(2 * pairs.width + placed.scratch)[rank]  # the cells of earlier ranks
+    sources, ends = pairs.cells(rank, src) + before, pairs.cells(rank, dst) + before
+    read, also = np.where(op == RECEIVE, -1, sources), np.where(op == ADD, ends, -1)
+    first, write = starts(np.bincount(rank, minlength=ranks)), np.where(op == SEND, -1, ends)
+    return Operations(first, op, src, dst, count, message, np.full(number, -1), order, read, also, write)

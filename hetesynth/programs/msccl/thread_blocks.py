@@ -16,21 +16,25 @@ slot, as a deeper FIFO would make it a race. Of several that remain, all but the
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import pairwise
+from functools import cached_property
+from itertools import islice, pairwise
 from typing import Literal
 
+import numpy as np
+
 from hetesynth.model.problem import Problem
-from hetesynth.model.program import RECEIVES, Instruction, ThreadBlock
+from hetesynth.model.program import RECEIVES, BufferSlice, Instruction, ThreadBlock
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
-from hetesynth.programs.layout import Cell
-from hetesynth.programs.msccl.channels import Pair
-from hetesynth.programs.msccl.placement import Operation
+from hetesynth.programs.msccl import kernels
+from hetesynth.programs.msccl.channels import Message, Pair
+from hetesynth.programs.msccl.kernels import SEND
+from hetesynth.programs.msccl.placement import OPS, Ints, Operations, named_place, starts
+from hetesynth.search.machine_code import run_kernel
 
 Connection = tuple[Rank, int]  # (peer, channel); the direction is known from where it stands
 Sharing = Literal["all", "needed", "none"]
@@ -86,21 +90,26 @@ class Connections:
     copies: list[int]
 
     @classmethod
-    def of(cls, operations: tuple[Operation, ...]) -> Connections:
-        """Sort the operations by what they serve; one that receives and forwards stands in both."""
-        sends: dict[Connection, list[int]] = defaultdict(list)
-        receives: dict[Connection, list[int]] = defaultdict(list)
-        copies: list[int] = []
-        for i, op in enumerate(operations):
-            if op.message is None:
-                copies.append(i)
-                continue
-            out = op.message if op.op == "s" else op.forwards
-            if out is not None:
-                sends[out.dst, out.channel].append(i)
-            if op.op != "s":
-                receives[op.message.src, op.message.channel].append(i)
-        return cls(sends, receives, copies)
+    def of(cls, operations: Operations, messages: Sequence[Message]) -> list[Connections]:
+        """By rank the operations by what they serve; one that receives and forwards stands in both."""
+        by_rank: list[Connections] = []
+        ends = operations.first.tolist()
+        columns = [column.tolist() for column in (operations.op, operations.message, operations.out)]
+        for first, end in pairwise(ends):
+            sends: dict[Connection, list[int]] = defaultdict(list)
+            receives: dict[Connection, list[int]] = defaultdict(list)
+            copies: list[int] = []
+            rows = zip(*(column[first:end] for column in columns), strict=True)
+            for i, (op, message, out) in enumerate(rows):
+                if message < 0:
+                    copies.append(i)
+                    continue
+                if out >= 0:
+                    sends[messages[out].dst, messages[out].channel].append(i)
+                if op != SEND:
+                    receives[messages[message].src, messages[message].channel].append(i)
+            by_rank.append(cls(sends, receives, copies))
+        return by_rank
 
 
 def thread_blocks(
@@ -127,15 +136,16 @@ def thread_blocks(
 
 
 def partners(
-    operations: tuple[Operation, ...],
+    counts: Sequence[int],
     connections: Connections,
     forwarded: Counter[tuple[Connection, Connection]],
     plan: BlockPlan,
     target: Target,
 ) -> dict[Connection, Connection]:
-    """The send connection that shares a thread block with each receive connection that shares one. ``forwarded``:
-    how many messages a receive connection can forward at once to a send connection of its channel; those that
-    forward most share first. Then as many share as the limit of thread blocks asks for."""
+    """The send connection that shares a thread block with each receive connection that shares one. ``counts``: of
+    chunks of each operation. ``forwarded``: how many messages a receive connection can forward at once to a send
+    connection of its channel; those that forward most share first. Then as many share as the limit of thread
+    blocks asks for."""
     partner: dict[Connection, Connection] = {}
     if plan.partners is not None:
         return dict(plan.partners)
@@ -163,7 +173,7 @@ def partners(
     # so many more pairs, such that the thread block that is busy longest is so as briefly as can be: of a channel
     # the lightest share, the lightest of them with the heaviest, and each further pair is where that is shortest
     def chunks(positions: list[int]) -> int:
-        return sum(operations[i].count for i in positions)
+        return sum(counts[i] for i in positions)
 
     times, rank = plan.times, plan.rank
     receiving = {r: chunks(positions) * times[r[0], rank] for r, positions in connections.receives.items()}
@@ -196,147 +206,157 @@ def partners(
     return partner
 
 
-_Position = tuple[int, int]  # (thread block, operation within it)
-_Progress = dict[int, int]  # thread block -> how many of its operations are known to be finished
-Waits = list[tuple[int, ...]]
-"""For each operation of a rank, the operations of other thread blocks it names, in order."""
-
-
 @dataclass(frozen=True, slots=True)
-class RankBlocks:
-    """The operations of one rank and its thread blocks."""
+class Waits:
+    """Of each operation those of other thread blocks that it names, in order: those of operation i are
+    ``operation[first[i] : first[i + 1]]``, numbered over all ranks."""
 
-    operations: tuple[Operation, ...]
-    blocks: list[Block]
+    first: Ints
+    operation: Ints
 
-    def positions(self) -> dict[int, _Position]:
-        """Operation -> where it runs."""
-        return {i: (b, n) for b, block in enumerate(self.blocks) for n, i in enumerate(block.operations)}
-
-
-def waits_of(rank: RankBlocks, after: Mapping[int, int]) -> Waits:
-    """The direct conflicts with other thread blocks that order on the same GPU does not imply. ``after``: the
-    message that has to be sent before another one."""
-    position = rank.positions()
-    by_operation: list[_Progress] = []  # what each operation knows of other thread blocks
-    latest: dict[int, _Progress] = {}
-    needed: Waits = []
-    sent = {op.message.index: i for i, op in enumerate(rank.operations) if op.message and op.op == "s"}
-    for i, conflicts in enumerate(_conflicts(rank.operations)):
-        message = rank.operations[i].message
-        if message is not None and message.index in after and rank.operations[i].op == "s":
-            conflicts = tuple(sorted({*conflicts, sent[after[message.index]]}))
-        block = position[i][0]
-        progress = latest.setdefault(block, {})
-        before = [j for j in conflicts if position[j][0] != block]
-        named: list[int] = []
-        if before:
-            progress = latest[block] = dict(progress)
-        for j in reversed(before):
-            other, theirs = position[j]
-            if progress.get(other, 0) > theirs:
-                continue
-            named.append(j)
-            progress[other] = theirs + 1
-            for b, finished in by_operation[j].items():
-                if finished > progress.get(b, 0):
-                    progress[b] = finished
-        by_operation.append(progress)
-        needed.append(tuple(named[::-1]))
-    return needed
+    def joined(self, waiting: Ints, awaited: Ints) -> Waits:
+        """These and those of ``waiting`` operations for ``awaited`` ones."""
+        number = len(self.first) - 1
+        rows = np.concatenate((np.repeat(np.arange(number), np.diff(self.first)), waiting))
+        rows, operation = np.unique(np.stack((rows, np.concatenate((self.operation, awaited)))), axis=1)
+        return Waits(starts(np.bincount(rows, minlength=number)), operation)
 
 
-def _conflicts(operations: tuple[Operation, ...]) -> Waits:
-    """For each operation, the earlier ones it conflicts with directly on some cell, in order."""
-    wrote: dict[Cell, int] = {}
-    read: dict[Cell, list[int]] = {}
-    conflicts: Waits = []
-    for i, op in enumerate(operations):
-        before = {wrote[cell] for cell in op.reads if cell in wrote}
-        for cell in op.writes:
-            if cell in wrote:
-                before.add(wrote[cell])
-            if cell in read:
-                before.update(read.pop(cell))
-            wrote[cell] = i
-        for cell in op.reads:
-            read.setdefault(cell, []).append(i)
-        before.discard(i)
-        conflicts.append(tuple(sorted(before)) if before else ())
-    return conflicts
+@dataclass(frozen=True, eq=False)
+class Code:
+    """The operations of all ranks in their thread blocks."""
+
+    operations: Operations
+    blocks: Sequence[Sequence[Block]]
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """Operations of every thread block."""
+        return np.array([len(b.operations) for of_rank in self.blocks for b in of_rank], dtype=np.int64)
+
+    @cached_property
+    def running(self) -> Ints:
+        """The operations thread block by thread block."""
+        firsts = self.operations.first.tolist()
+        zipped = zip(firsts, self.blocks, strict=False)
+        return np.array([first + i for first, of in zipped for b in of for i in b.operations], dtype=np.int64)
+
+    @cached_property
+    def places(self) -> tuple[Ints, Ints]:
+        """The thread block of each operation, numbered on its rank, and the how manieth it is there."""
+        block, position = np.empty((2, len(self.running)), dtype=np.int64)
+        numbers = [b for of_rank in self.blocks for b in range(len(of_rank))]
+        block[self.running] = np.repeat(np.array(numbers, dtype=np.int64), self.lengths)
+        begins = np.repeat(starts(self.lengths)[:-1], self.lengths)
+        position[self.running] = np.arange(len(self.running)) - begins
+        return block, position
+
+    def by_rank(self, of_blocks: Ints) -> list[list[int]]:
+        """What is said of every thread block, rank by rank."""
+        ends = np.cumsum([len(of_rank) for of_rank in self.blocks])[:-1]
+        return [part.tolist() for part in np.split(of_blocks, ends)]
 
 
-def reduced(ranks: Sequence[RankBlocks], waits: Sequence[Waits]) -> list[Waits]:
-    """Those of ``waits`` to which no other path leads, by rank. The operations of all ranks are one graph, by
-    their places in the total order. Edges: the operation before in the same thread block, the dependences, the
-    send of a message before its receive."""
-    first = [0]
-    for rank in ranks:
-        first.append(first[-1] + len(rank.operations))
-    keys = [op.key for rank in ranks for op in rank.operations]
-    order = array("i", sorted(range(len(keys)), key=keys.__getitem__))
-    number = len(order)
-    place, previous, sender = (array("i", [value]) * number for value in (0, -1, -1))
-    for at, g in enumerate(order):
-        place[g] = at
-    sent: dict[int, int] = {}
-    named_by: list[tuple[int, ...]] = []
-    for base, rank, of_rank in zip(first, ranks, waits, strict=False):
-        for block in rank.blocks:
-            for before, after in pairwise(block.operations):
-                previous[base + after] = base + before
-        named_by += [tuple(base + j for j in named) if named else () for named in of_rank]
-        for i, op in enumerate(rank.operations):
-            out = op.message if op.op == "s" else op.forwards
-            if out is not None:
-                sent[out.index] = base + i
-    for base, rank in zip(first, ranks, strict=False):
-        for i, op in enumerate(rank.operations):
-            if op.message is not None and op.op in RECEIVES:
-                sender[base + i] = sent[op.message.index]
-    # by place in the total order, the places of what comes directly before
-    direct = [tuple([place[p] for p in (previous[g], sender[g], *named_by[g]) if p >= 0]) for g in order]
+def waits_of(code: Code) -> Waits:
+    """The direct conflicts with other thread blocks that order on the same GPU does not imply."""
+    o, (block, position) = code.operations, code.places
+    blocks, lengths = np.array([len(of_rank) for of_rank in code.blocks]), np.diff(o.first)
+    number = len(o.op)
+    reads = sum(int(o.count[column >= 0].sum()) for column in (o.read, o.also))
+    writes = int(o.count[o.write >= 0].sum())
+    cells = 1 + max((int((c + o.count).max(initial=0)) for c in (o.read, o.also, o.write)), default=0)
+    clocks = kernels.Clocks(
+        np.full(cells, -1),
+        np.full(cells, -1),
+        np.zeros(reads, dtype=np.int64),
+        np.zeros(reads, dtype=np.int64),
+        np.zeros(2 * reads + writes + 1, dtype=np.int64),
+        np.zeros(int(((blocks + lengths) * blocks).max(initial=0)), dtype=np.int32),
+        np.zeros(number, dtype=np.int64),
+        np.zeros(int(blocks.max(initial=0)), dtype=np.int64),
+    )
+    named = kernels.Named(np.zeros(number + 1, dtype=np.int64), np.zeros(2 * reads + writes, dtype=np.int64))
+    conflicting = kernels.Conflicting(o.first, blocks, o.read, o.also, o.write, o.count, block, position)
+    count = run_kernel(kernels.waits, conflicting, clocks, named, seconds=5e-6 * number)
+    return Waits(named.first, named.operation[:count])
+
+
+def reduced(code: Code, waits: Waits) -> Waits:
+    """Those of ``waits`` to which no other path leads. The operations of all ranks are one graph, by their places
+    in the total order. Edges: the operation before in the same thread block, the dependences, the send of a
+    message before its receive."""
+    o, number = code.operations, len(code.operations.op)
+    in_order = np.argsort(o.order, kind="stable")
+    place, previous, sender = np.empty(number, dtype=np.int64), np.full(number, -1), np.full(number, -1)
+    place[in_order] = np.arange(number)
+    begins = np.zeros(number, dtype=np.bool_)
+    begins[starts(code.lengths)[:-1][code.lengths > 0]] = True
+    follows = np.flatnonzero(~begins)
+    previous[code.running[follows]] = place[code.running[follows - 1]]
+    sent = np.zeros(int(max(o.message.max(initial=-1), o.out.max(initial=-1))) + 1, dtype=np.int64)
+    sends = np.flatnonzero(o.out >= 0)
+    sent[o.out[sends]] = place[sends]
+    receives = np.flatnonzero(np.isin(o.op, _RECEIVES) & (o.message >= 0))
+    sender[receives] = sent[o.message[receives]]
+    # by place in the total order
+    lengths = np.diff(waits.first)
+    at = np.repeat(waits.first[:-1][in_order], lengths[in_order])
+    named_first = starts(lengths[in_order])
+    at += np.arange(len(at)) - np.repeat(named_first[:-1], lengths[in_order])
+    named = place[waits.operation[at]]
+    first = [column[in_order] for column in (previous, sender)]
+    rows = np.concatenate(
+        (*(np.flatnonzero(c >= 0) for c in first), np.repeat(np.arange(number), lengths[in_order]))
+    )
+    direct = np.concatenate((*(c[c >= 0] for c in first), named))[np.argsort(rows, kind="stable")]
+    direct_first = starts(np.bincount(rows, minlength=number))
+    widest = int(np.diff(direct_first).max(initial=0))
     most = 500 if number <= 20_000 else 50  # operations looked at for a step: it keeps 1 in 50 too many
-    kept: list[Waits] = []
-    for base, of_rank in zip(first, waits, strict=False):
-        of_rank = list(of_rank)
-        kept.append(of_rank)
-        for i, named in enumerate(of_rank):
-            if not named:
-                continue
-            missing = {place[base + j] for j in named}
-            earliest = min(missing)
-            stack = [q for p in direct[place[base + i]] for q in direct[p]]
-            seen: set[int] = set()
-            while stack and missing and len(seen) <= most:
-                p = stack.pop()
-                if p >= earliest and p not in seen:
-                    seen.add(p)
-                    missing.discard(p)
-                    stack += direct[p]
-            of_rank[i] = tuple(j for j in named if place[base + j] not in seen)
-    return kept
+    paths = kernels.Paths(direct_first, direct, named_first, named, most)
+    search = kernels.Search(
+        np.full(number, -1), np.full(number, -1), np.zeros(widest * (widest + most + 2), dtype=np.int64)
+    )
+    kept = kernels.Kept(np.ones(len(named), dtype=np.int64))
+    run_kernel(kernels.implied, paths, search, kept, seconds=2e-6 * len(named))
+    stays = np.empty(len(named), dtype=np.int64)
+    stays[at] = kept.kept
+    return Waits(starts(stays)[waits.first], waits.operation[stays > 0])
 
 
-def written(rank: RankBlocks, needed: Waits) -> tuple[ThreadBlock, ...]:
-    """The thread blocks, numbered in the order given, with nops in place so that steps can be named."""
-    position = rank.positions()
-    step: dict[int, int] = {}
-    for block in rank.blocks:
-        at = 0
-        for i in block.operations:
-            at += max(0, len(needed[i]) - 1)
-            step[i] = at
-            at += 1
-    targets = {j for named in needed for j in named}
-    done = []
-    for b, block in enumerate(rank.blocks):
-        instructions: list[Instruction] = []
-        for i in block.operations:
-            waits = [(position[j][0], step[j]) for j in needed[i]]
-            instructions += [Instruction("nop", None, None, 0, wait) for wait in waits[:-1]]
-            op = rank.operations[i]
-            last = waits[-1] if waits else None
-            instructions.append(Instruction(op.op, op.src, op.dst, op.count, last, i in targets))
-        done.append(ThreadBlock(b, block.send_peer, block.recv_peer, block.channel, tuple(instructions)))
-    return tuple(done)
+_RECEIVES = [OPS.index(op) for op in sorted(RECEIVES)]
+
+
+def written(code: Code, waits: Waits) -> list[tuple[ThreadBlock, ...]]:
+    """The thread blocks by rank, numbered in the order given, with nops in place so that steps can be named."""
+    o, (block, _) = code.operations, code.places
+    lengths = np.diff(waits.first)
+    nops = np.maximum(0, lengths - 1)[code.running]
+    step, before = np.empty(len(nops), dtype=np.int64), np.cumsum(nops + 1) - 1
+    begins = starts(code.lengths)[:-1]
+    shift = np.concatenate(([0], before + 1))[begins]
+    step[code.running] = before - np.repeat(shift, code.lengths)
+    is_target = np.zeros(len(nops), dtype=np.bool_)
+    is_target[waits.operation] = True
+    named = list(zip(block[waits.operation].tolist(), step[waits.operation].tolist(), strict=True))
+    rows = zip(
+        *(column[code.running].tolist() for column in (o.op, o.src, o.dst, o.count, is_target)),
+        *(column[code.running].tolist() for column in (waits.first[:-1], waits.first[1:])),
+        strict=True,
+    )
+    places: dict[int, BufferSlice] = {}
+    done: list[tuple[ThreadBlock, ...]] = []
+    for of_rank in code.blocks:
+        blocks = []
+        for b, of in enumerate(of_rank):
+            instructions: list[Instruction] = []
+            for op, src, dst, count, awaited, first, end in islice(rows, len(of.operations)):
+                if end - first > 1:
+                    instructions += [Instruction("nop", None, None, 0, wait) for wait in named[first : end - 1]]
+                for place in (src, dst):
+                    if place not in places:
+                        places[place] = named_place(place)
+                last = named[end - 1] if end > first else None
+                instructions.append(Instruction(OPS[op], places[src], places[dst], count, last, awaited))
+            blocks.append(ThreadBlock(b, of.send_peer, of.recv_peer, of.channel, tuple(instructions)))
+        done.append(tuple(blocks))
+    return done

@@ -8,16 +8,13 @@ declaration, double quotes, single spaces, plain decimals, one element a line, a
 
 import re
 from collections.abc import Mapping
-from io import BytesIO
-
-from lxml import etree
 
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.model.program import Program
+from hetesynth.model.program import BufferSlice, Program
 from hetesynth.model.target import MAX_PROGRAM_NAME, PORTABLE, Target
 
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_PROGRAM_NAME}}}", re.ASCII)
-_STEP = ("s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep")
+_NO_SRC, _NO_DST = BufferSlice("i", -1), BufferSlice("o", -1)
 
 
 def check_name(name: str) -> None:
@@ -52,30 +49,25 @@ def write_msccl_xml(program: Program, target: Target = PORTABLE) -> bytes:
     }
     if program.root is not None:
         header["root"] = program.root
-    stream = BytesIO()  # GPU by GPU: a large program has more elements than their bytes would take
-    with etree.xmlfile(stream, encoding="ascii") as file, file.element("algo", _texts(header)):
-        for gpu in sorted(program.gpus, key=lambda gpu: gpu.rank):
-            chunks = {"i_chunks": gpu.input_chunks, "o_chunks": gpu.output_chunks, "s_chunks": gpu.scratch_chunks}
-            element = etree.Element("gpu", _texts({"id": gpu.rank, **chunks}))
-            element.text = "\n  "  # an end of its own, also where it is empty
-            for tb in gpu.thread_blocks:
-                send, recv = (-1 if peer is None else peer for peer in (tb.send_peer, tb.recv_peer))
-                ends = {"id": tb.id, "send": send, "recv": recv, "chan": tb.channel}
-                block = etree.SubElement(element, "tb", _texts(ends))
-                for s, x in enumerate(tb.instructions):
-                    if x.op not in target.ops:
-                        raise InternalError(f"target {target.name} has no {x.op}")
-                    srcbuf, srcoff = ("i", -1) if x.src is None else (x.src.buffer, x.src.offset)
-                    dstbuf, dstoff = ("o", -1) if x.dst is None else (x.dst.buffer, x.dst.offset)
-                    depid, deps = (-1, -1) if x.depends is None else x.depends
-                    values = (s, x.op, srcbuf, srcoff, dstbuf, dstoff, x.count, depid, deps, int(x.has_dependents))
-                    etree.SubElement(block, "step", dict(zip(_STEP, map(str, values), strict=True)))
-            etree.indent(element, level=1)
-            file.write("\n  ")
-            file.write(element)
-        file.write("\n")
-    return stream.getvalue() + b"\n"
+    lines = [f"<algo {_texts(header)}>"]
+    for gpu in sorted(program.gpus, key=lambda gpu: gpu.rank):
+        chunks = {"i_chunks": gpu.input_chunks, "o_chunks": gpu.output_chunks, "s_chunks": gpu.scratch_chunks}
+        lines.append(f"  <gpu {_texts({'id': gpu.rank, **chunks})}>")  # an end of its own, also where it is empty
+        for tb in gpu.thread_blocks:
+            send, recv = (-1 if peer is None else peer for peer in (tb.send_peer, tb.recv_peer))
+            ends = _texts({"id": tb.id, "send": send, "recv": recv, "chan": tb.channel})
+            lines.append(f"    <tb {ends}>" if tb.instructions else f"    <tb {ends}/>")
+            for s, x in enumerate(tb.instructions):
+                if x.op not in target.ops:
+                    raise InternalError(f"target {target.name} has no {x.op}")
+                src, dst, depends = x.src or _NO_SRC, x.dst or _NO_DST, x.depends or (-1, -1)
+                ends = f'srcbuf="{src.buffer}" srcoff="{src.offset}" dstbuf="{dst.buffer}" dstoff="{dst.offset}"'
+                waits = f'depid="{depends[0]}" deps="{depends[1]}" hasdep="{int(x.has_dependents)}"'
+                lines.append(f'      <step s="{s}" type="{x.op}" {ends} cnt="{x.count}" {waits}/>')
+            lines += ["    </tb>"] if tb.instructions else []
+        lines.append("  </gpu>")
+    return "\n".join([*lines, "</algo>\n"]).encode("ascii")
 
 
-def _texts(attributes: Mapping[str, object]) -> dict[str, str]:
-    return {name: str(value) for name, value in attributes.items()}
+def _texts(attributes: Mapping[str, object]) -> str:
+    return " ".join(f'{name}="{value}"' for name, value in attributes.items())
