@@ -86,8 +86,9 @@ def _state(graph: TransferGraph) -> State:
     limits["rate"] = graph.rate
     limits["first_flow"] = _starts(graph.uses, resources)[:-1]
     followers = np.repeat(np.arange(n), np.diff(graph.waits_start))[order]
+    lags = np.zeros(len(order)) if graph.lags is None else graph.lags[order]
     lengths = (uses, n, resources, resources, n, n, n, 6)
-    return State(tasks, limits, used, followers, *(np.zeros(length, dtype=np.int64) for length in lengths))
+    return State(tasks, limits, used, followers, lags, *(np.zeros(length, dtype=np.int64) for length in lengths))
 
 
 def _starts(values: Ints, count: int) -> Ints:

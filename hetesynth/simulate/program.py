@@ -139,7 +139,7 @@ class _Loop:
         self._overhead = overhead  # bytes on the wire for each byte of data
         self._copiers: list[tuple[str, float]] = []
         self._tasks: list[tuple[int, int, float, float, int]] = []  # link, chunks, work before and after, copier
-        self._waits: list[tuple[int, int, int]] = []  # (task, task it waits for, loops back)
+        self._waits: list[tuple[int, int, int, int]] = []  # (task, task it waits for, loops back, link or -1)
         self._connections: dict[tuple[Rank, Rank, int], _Connection] = {}
         self._steps: dict[tuple[int, int, int], range] = {}  # the tasks of each
         self._links = Links(costs)
@@ -156,9 +156,9 @@ class _Loop:
             if count != len(connection.takes):
                 raise ValueError(f"{src} sends {count} messages to {dst} on channel {channel}, which takes others")
             for k, (send, receive) in enumerate(zip(connection.sends, connection.takes, strict=True)):
-                self._waits.append((receive, send, 0))
+                self._waits.append((receive, send, 0, connection.link))
                 back, which = divmod(k - slots, count)
-                self._waits.append((send, connection.takes[which], -back))
+                self._waits.append((send, connection.takes[which], -back, -1))
         self._wait_for_steps()
 
     @property
@@ -190,9 +190,9 @@ class _Loop:
                 message += 1
             self._steps[g, b, step] = range(len(self.places) - message, len(self.places))
         tasks = range(first, len(self.places))
-        self._waits.extend((task, task - 1, 0) for task in tasks[1:])
+        self._waits.extend((task, task - 1, 0, -1) for task in tasks[1:])
         if tasks:
-            self._waits.append((first, tasks[-1], 1))
+            self._waits.append((first, tasks[-1], 1, -1))
 
     def _connection(self, src: Rank | None, dst: Rank | None, channel: int) -> _Connection:
         if src is None or dst is None:
@@ -217,7 +217,7 @@ class _Loop:
             published = next((s for s in later if steps[s].has_dependents), None)
             if published is None:
                 raise ValueError(f"gpu {gpu.rank}: a step depends on {depends}, which never publishes")
-            self._waits.append((tasks[0], self._steps[g, other, published][-1], 0))
+            self._waits.append((tasks[0], self._steps[g, other, published][-1], 0, -1))
 
     def repeated(self, slices: list[float], costs: Costs) -> SizedTasks:
         """The loop once for each slice, ``slices[l]`` bytes of every chunk."""
@@ -225,11 +225,11 @@ class _Loop:
         table = np.asarray(self._tasks, dtype=np.float64).reshape(-1, 5).T
         link, chunks, work_before, work_after, copier = (np.tile(column, loops) for column in table)
         size = np.repeat(slices, n)
-        waits = np.asarray(sorted(self._waits), dtype=np.int64).reshape(-1, 3)
+        waits = np.asarray(sorted(self._waits), dtype=np.int64).reshape(-1, 4)
         loop = np.repeat(np.arange(loops), len(waits))
-        task, before, back = np.tile(waits, (loops, 1)).T
+        task, before, back, over = np.tile(waits, (loops, 1)).T
         real = back <= loop
-        task, before, back, loop = task[real], before[real], back[real], loop[real]
+        task, before, back, over, loop = task[real], before[real], back[real], over[real], loop[real]
         starts = np.concatenate(([0], np.cumsum(np.bincount(task + loop * n, minlength=n * loops))))
         return SizedTasks(
             costs=costs,
@@ -243,4 +243,5 @@ class _Loop:
             start=costs.start(self._program.protocol),
             copiers=self._copiers,
             copier=copier.astype(np.int64),
+            lags=np.asarray([*costs.lags(self._program.protocol), 0.0])[over],
         )
