@@ -1,8 +1,8 @@
 """The protocol with which a program is quickest for a size.
 
-A program is the same with each. What differs: what a message carries, the messages that a connection holds, bytes on
-the wire, the start, what a thread block copies, and what a hop takes. One that was fitted to the two messages of
-Simple runs with the eight of the others.
+A program is the same with each. What differs: what a message carries, the messages that a connection holds, bytes
+on the wire, the start, what a thread block copies, and what a hop takes. One that was fitted to the two messages
+of Simple runs with the eight of the others.
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ from hetesynth.model.topology import Topology
 
 
 def runnable(program: Program, costs: Costs) -> Iterator[Protocol]:
-    """The protocols that are known to work over every link of ``program``; none where no runtime is counted."""
-    if costs.runtime is None:
+    """The protocols that are known to work over every link of ``program``; none where hops are not counted."""
+    if not costs.hops:
         return
     pairs = {(gpu.rank, block.send_peer) for gpu in program.gpus for block in gpu.thread_blocks}
     unsafe = {ends for ends, safe in zip(costs.link_ends, costs.ll128, strict=True) if not safe}
@@ -36,8 +36,8 @@ def quickest_protocol(
     alike: int = 1,
 ) -> ProgramPredictor:
     """The predictor of ``program`` with the protocol that is quickest for ``size`` bytes. Not tried is what loses
-    more on the wire than all latency of the program, or takes longer than another by its bytes alone. ``alike``: so many
-    programs share all."""
+    more on the wire than all latency of the program, or takes longer than another by its bytes alone. ``alike``:
+    so many programs share all."""
     stated = ProgramPredictor(topology, program, options, target)
     others = [p for p in runnable(program, stated.costs) if p != program.protocol]
     if not others:

@@ -154,7 +154,7 @@ def costs(topology: Topology, calibration: CalibrationName = "spec", runtime: Ru
         runtime=runtime,
         models=topology.models,
         stated_copy_rates=tuple(None if b is None else float(b) for b in topology.copy_bandwidth),
-        **({} if runtime is None else _by_protocol(topology, runtime)),
+        **({} if runtime is None or not runtime.hops else _by_protocol(topology, runtime)),
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil
+from math import ceil, inf
 from typing import Literal
 
 from hetesynth.model.program import Protocol
@@ -99,7 +99,7 @@ class GpuCosts:
 
     start: ByProtocol
     copy_rate: ByProtocol
-    ll: float
+    ll: float = inf
     ll128: bool = False
     efa: float = EFA.hop
 
@@ -111,10 +111,12 @@ class GpuCosts:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeCosts:
-    """``generations``: (prefix of the GPU model, its costs); the first that fits counts, the last fits all."""
+    """``generations``: (prefix of the GPU model, its costs); the first that fits counts, the last fits all.
+    ``hops``: whether ``HOPS`` and what LL carries at most count."""
 
     name: str
     generations: tuple[tuple[str, GpuCosts], ...]
+    hops: bool = False
 
     def of(self, model: str) -> GpuCosts:
         """The costs of GPUs of ``model`` ("" where unknown), upper or lower case."""
@@ -164,4 +166,5 @@ NCCL_TABLES = RuntimeCosts(
         ("a", _AMPERE),  # A100, A800
         ("", replace(_AMPERE, ll128=False)),  # what is not told
     ),
+    hops=True,
 )
