@@ -65,12 +65,12 @@ class Costs:
     ll_limits: tuple[tuple[str, float, tuple[int, ...]], ...] = ()
 
     def lags(self, protocol: Protocol) -> list[float]:
-        """Seconds of each link between the last byte of a message and the first that its receiver reads: what a
-        hop takes longer than alpha. The sender is free meanwhile."""
+        """Seconds of each link between the last byte of a message and its receiver's reading it: alpha, or what a
+        hop takes with ``protocol`` if that is more."""
         if not self.hops:
-            return [0.0] * len(self.link_alpha)
+            return [*self.link_alpha]
         place = PROTOCOLS.index(protocol)
-        return [max(0.0, hop[place] - alpha) for hop, alpha in zip(self.hops, self.link_alpha, strict=True)]
+        return [max(hop[place], alpha) for hop, alpha in zip(self.hops, self.link_alpha, strict=True)]
 
     def of(self, protocol: Protocol) -> Costs:
         """The same with the limits that links share with ``protocol``."""

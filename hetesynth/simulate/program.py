@@ -1,6 +1,7 @@
 """A program as tasks: thread blocks in order, channels with a few FIFO slots, loops over slices of a large buffer.
 
-The rules are those of the runtimes (docs/model.md). A chunk larger than a message makes the whole program loop
+The rules are those of the runtimes (docs/model.md). A sender waits for a slot, stores its message and goes on: alpha
+passes before the receiver has it (RCCL 0491ffb, src/collectives/device/prims_ll.h, ``waitSend``, ``LLGenericOp``). A chunk larger than a message makes the whole program loop
 over slices of all chunks; loops follow each other without a barrier."""
 
 from __future__ import annotations
@@ -234,7 +235,7 @@ class _Loop:
         return SizedTasks(
             costs=costs,
             link=link.astype(np.int64),
-            alpha_of=link.astype(np.int64),
+            alpha_of=np.full(len(link), -1),
             units=chunks * self._overhead * size,
             before=work_before * size,
             after=work_after * size,
