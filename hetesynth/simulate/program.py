@@ -1,8 +1,9 @@
 """A program as tasks: thread blocks in order, channels with a few FIFO slots, loops over slices of a large buffer.
 
-The rules are those of the runtimes (docs/model.md). A sender waits for a slot, stores its message and goes on: alpha
-passes before the receiver has it (RCCL 0491ffb, src/collectives/device/prims_ll.h, ``waitSend``, ``LLGenericOp``). A chunk larger than a message makes the whole program loop
-over slices of all chunks; loops follow each other without a barrier."""
+The rules are those of the runtimes (docs/model.md). A sender waits for a slot, stores its message and goes on:
+alpha passes before the receiver has it (RCCL 0491ffb, src/collectives/device/prims_ll.h, ``waitSend`` and
+``LLGenericOp``). A chunk larger than a message makes the whole program loop over slices of all chunks; loops
+follow each other without a barrier."""
 
 from __future__ import annotations
 

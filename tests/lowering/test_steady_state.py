@@ -133,7 +133,7 @@ def test_loops_do_not_drain_where_every_tree_has_channels(seed: int, name: Colle
 
 @pytest.mark.parametrize("pieces", [1, 32])
 def test_a_chain_takes_what_the_proposition_says(pieces: int) -> None:
-    """Five links in a row, 32 messages of 2 MiB, in loops or in pieces: (32 - 1 + 5) x 2 MiB / rate, and alpha five times."""
+    """Five links in a row, 32 messages of 2 MiB, in loops or in pieces: (32 - 1 + 5) x 2 MiB / rate, 5 alphas."""
     topology = cluster(6, [(i, i + 1, 50, 1) for i in range(5)])
     problem = problem_on(topology, "broadcast")
     schedule = Schedule.of(Transfer(i, i + 1, 0, i) for i in range(5))
