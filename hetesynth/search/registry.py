@@ -70,6 +70,8 @@ ROWS: tuple[StrategyRow, ...] = (
                 "hetesynth.search.baselines.table:HIERARCHICAL", library=True),
     StrategyRow("timed", "earliest arrival first, with prices on load", "TACOS; PathFinder",
                 "hetesynth.search.timed.earliest_arrival:timed_strategy", "time", prices=(0.0, 0.5, 1.0)),
+    StrategyRow("crossing", "sums that cross each slow fabric once, traded between pairs of groups", "hetesynth",
+                "hetesynth.search.baselines.crossing:crossing_strategy", "time", accepts=("allreduce",)),
     StrategyRow("steady-state", "the packing of trees that loads the fullest resource least, in whole chunks",
                 "Edmonds 1967; Beaumont et al. 2005; ForestColl",
                 "hetesynth.search.steady_state:steady_state_strategy", "time", accepts=TO_EVERYBODY),

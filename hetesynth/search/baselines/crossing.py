@@ -124,8 +124,8 @@ def crossing(problem: Problem, alpha: Sequence[float], levels: Sequence[Groups],
     return Schedule.of(steps.transfers)
 
 
-def crossing_strategy(rates: Rates, scattered: int = 1) -> Strategy:
-    """A strategy that offers that schedule."""
+def crossing_strategy(rates: Rates) -> Strategy:
+    """A strategy that offers the schedule in which the smallest groups scatter."""
 
     def levels(problem: Problem) -> list[Groups]:
         return levels_of(problem, rates.alpha)
@@ -134,14 +134,14 @@ def crossing_strategy(rates: Rates, scattered: int = 1) -> Strategy:
         if problem.collective.name != "allreduce":
             return "it is for allreduce"
         try:
-            if len(levels(problem)) < scattered + 2:
+            if len(levels(problem)) < 3:
                 return "all links are alike"
-            crossing(problem, rates.alpha, levels(problem), scattered)
+            crossing(problem, rates.alpha, levels(problem), 1)
         except NoRoute as missing:
             return str(missing)
         return None
 
     def improve(search: Search) -> None:
-        search.offer(crossing(search.problem, rates.alpha, levels(search.problem), scattered), "crossing")
+        search.offer(crossing(search.problem, rates.alpha, levels(search.problem), 1), "crossing")
 
     return Strategy("crossing", improve, refuses, whole=True)
