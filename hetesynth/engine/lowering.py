@@ -181,7 +181,8 @@ class Lowering:
 
     def _predictor(self, program: Program) -> ProgramPredictor:
         """Of ``program`` with the quickest protocol."""
-        return quickest_protocol(self.topology, program, self.size, self.costs, self.options.target)
+        target, servers = self.options.target, self.options.servers
+        return quickest_protocol(self.topology, program, self.size, self.costs, target, servers)
 
     def _quickest(self, lowered: Lowered, protocol: Protocol | None = None) -> Lowered:
         """``lowered`` with ``protocol``, else with the quickest."""
