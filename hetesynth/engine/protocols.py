@@ -43,9 +43,9 @@ def quickest_protocol(
     servers: Sequence[str] = (),
     alike: int = 1,
 ) -> ProgramPredictor:
-    """The predictor of ``program`` with that of the ``runnable`` protocols that is quickest for ``size`` bytes. Not
-    tried is what loses more on the wire than all latency of the program, or takes longer than another by its bytes
-    alone. ``alike``: so many programs share all."""
+    """The predictor of ``program`` with that of the ``runnable`` protocols that is quickest for ``size`` bytes.
+    Not tried is what loses more on the wire than all latency of the program, or takes longer than another by its
+    bytes alone. ``alike``: so many programs share all."""
     stated = ProgramPredictor(topology, program, options, target)
     protocols, costs = runnable(program, stated.costs, target, servers), stated.costs
     if protocols == [program.protocol]:
