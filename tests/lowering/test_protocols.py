@@ -25,13 +25,14 @@ def topology(name: str) -> Topology:
 
 
 def rings(on: Topology, collective: str, size: int) -> Program:
-    found = ring_baseline(on, collective, 0 if collective == "broadcast" else None, size, COSTS)  # type: ignore[arg-type]
+    root = 0 if collective == "broadcast" else None
+    found = ring_baseline(on, collective, root, size, COSTS)  # type: ignore[arg-type]
     assert isinstance(found, Baseline)
     return replace(found.program, protocol="Simple")
 
 
 def test_a_hop_takes_what_nccl_counts() -> None:
-    """NVLink 0.6, 1.9, 3.4 us; between nodes 2.7, 4, 14 and InfiniBand's 0.5, twice with Simple; or what is stated."""
+    """NVLink 0.6, 1.9, 3.4 us; between nodes 2.7, 4, 14 and 0.5, twice with Simple; or what is stated."""
     on = topology("h20_4p8")
     prices = costs(on, runtime=NCCL_TABLES)
     inside = next(i for i, (a, b) in enumerate(prices.link_ends) if on.servers[a] == on.servers[b])
