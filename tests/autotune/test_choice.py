@@ -76,7 +76,11 @@ def test_a_program_near_the_limit_ends_the_choice(monkeypatch: pytest.MonkeyPatc
     assert names(answer) == {"steady-state", "ring"}
     assert best.steady is not None and best.seconds is not None
     assert answer.run.candidates[0] is best.candidate and answer.run.ending == "tried" and not answer.run.cut_short
-    assert answer.run.bounds.seconds(64 * MIB) * (1 - 1e-9) <= best.seconds <= answer.run.bounds.seconds(64 * MIB) / NEAR
+    assert (
+        answer.run.bounds.seconds(64 * MIB) * (1 - 1e-9)
+        <= best.seconds
+        <= answer.run.bounds.seconds(64 * MIB) / NEAR
+    )
 
 
 def test_a_program_that_is_not_near_does_not() -> None:
