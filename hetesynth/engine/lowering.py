@@ -15,6 +15,7 @@ from functools import lru_cache, partial
 
 from hetesynth.engine.formats import FORMATS, Emitted, plan_of, servers_of, xml_of
 from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, PlanPredictor, ProgramPredictor
+from hetesynth.engine.protocols import quickest_protocol
 from hetesynth.engine.steady_programs import Pipeline, SteadyPlan, no_collections, steady_plans
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.cost import Costs, runtime_bytes
@@ -25,7 +26,7 @@ from hetesynth.model.runtime_costs import thread_blocks_for
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PLAIN_OPS
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower
+from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower, lower_with_notes
 from hetesynth.programs.mscclpp.lower import largest_call, lower_plan
 
 Pair = tuple[Rank, Rank]
@@ -88,11 +89,13 @@ EQUAL = 1e-9  # of the time: programs nearer than that are equally quick, and th
 
 @dataclass(frozen=True)
 class LoweringVariant:
-    """One variant of lowering a schedule, what its program takes if that is known, and why it is this one."""
+    """One variant of lowering a schedule, what its program takes if that is known, with which protocol, and why it
+    is this one."""
 
     options: LoweringOptions
     seconds: float | None = None
     note: str = ""
+    protocol: Protocol | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,21 +131,24 @@ class Lowering:
 
     def emitted(self, steady: Pipeline | None = None) -> Emitted:
         """The file: of ``steady`` where the target holds it, else the quickest."""
-        options, backend = self.options, FORMATS[self.options.target.format]
+        options = self.options
         if options.target.format.plan:
             plan = self.plan(steady)
-            return backend.emit(self.problem, self.schedule, options) if plan is None else plan_of(plan, options)
+            if plan is None:
+                return FORMATS[options.target.format].emit(self.problem, self.schedule, options)
+            return plan_of(plan, options)
         pipelined = self._pipelined(steady)
         if pipelined is not None:
-            return xml_of(pipelined, options)
+            return xml_of(self._quickest(pipelined), options)
         variants = self.variants()
         for variant in variants:
             try:
-                program = backend.emit(self.problem, self.schedule, variant.options)
+                lowered = lower_with_notes(self.problem, self.schedule, variant.options)
             except HetesynthError:
                 if variant is variants[-1]:
                     raise
                 continue
+            program = xml_of(self._quickest(lowered, variant.protocol), variant.options)
             return replace(program, notes=(*program.notes, variant.note)) if variant.note else program
         raise InternalError("a schedule without variants")
 
@@ -156,7 +162,7 @@ class Lowering:
                 return variant.seconds
             program = self.program(variant.options)
             if program is not None:
-                return self.seconds_of(program)
+                return self.timed(program)[0]
         return None
 
     def predictor(self, steady: Pipeline | None = None) -> ProgramPredictor | None:
@@ -171,7 +177,20 @@ class Lowering:
                 program = None if pipelined is None else pipelined.program
             if program is None:
                 return None
-            return ProgramPredictor(self.topology, program, self.costs, self.options.target)
+            return self._predictor(program)
+
+    def _predictor(self, program: Program) -> ProgramPredictor:
+        """Of ``program`` with the quickest protocol."""
+        target, servers = self.options.target, self.options.servers
+        return quickest_protocol(self.topology, program, self.size, self.costs, target, servers)
+
+    def _quickest(self, lowered: Lowered, protocol: Protocol | None = None) -> Lowered:
+        """``lowered`` with ``protocol``, else with the quickest."""
+        program = lowered.program
+        chosen = protocol or self._predictor(program).program.protocol
+        return (
+            lowered if chosen == program.protocol else replace(lowered, program=replace(program, protocol=chosen))
+        )
 
     def _pipelined(self, steady: Pipeline | None) -> Lowered | None:
         """The program along ``steady``, if there is one that fits."""
@@ -225,10 +244,10 @@ class Lowering:
         except HetesynthError:
             return None
 
-    def seconds_of(self, program: Program) -> float:
-        """What ``program`` takes."""
-        predictor = ProgramPredictor(self.topology, program, self.costs, self.options.target)
-        return predictor.timeline(self.size).makespan
+    def timed(self, program: Program) -> tuple[float, Protocol]:
+        """What ``program`` takes, and with which protocol."""
+        predictor = self._predictor(program)
+        return predictor.timeline(self.size).makespan, predictor.program.protocol
 
     def variants(self) -> list[LoweringVariant]:
         """How the schedule may be lowered, the best first; at least one. With what runtimes cost, the best is also
@@ -253,19 +272,21 @@ def _timed_variants(q: Lowering) -> tuple[LoweringVariant, ...]:
     plain = q.program(options) if spread else None
     if plain is None:
         return (first, *others)
-    before = q.seconds_of(plain) if first.seconds is None else first.seconds
-    variants, least = (replace(first, seconds=before), *others), before
+    before, protocol = q.timed(plain) if first.seconds is None else (first.seconds, first.protocol)
+    variants, least = (replace(first, seconds=before, protocol=protocol), *others), before
     quicker: tuple[LoweringVariant, ...] = ()
     for instances in (1, *policy.instances):  # into how many parts chunks are cut
         if instances > 1 and transfers * instances > policy.max_cut:
             continue
         spreading = replace(options, min_channels=spread, instances=instances)
         program = q.program(spreading)
-        after = None if program is None or program == plain else q.seconds_of(program)
-        if after is not None and after < least * (1 - EQUAL):
+        if program is None or program == plain:
+            continue
+        after, protocol = q.timed(program)
+        if after < least * (1 - EQUAL):
             parts = f", every chunk in {instances} parts" if instances > 1 else ""
             note = f"channels for the copy rate of thread blocks{parts}: {after * 1e6:.1f}, {before * 1e6:.1f} us"
-            quicker = (LoweringVariant(spreading, after, "; ".join(filter(None, (first.note, note)))),)
+            quicker = (LoweringVariant(spreading, after, "; ".join(filter(None, (first.note, note))), protocol),)
             least = after
     return quicker + variants
 
@@ -289,17 +310,15 @@ def _receiving(q: Lowering) -> list[LoweringVariant]:
         return [LoweringVariant(options, None, "fused receives: without them the program does not fit")]
     if all(x.op in PLAIN_OPS for gpu in fusing.gpus for block in gpu.thread_blocks for x in block.instructions):
         return [LoweringVariant(options)]
-    times = [
-        (q.seconds_of(fusing), "fused receives", options),
-        (q.seconds_of(separating), "no fused receives", plain),
-    ]
+    times = [(*q.timed(fusing), "fused receives", options), (*q.timed(separating), "no fused receives", plain)]
     adding_options = replace(options, fusion="add")
     adding = q.program(adding_options)
     if adding is not None and adding not in (fusing, separating):
-        times.append((q.seconds_of(adding), "fused additions, one link for a thread block", adding_options))
+        times.append((*q.timed(adding), "fused additions, one link for a thread block", adding_options))
     best = times[0]
     for one in times[1:]:
         best = one if one[0] < best[0] * (1 - EQUAL) else best
-    said = f"{best[1]}: {' or '.join(f'{seconds * 1e6:.1f}' for seconds, _, _ in times)} us for {q.size:,} bytes"
-    others = [LoweringVariant(ways, seconds) for seconds, name, ways in times if name != best[1]]
-    return [LoweringVariant(best[2], best[0], said), *others]
+    least, protocol, chosen, ways = best
+    said = f"{chosen}: {' or '.join(f'{one[0] * 1e6:.1f}' for one in times)} us for {q.size:,} bytes"
+    others = [LoweringVariant(o, s, protocol=p) for s, p, name, o in times if name != chosen]
+    return [LoweringVariant(ways, least, said, protocol), *others]

@@ -17,7 +17,7 @@ from hetesynth.model.cost import Costs, bandwidths, chunk_bytes, costed, costs
 from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
-from hetesynth.model.runtime_costs import OURS, RuntimeCosts
+from hetesynth.model.runtime_costs import RuntimeCosts
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.timeline import ResourceUse, Timeline
@@ -87,9 +87,9 @@ class CostOptions:
         return 0.0 if runtime is None else runtime.launch(topology.models)
 
     def start(self, topology: Topology) -> float:
-        """The same of programs with the protocol of ours."""
+        """The same with Simple."""
         runtime = costed(self.runtime, self.rates)
-        return 0.0 if runtime is None else runtime.start(topology.models, OURS)
+        return 0.0 if runtime is None else runtime.start(topology.models, "Simple")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,8 @@ class ProgramPredictor(_Predictor):
         self, topology: Topology, program: Program, options: CostOptions = CostOptions(), target: Target = PORTABLE
     ) -> None:
         self.program, self.collective, self.ranks = program, program.collective, program.ranks
-        self.costs = options.costs(topology)
+        self.costs = options.costs(topology).of(program.protocol)
+        self._latest: tuple[tuple[int | Fraction, int], tuple[Timeline, float]] | None = None
         try:
             self._loops = ProgramLoops(program, self.costs, target=target)
         except ValueError as error:
@@ -200,14 +201,16 @@ class ProgramPredictor(_Predictor):
         return self._loops.tasks(float(whole / self.program.chunks_per_loop / alike), costs)
 
     def run(self, size: int | Fraction, alike: int = 1) -> tuple[Timeline, float]:
-        """When each task runs."""
-        tasks = self.tasks(size, alike)
-        try:
-            timeline = simulate(tasks.tasks.graph(1.0))
-        except ValueError as error:
-            raise _misfit(error) from error
-        makespan, unsteady = tasks.whole(timeline)
-        return replace(timeline, makespan=makespan), unsteady
+        """When each task runs; the latest answer is kept, as whoever chose a protocol for a size asks again."""
+        if self._latest is None or self._latest[0] != (size, alike):
+            tasks = self.tasks(size, alike)
+            try:
+                timeline = simulate(tasks.tasks.graph(1.0))
+            except ValueError as error:
+                raise _misfit(error) from error
+            makespan, unsteady = tasks.whole(timeline)
+            self._latest = (size, alike), (replace(timeline, makespan=makespan), unsteady)
+        return self._latest[1]
 
 
 def first_predictor(

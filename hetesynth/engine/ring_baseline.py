@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
+from hetesynth.engine.protocols import quickest_protocol
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import PERSONALIZED, CollectiveName
 from hetesynth.model.cost import Costs, chunk_bytes, costs
 from hetesynth.model.problem import Problem
-from hetesynth.model.program import Program
+from hetesynth.model.program import Program, Protocol
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.programs.msccl.library_programs import direct_program, ring_program, tree_program
 from hetesynth.search.baselines.ring_search import Wiring, orders, ring_sets
@@ -52,7 +53,8 @@ MOST_TREE_MOVES = 40_000
 class Baseline:
     """The quickest program of its kind. ``rings``: different ones, 0 where there are none. ``orders``: of the
     ranks on each channel, where there are rings. ``alike``: so many channels are alike. ``apart``: the blocks of
-    ranks take the channels of a ring in turn. ``trees``: one a channel, where there are trees."""
+    ranks take the channels of a ring in turn. ``trees``: one a channel, where there are trees. ``protocol``: the
+    quickest of what was quickest with Simple."""
 
     name: str
     seconds: float
@@ -66,6 +68,7 @@ class Baseline:
     orders: tuple[tuple[Rank, ...], ...] = field(default=(), repr=False)
     apart: bool = False
     trees: tuple[Tree, ...] = field(default=(), repr=False)
+    protocol: Protocol = "Simple"
 
     @property
     def label(self) -> str:
@@ -77,12 +80,27 @@ class Baseline:
     @property
     def program(self) -> Program:
         """It, with all channels."""
-        if self.trees:
-            return tree_program(self.name, self.trees, self.chunks)
         goal = collective(self.collective, self.ranks, self.chunks, self.root)
-        if self.orders:
-            return ring_program(self.name, goal, self.orders, self.chunks if self.apart else 0)
-        return direct_program(self.name, goal, self.channels)
+        if self.trees:
+            program = tree_program(self.name, self.trees, self.chunks)
+        elif self.orders:
+            program = ring_program(self.name, goal, self.orders, self.chunks if self.apart else 0)
+        else:
+            program = direct_program(self.name, goal, self.channels)
+        return replace(program, protocol=self.protocol)
+
+    @property
+    def of_alike(self) -> Baseline:
+        """One of the channels that are alike."""
+        orders = self.orders[: len(self.orders) // self.alike]
+        channels, chunks = self.channels // self.alike, self.chunks // self.alike
+        return replace(self, seconds=0.0, channels=channels, chunks=chunks, alike=1, orders=orders)
+
+    def quickest(self, topology: Topology, size: int, options: CostOptions) -> Baseline:
+        """It with the quickest protocol."""
+        predictor = quickest_protocol(topology, self.of_alike.program, size, options, alike=self.alike)
+        seconds = predictor.run(size, self.alike)[0].makespan
+        return replace(self, protocol=predictor.program.protocol, seconds=seconds)
 
     def times(self, alike: int, parts: int) -> Baseline:
         """So many channels for each of its own, each for so many chunks."""
@@ -95,7 +113,7 @@ def ring_baseline(
 ) -> Baseline | str:
     """The quickest program of a library for ``size`` bytes, or in words why there is none."""
     question = (topology, name, root, size, options)
-    answer = _simulated(*question)
+    answer = _quickest_rings(*question)
     _asked.append((question, "rings"))
     return answer
 
@@ -113,6 +131,13 @@ _asked: deque[tuple[_Question, str]] = deque(maxlen=128)  # twice what ``_simula
 
 
 @lru_cache(maxsize=64)
+def _quickest_rings(
+    topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions
+) -> Baseline | str:
+    best = _simulated(topology, name, root, size, options)
+    return best if isinstance(best, str) else best.quickest(topology, size, options)
+
+
 def _simulated(
     topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions
 ) -> Baseline | str:
@@ -222,7 +247,7 @@ def _simulated_trees(topology: Topology, size: int, options: CostOptions) -> Bas
                 tried = replace(best, channels=n, chunks=n * parts, trees=trees[:n])
                 tried = replace(tried, seconds=seconds_of(topology, tried, size, options))
                 best = min(best, tried, key=lambda t: _significant(t.seconds))
-        return best if best.trees else None
+        return best.quickest(topology, size, options) if best.trees else None
     except (NoRoute, HetesynthError):
         return None
 
@@ -230,10 +255,7 @@ def _simulated_trees(topology: Topology, size: int, options: CostOptions) -> Bas
 def seconds_of(topology: Topology, baseline: Baseline, size: int, options: CostOptions) -> float:
     """What ``baseline`` takes by ``options``. One of the channels that are alike is simulated, with its share of
     the bytes and of every wire: they move alike, so that is exact."""
-    of, orders = baseline.alike, baseline.orders[: len(baseline.orders) // baseline.alike]
-    channels, chunks = baseline.channels // of, baseline.chunks // of
-    one = replace(baseline, seconds=0.0, channels=channels, chunks=chunks, alike=1, orders=orders)
-    return _predictor(topology, one, options).run(size, of)[0].makespan
+    return _predictor(topology, baseline.of_alike, options).run(size, baseline.alike)[0].makespan
 
 
 @lru_cache(maxsize=8)

@@ -27,16 +27,14 @@ from hetesynth.policy import Policy
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """The time bounds of a collective on a topology, each rechecked from its witness: those that hold for every
-    algorithm, and ``tree_based`` ones. ``launch``: seconds that every program takes before anything moves;
-    ``start``: programs with the protocol of ours. ``stated``: those of every algorithm at the rates that the
-    topology states."""
+    algorithm, and ``tree_based`` ones. ``launch``: seconds that every program takes before anything moves.
+    ``stated``: those of every algorithm at the rates that the topology states."""
 
     name: CollectiveName
     ranks: int
     bounds: tuple[TimeBound, ...]
     tree_based: tuple[TimeBound, ...] = ()
     launch: float = 0.0
-    start: float = 0.0
     stated: tuple[TimeBound, ...] = ()
 
     def at(self, size: int) -> TimeBound:
@@ -46,10 +44,6 @@ class Bounds:
     def seconds(self, size: int) -> float:
         """No schedule is quicker for ``size`` bytes, whatever runs it."""
         return self.launch + float(self.at(size).seconds(size))
-
-    def least_predicted(self, size: int) -> float:
-        """No prediction for ``size`` bytes is less: our programs start no sooner than ``start``."""
-        return self.start + float(self.at(size).seconds(size))
 
     def optimality(self, size: int, seconds: float | None) -> TimeOptimality:
         """``seconds`` for ``size`` bytes beside the bounds."""
@@ -134,7 +128,7 @@ def bounds_of(topology: Topology, name: CollectiveName, root: Rank | None, optio
     """Every time bound of the collective at the rates of ``options``, and what programs take to start."""
     bounds = rechecked_bounds(calibrated(topology, options.rates), name, root, options.policy)
     stated = rechecked_bounds(topology, name, root, options.policy).bounds
-    return replace(bounds, launch=options.launch(topology), start=options.start(topology), stated=stated)
+    return replace(bounds, launch=options.launch(topology), stated=stated)
 
 
 def implied_size(problem: Problem, bytes_of_chunk: int) -> int:
@@ -193,7 +187,7 @@ def library_rival(
         simulated = trees
     what = "sends" if name in PERSONALIZED else "tree" if simulated.trees else "ring"
     count = f"{simulated.channels} channel{'' if simulated.channels == 1 else 's'}"
-    rival = Rival(library, f"{what}, {count}, Simple", simulated.seconds, checked)
+    rival = Rival(library, f"{what}, {count}, {simulated.protocol}", simulated.seconds, checked)
     if formula is None:
         return rival
     gain = 1.0

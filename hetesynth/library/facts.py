@@ -10,12 +10,12 @@ published runs reach (docs/reality.md).
 import re
 from dataclasses import dataclass, replace
 from math import floor, log2
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from hetesynth.model.program import Protocol
+from hetesynth.model.runtime_costs import HOPS, PROTOCOLS
 from hetesynth.topology.importers.gpu_models import gpu_model, gpu_vendor
 
-Protocol = Literal["LL", "LL128", "Simple"]
-PROTOCOLS: tuple[Protocol, ...] = ("LL", "LL128", "Simple")
 ByProtocol = tuple[float, float, float]
 """A figure with LL, LL128 and Simple."""
 ByNodes = tuple[float, float, float]
@@ -131,8 +131,8 @@ class Tables:
 
 
 TABLES = Tables(
-    ring=Steps((6.6, 14.0, 8.4), (0.6, 1.9, 3.4), (1.0, 2.5, 5.7), (2.7, 4.0, 14.0)),
-    tree=Steps((6.8, 14.0, 8.4), (0.6, 1.25, 4.0), (1.0, 1.9, 4.0), (5.0, 8.5, 14.0)),
+    ring=Steps((6.6, 14.0, 8.4), HOPS["nvlink"], HOPS["host"], HOPS["net"]),
+    tree=Steps((6.8, 14.0, 8.4), (0.6, 1.25, 4.0), (1.0, 1.9, 4.0), HOPS["alone"]),
 )
 TABLES_BEFORE_2_18 = Tables(
     ring=Steps((3.6, 10.0, 8.4), (0.47, 1.9, 3.4), (1.0, 2.5, 5.7), (2.7, 4.0, 9.6)),

@@ -14,6 +14,7 @@ from typing import Literal
 
 from hetesynth.library.facts import TABLES, TABLES_BEFORE_2_18, TABLES_RCCL, Generation, Tables, generation_of
 from hetesynth.model.calibration import CALIBRATIONS
+from hetesynth.model.runtime_costs import EFA, INFINIBAND, SCALE_UP, Fabric, fabric_of
 from hetesynth.model.topology import Link, Rank, Topology
 from hetesynth.search.bounds.regions import components
 from hetesynth.topology.importers.gpu_models import gpu_vendor
@@ -22,30 +23,7 @@ Joined = Literal["switch", "mesh", "host"]
 Library = Literal["NCCL", "RCCL"]
 
 
-@dataclass(frozen=True, slots=True)
-class Fabric:
-    """What joins the nodes. ``share``: of the NICs' line rate that large rings reach. In microseconds ``hop``: of
-    a hop beyond what NCCL counts, and ``stated``: the latency that the NIC's plug-in reports to NCCL."""
-
-    name: str
-    share: float
-    hop: float
-    stated: float = 0.0
-
-
-INFINIBAND = Fabric("InfiniBand", 0.94, 0.5)
-EFA = Fabric("EFA", 0.88, 75.0, 75.0)
 NEWER_EFA = {"Hopper": Fabric("EFA", 0.94, 22.0, 75.0), "Blackwell": Fabric("EFA", 0.94, 22.0, 35.0)}
-FABRICS: tuple[tuple[str, Fabric], ...] = (
-    ("efa", EFA),
-    ("tcpxo", Fabric("TCPXO", 0.94, 50.0)),
-    ("tcp", Fabric("TCP", 0.71, 50.0)),
-    ("roce", Fabric("RoCE", 0.90, 15.0)),
-    ("slingshot", Fabric("Slingshot", 0.57, 30.0)),
-    ("", INFINIBAND),
-)
-"""By the beginning of the ``kind`` of what joins the nodes; the first that fits. From published runs
-(docs/reality.md); the latency that EFA's plug-in reports: aws-ofi-nccl, src/platform-aws.cpp."""
 
 
 CHECKED = {
@@ -119,9 +97,6 @@ class Machine:
         return TABLES if self.version >= (2, 18) else TABLES_BEFORE_2_18
 
 
-_SCALE_UP = ("nvlink", "nvswitch", "xgmi", "infinity")
-
-
 @lru_cache(maxsize=8)  # sizes and collectives of a topology follow each other
 def machine_of(topology: Topology) -> Machine | None:
     """``topology`` as NCCL, or RCCL where all GPUs are AMD's, sees it; None where that is not modelled."""
@@ -130,7 +105,7 @@ def machine_of(topology: Topology) -> Machine | None:
         return None
     out: dict[Rank, list[int]] = defaultdict(list)
     for index, wire in enumerate(topology.wires):
-        if wire.src < topology.ranks and wire.kind.lower().startswith(_SCALE_UP):
+        if wire.src < topology.ranks and wire.kind.lower().startswith(SCALE_UP):
             out[wire.src].append(index)
     # a node is a server, or servers that NVLink joins
     first: dict[str, Rank] = {}
@@ -148,7 +123,7 @@ def machine_of(topology: Topology) -> Machine | None:
         (inside if homes[link.src] == homes[link.dst] else leaving)[homes[link.src]].append(link)
     crossed = {i for links in leaving.values() for link in links for i in link.wires}
     kinds = {topology.wires[i].kind.lower() for i in crossed}
-    fabric = next(fabric for prefix, fabric in FABRICS if not prefix or any(k.startswith(prefix) for k in kinds))
+    fabric = fabric_of(kinds)
     nodes = []
     for home, ranks in groups.items():
         joined = _joined(topology, ranks, out, inside[home])
@@ -162,7 +137,7 @@ def machine_of(topology: Topology) -> Machine | None:
         nodes.append(Node(len(ranks), generation, how, total, pair, counted, sum(nics)))
     if fabric is EFA:
         fabric = NEWER_EFA.get(nodes[0].generation.name, EFA)
-    if any(kind in kinds and not kind.startswith(_SCALE_UP) for kind in topology.measured):
+    if any(kind in kinds and not kind.startswith(SCALE_UP) for kind in topology.measured):
         fabric = replace(fabric, share=1.0)
     return Machine(tuple(nodes), library, fabric)
 

@@ -11,9 +11,11 @@ from functools import lru_cache
 from math import ceil, floor, log2
 from typing import Literal
 
-from hetesynth.library.facts import NVLS_HOP, NVLS_TREE_NET, PROTOCOLS, TABLES, Protocol, Steps, Tables
+from hetesynth.library.facts import NVLS_HOP, NVLS_TREE_NET, TABLES, Steps, Tables
 from hetesynth.library.machine import Machine, Node
 from hetesynth.model.collective import COLLECTIVES, CollectiveName
+from hetesynth.model.program import Protocol
+from hetesynth.model.runtime_costs import PROTOCOLS
 
 Algorithm = Literal["Ring", "Tree", "NVLS", "NVLSTree", "PAT", "sends"]
 _KB, _MB = 1024.0, 1024.0**2

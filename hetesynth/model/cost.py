@@ -6,14 +6,27 @@ bytes per second. docs/model.md defines each term.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from hetesynth.model.calibration import CALIBRATIONS, CalibrationName, calibrated
 from hetesynth.model.collective import COLLECTIVES, CollectiveName
 from hetesynth.model.program import Protocol
-from hetesynth.model.runtime_costs import RuntimeCosts
-from hetesynth.model.topology import Rank, Topology
+from hetesynth.model.runtime_costs import (
+    EFA,
+    FLAGS_OF_LL,
+    HOPS,
+    LL_BETWEEN,
+    PROTOCOLS,
+    SCALE_UP,
+    Hop,
+    RuntimeCosts,
+    fabric_of,
+)
+from hetesynth.model.topology import HOST_KINDS, NETWORK_KINDS, Link, Rank, Topology, VertexKind
 from hetesynth.model.words import told_apart
 
 COPY_PER_REDUCE = 1.5
@@ -30,6 +43,9 @@ class Costs:
     there. ``copy[rank]``: seconds per byte copied within its memory.
     ``runtime``: what thread blocks and kernels cost on the GPUs, whose models are ``models``; None: nothing.
     ``stated_copy_rates[rank]``: what the topology says that a thread block of ``rank`` copies with Simple.
+    ``hops[i]``: seconds that a message takes over link i at least, with each of ``PROTOCOLS``. ``ll128[i]``:
+    whether LL128 is known to work over it. ``ll_limits``: what LL carries at most besides: name, bytes on the wire
+    per second, links.
     """
 
     calibration: CalibrationName
@@ -44,6 +60,35 @@ class Costs:
     runtime: RuntimeCosts | None = None
     models: tuple[str, ...] = ()
     stated_copy_rates: tuple[float | None, ...] = ()
+    hops: tuple[tuple[float, float, float], ...] = ()
+    ll128: tuple[bool, ...] = ()
+    ll_limits: tuple[tuple[str, float, tuple[int, ...]], ...] = ()
+
+    def lags(self, protocol: Protocol) -> list[float]:
+        """Seconds of each link between the last byte of a message and its receiver's reading it: alpha, or what a
+        hop takes with ``protocol`` if that is more."""
+        if not self.hops:
+            return [*self.link_alpha]
+        place = PROTOCOLS.index(protocol)
+        return [max(hop[place], alpha) for hop, alpha in zip(self.hops, self.link_alpha, strict=True)]
+
+    def of(self, protocol: Protocol) -> Costs:
+        """The same with the limits that links share with ``protocol``."""
+        if protocol != "LL" or not self.ll_limits:
+            return self
+        first, more = len(self.resource_rate), [*map(list, self.link_resources)]
+        for number, (_, _, links) in enumerate(self.ll_limits):
+            for i in links:
+                more[i].append(first + number)
+        rates = (*self.resource_rate, *(rate for _, rate, _ in self.ll_limits))
+        return replace(
+            self,
+            resource_names=(*self.resource_names, *(name for name, _, _ in self.ll_limits)),
+            resource_rate=rates,
+            link_resources=tuple(map(tuple, more)),
+            link_rate=tuple(min(rates[r] for r in used) for used in more),
+            ll_limits=(),
+        )
 
     def shared(self, alike: int) -> Costs:
         """What is left for each of ``alike`` users of every resource."""
@@ -53,6 +98,7 @@ class Costs:
             self,
             resource_rate=tuple(rate / alike for rate in self.resource_rate),
             link_rate=tuple(rate / alike for rate in self.link_rate),
+            ll_limits=tuple((name, rate / alike, links) for name, rate, links in self.ll_limits),
         )
 
     def start(self, protocol: Protocol) -> float:
@@ -92,6 +138,7 @@ def costs(topology: Topology, calibration: CalibrationName = "spec", runtime: Ru
         tuple(dict.fromkeys([of_wire[w] for w in link.wires if w in of_wire] + of_group.get(i, [])))
         for i, link in enumerate(topology.links)
     )
+    runtime = costed(runtime, calibration)
     reduce_rate = topology.reduce_bandwidth or (None,) * topology.ranks
     gamma = tuple(float(1 / b) if b is not None and choice.overheads else 0.0 for b in reduce_rate)
     return Costs(
@@ -104,10 +151,45 @@ def costs(topology: Topology, calibration: CalibrationName = "spec", runtime: Ru
         link_rate=tuple(min(rates[r] for r in used) for used in resources),
         gamma=gamma,
         copy=tuple(g / COPY_PER_REDUCE for g in gamma),
-        runtime=costed(runtime, calibration),
+        runtime=runtime,
         models=topology.models,
         stated_copy_rates=tuple(None if b is None else float(b) for b in topology.copy_bandwidth),
+        **({} if runtime is None or not runtime.hops else _by_protocol(topology, runtime)),
     )
+
+
+def _by_protocol(topology: Topology, runtime: RuntimeCosts) -> dict[str, Any]:
+    """What ``Costs`` says of the links of ``topology`` that depends on the protocol."""
+    servers, gpus = topology.servers, [runtime.of(model) for model in topology.models]
+    alone = len({*servers}) == topology.ranks
+    kinds = [vertex.kind for vertex in topology.vertices]
+    hops, ll128, limited = [], [], defaultdict[tuple[str, float], list[int]](list)
+    for i, link in enumerate(topology.links):
+        passed = {kinds[topology.wires[w].src] for w in link.wires[1:]}
+        hop, ends = _hop(link, passed, servers, alone=alone), (gpus[link.src], gpus[link.dst])
+        seconds = HOPS[hop]
+        if hop in ("net", "alone"):  # NCCL counts what NICs add twice for Simple
+            fabric = fabric_of({topology.wires[w].kind.lower() for w in link.wires})
+            more = min(gpu.efa for gpu in ends) if fabric is EFA else fabric.hop
+            seconds = (seconds[0] + more, seconds[1] + more, seconds[2] + 2 * more)
+            between = LL_BETWEEN[min(len({*servers}), 3) - 2]
+            limited[f"LL out of {servers[link.src]}", 1e9 * between * FLAGS_OF_LL].append(i)
+        else:
+            limited[f"LL out of gpu {link.src}", ends[0].ll * FLAGS_OF_LL].append(i)
+        hops.append((seconds[0] * 1e-6, seconds[1] * 1e-6, seconds[2] * 1e-6))
+        near = hop == "nvlink" if hop in ("nvlink", "host") else not passed & {"cpu", "numa"}
+        ll128.append(near and all(gpu.ll128 for gpu in ends))
+    limits = tuple((name, rate, tuple(links)) for (name, rate), links in limited.items())
+    return {"hops": tuple(hops), "ll128": tuple(ll128), "ll_limits": limits}
+
+
+def _hop(link: Link, passed: set[VertexKind], servers: Sequence[str], *, alone: bool) -> Hop:
+    """Which of NCCL's hops ``link`` is, which passes vertices of these kinds; links of untold kind in a server
+    are taken for NVLink."""
+    scale_up = link.kind.lower().startswith(SCALE_UP)
+    if passed & {"nic", *NETWORK_KINDS} or (not scale_up and servers[link.src] != servers[link.dst]):
+        return "alone" if alone else "net"
+    return "host" if not scale_up and passed & HOST_KINDS else "nvlink"
 
 
 def costed(runtime: RuntimeCosts | None, calibration: CalibrationName) -> RuntimeCosts | None:

@@ -19,8 +19,9 @@ class TransferGraph:
     """What is to be simulated.
 
     ``names``, ``rate`` (R): the resources. ``waits[waits_start[i] : waits_start[i + 1]]``: the tasks that must end
-    before task i is ready, ``uses`` in the same way the resources it draws from, all at one rate. ``delay``: from
-    ready to the first byte. ``size``: bytes to send. ``after``: from the last byte to the end.
+    before task i is ready, each ``lags`` ago at least (None: at once), ``uses`` in the same way the resources it
+    draws from, all at one rate. ``delay``: from ready to the first byte. ``size``: bytes to send. ``after``: from
+    the last byte to the end.
     """
 
     names: tuple[str, ...]
@@ -32,6 +33,7 @@ class TransferGraph:
     delay: Floats
     size: Floats
     after: Floats
+    lags: Floats | None = None
 
     @property
     def tasks(self) -> int:

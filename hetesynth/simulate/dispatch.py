@@ -10,6 +10,7 @@ from functools import cached_property
 from math import inf
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hetesynth.model.cost import Costs
 from hetesynth.model.dispatch import Dispatch, Lanes
@@ -60,6 +61,11 @@ class Dispatcher:
         )
 
     @cached_property
+    def _lag(self) -> Floats:
+        """Seconds of each link from the last byte sent until the receiver has it."""
+        return np.array(self.costs.lags(self.protocol))
+
+    @cached_property
     def _chunks(self) -> Ints:
         return np.bincount(self.links, minlength=len(self.costs.link_ends))
 
@@ -72,20 +78,26 @@ class Dispatcher:
         return float((load / self.costs.resource_rate).max(initial=0.0)) * self.overhead
 
     def lanes(self, piece_bytes: float, spare: float | None) -> Lanes:
-        """Of each link as many as keep its rate, ``spare`` times: a lane waits for alpha, then sends a
-        piece. None: one for each tree that crosses the link."""
+        """Of each link as many as keep its rate, ``spare`` times: a lane may be held until what it sent
+        has arrived; then it sends a piece. None: one for each tree that crosses the link."""
         if spare is None:
             group, _, adds = self._trees
             of = np.unique(np.stack([self.links, group, adds]), axis=1, return_inverse=True)[1].ravel()
             return Lanes(of, np.ones(int(of.max(initial=-1)) + 1, dtype=np.int64))
-        alpha = np.array(self.costs.link_alpha)
-        needed = spare * self._chunks / self.period * (alpha / piece_bytes + 1 / self.limit)
+        held = np.where(self._held(piece_bytes), self._lag / piece_bytes, 0.0)
+        needed = spare * self._chunks / self.period * (held + 1 / self.limit)
         used, of = np.unique(self.links, return_inverse=True)
         return Lanes(of, np.maximum(1, np.ceil(needed - 1e-9)).astype(np.int64)[used])
 
+    def _held(self, piece_bytes: float) -> NDArray[np.bool_]:
+        """Over which links a lane is held until a message has arrived: where that takes longer than to
+        send another one, which is all that a connection holds."""
+        held: NDArray[np.bool_] = self._lag > piece_bytes / self.limit
+        return held
+
     def busiest(self, lanes: Lanes, message_bytes: float) -> float:
         """Seconds for a message of every transfer of the resource, or of the lanes, that have most to do."""
-        each = np.array(self.costs.link_alpha) + message_bytes / self.limit
+        each = np.where(self._held(message_bytes), self._lag, 0.0) + message_bytes / self.limit
         of_lanes = np.bincount(lanes.of, each[self.links]) / lanes.number
         return max(self.period * message_bytes, float(of_lanes.max(initial=0.0)))
 
@@ -121,8 +133,8 @@ class Dispatcher:
         tree are due, one after the other."""
         costs, transfers = self.costs, self.schedule.transfers
         n = len(transfers)
-        alpha = np.array(costs.link_alpha)
-        ways = self.ways(alpha + piece_bytes / self.limit)
+        lag, held = self._lag[self.links], self._held(piece_bytes)[self.links]
+        ways = self.ways(self._lag + piece_bytes / self.limit)
         # the longest way first, of equal ones the first piece
         group, turn, _ = self._trees
         alike = np.zeros(int(group.max(initial=-1)) + 1, dtype=np.int64)
@@ -147,9 +159,9 @@ class Dispatcher:
             waits_start=np.concatenate(([0], np.cumsum(np.tile(of_transfer, pieces)))),
             uses=uses,
             uses_start=np.concatenate(([0], np.cumsum(lengths))),
-            delay=np.tile(alpha[self.links], pieces),
+            delay=np.tile(np.where(held, lag, 0.0), pieces),
             size=np.full(n * pieces, piece_bytes * self.overhead),
-            after=np.tile(gamma * piece_bytes, pieces),
+            after=np.tile(np.where(held, 0.0, lag) + gamma * piece_bytes, pieces),
         )
         queues = Queues(
             of=np.tile(lanes.of, pieces),

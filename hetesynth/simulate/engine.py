@@ -104,9 +104,10 @@ def _state(graph: TransferGraph, queues: Queues | None) -> State:
     limits["rate"] = graph.rate
     limits["first_flow"] = _starts(graph.uses, resources)[:-1]
     followers = np.repeat(np.arange(n), np.diff(graph.waits_start))[order]
+    lags = np.zeros(len(order)) if graph.lags is None else graph.lags[order]
     lengths = (uses, n, resources, resources, n, n, n, 7, n if len(waiting) else 0, len(waiting))
     work = [np.zeros(length, dtype=np.int64) for length in lengths]
-    return State(tasks, limits, used, waiting, followers, *work)
+    return State(tasks, limits, used, waiting, followers, lags, *work)
 
 
 def _starts(values: Ints, count: int) -> Ints:

@@ -31,6 +31,7 @@ class State(NamedTuple):
     uses: Row  # U records, task after task
     queues: Row  # Q records
     followers: Row  # D: tasks that wait for a task, task after task
+    lags: Row  # D: seconds that each of them waits at least once the task has ended
     flows: Row  # U: uses that are active, resource after resource
     heap: Row  # n: tasks; the first counts[HEAP] are a heap by ``key``
     touched: Row  # R: resources where a flow started or ended since rates were set
@@ -114,12 +115,14 @@ def finish(s: State, now: float) -> int:
         for i in range(t.first_follower, t.end_follower):
             follower = s.tasks[s.followers[i]]
             follower.missing -= 1
+            follower.ready = max(follower.ready, now + s.lags[i])
             if follower.missing == 0:
-                follower.ready = now
                 if follower.queue >= 0:
                     enqueue(s, s.followers[i])
+                elif follower.ready + follower.delay > now:
+                    set_event(s, s.followers[i], follower.ready + follower.delay)
                 else:
-                    start(s, s.followers[i], now)
+                    send(s, s.followers[i], now)
     return handled
 
 

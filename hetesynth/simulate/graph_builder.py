@@ -106,7 +106,7 @@ class SizedTasks:
     ``link`` (-1: none): what the ``units`` are sent over. ``alpha_of`` (-1: none): the link whose alpha delays the
     task. ``before``, ``after``: seconds of computation for a unit of one byte. ``waits``: as in ``TransferGraph``.
     ``start``: seconds before the tasks that wait for nothing. ``copier`` (-1: none): which of ``copiers`` copies
-    the bytes of a task.
+    the bytes of a task. ``lags``: as in ``TransferGraph``.
     """
 
     costs: Costs
@@ -120,6 +120,7 @@ class SizedTasks:
     start: float
     copiers: Copiers
     copier: Ints
+    lags: Floats | None = None
 
     @cached_property
     def _uses(self) -> tuple[Ints, Ints]:
@@ -149,4 +150,5 @@ class SizedTasks:
             delay=delay + self.before * unit + np.where(is_first, self.start, 0.0),
             size=np.where(self.link < 0, 0.0, self.units * unit),
             after=self.after * unit,
+            lags=self.lags,
         )

@@ -1,7 +1,9 @@
 """A program as tasks: thread blocks in order, channels with a few FIFO slots, loops over slices of a large buffer.
 
-The rules are those of the runtimes (docs/model.md). A chunk larger than a message makes the whole program loop
-over slices of all chunks; loops follow each other without a barrier."""
+The rules are those of the runtimes (docs/model.md). A sender waits for a slot, stores its message and goes on:
+alpha passes before the receiver has it (RCCL 0491ffb, src/collectives/device/prims_ll.h, ``waitSend`` and
+``LLGenericOp``). A chunk larger than a message makes the whole program loop over slices of all chunks; loops
+follow each other without a barrier."""
 
 from __future__ import annotations
 
@@ -213,13 +215,14 @@ class _Loop:
         begins, ends = first[steps.first[full]], first[steps.first[full + 1]] - 1
         waiting, awaited = self._dependences(steps)
         zero = np.zeros(len(step), dtype=np.int64)
+        none = zero - 1
         waits = np.concatenate(
             [
-                (takes, sent, zero[: len(sent)]),
-                (sent, slot, -back),
-                (within, within - 1, zero[: len(within)]),
-                (begins, ends, zero[: len(full)] + 1),
-                (first[waiting], first[awaited + 1] - 1, zero[: len(waiting)]),
+                (takes, sent, zero[: len(sent)], self._link[sent]),
+                (sent, slot, -back, none[: len(sent)]),
+                (within, within - 1, zero[: len(within)], none[: len(within)]),
+                (begins, ends, zero[: len(full)] + 1, none[: len(full)]),
+                (first[waiting], first[awaited + 1] - 1, zero[: len(waiting)], none[: len(waiting)]),
             ],
             axis=1,
         )
@@ -276,14 +279,14 @@ class _Loop:
         size = np.repeat(slices, n)
         waits = self._waits.T
         loop = np.repeat(np.arange(loops), len(waits))
-        task, before, back = np.tile(waits, (loops, 1)).T
+        task, before, back, over = np.tile(waits, (loops, 1)).T
         real = back <= loop
-        task, before, back, loop = task[real], before[real], back[real], loop[real]
+        task, before, back, over, loop = task[real], before[real], back[real], over[real], loop[real]
         starts = np.concatenate(([0], np.cumsum(np.bincount(task + loop * n, minlength=n * loops))))
         return SizedTasks(
             costs=costs,
             link=link,
-            alpha_of=link,
+            alpha_of=np.full(len(link), -1),
             units=chunks * self._overhead * size,
             before=work_before * size,
             after=work_after * size,
@@ -292,4 +295,5 @@ class _Loop:
             start=costs.start(self._program.protocol),
             copiers=self._copiers,
             copier=copier,
+            lags=np.asarray([*costs.lags(self._program.protocol), 0.0])[over],
         )

@@ -5,7 +5,6 @@ from collections import defaultdict
 from math import inf
 
 from hetesynth.model.cost import Costs
-from hetesynth.model.runtime_costs import OURS
 from hetesynth.model.schedule import Schedule
 from hetesynth.simulate.graph_builder import SizedTasks, TaskList
 
@@ -16,13 +15,13 @@ def schedule_tasks(schedule: Schedule, costs: Costs) -> SizedTasks:
     A transfer waits for all that brought the chunk to its sender in earlier ticks, and its bytes (not its alpha)
     for the bytes of earlier ticks on each of its resources. A reduction takes gamma x bytes of the receiver after
     the last byte (HeteCCL 4.2: tau_c). A schedule runs as some program, so it starts no sooner than a kernel with
-    the protocol of our programs; how many thread blocks copy is not settled, and they are taken to suffice.
+    the protocol that starts first; how many thread blocks copy is not settled, and they are taken to suffice.
 
     Raises ValueError when the schedule uses links that ``costs`` does not have or is too large.
     """
     if any(t.link >= len(costs.link_ends) for t in schedule.transfers):
         raise ValueError("the schedule is one of another topology")
-    tasks = TaskList(costs, costs.start(OURS))
+    tasks = TaskList(costs, costs.launch)
     arrivals: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)  # (end, task) by chunk and rank
     users: dict[int, list[tuple[int, int]]] = defaultdict(list)  # the same by resource
     meetings: dict[int, tuple[int, int, int]] = {}  # of a resource the last: its tick, task (-1: none) and users

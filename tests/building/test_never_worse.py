@@ -106,7 +106,7 @@ def test_an_older_one_that_meets_the_gates_stays_where_the_newer_does_not(projec
     project.cluster(20)
 
     def longer(result: CellResult) -> CellResult:
-        return replace(result, record={**result.record, "steps": result.record["steps"] + 1})
+        return replace(result, record={**result.record, "steps": result.record["steps"] + 100})
 
     before = project.row["key"]
     for runner in (Here(longer), Here(None)):  # the second build decides by what the folder says

@@ -70,41 +70,44 @@ def test_slots_hold_the_sender_back() -> None:
 
 @pytest.mark.parametrize(("collective", "messages"), [("custom", 2), ("broadcast", 3), ("reduce", 3)])
 def test_large_counts_are_split_into_messages(collective: str, messages: int) -> None:
-    """Three chunks of 1 MiB: two fit into a message, of broadcast and reduce one, and each pays alpha. A quarter
-    of that fits them too; small ones go together."""
-    topology = cluster(2, [(0, 1, 50, 2)])
+    """Three chunks of 1 MiB: two fit into a message, of broadcast and reduce one, and a third message waits until
+    the first was taken. A quarter of that fits them too; small ones go together."""
+    topology = cluster(2, [(0, 1, 50, 1000)])
     made = two([block(0, 1, None, step("s", "i0", "o0", 3))], [block(0, None, 0, step("r", "i0", "o0", 3))], 3)
     made = replace(made, collective=collective)  # type: ignore[arg-type]
     beta = MESSAGE / 2 / 50e9 * 1e6
-    assert us(topology, made, 3 * MESSAGE // 2) == pytest.approx(messages * 2 + 3 * beta, rel=1e-9)
-    assert us(topology, made, 3 * MESSAGE // 8) == pytest.approx((messages - 1) * 2 + 3 * beta / 4, rel=1e-9)
-    assert us(topology, made, 3000) == pytest.approx(2 + 3000 / 50e3, rel=1e-9)
+    whole = 1000 + 3 * beta if messages == 2 else 2000 + 2 * beta
+    assert us(topology, made, 3 * MESSAGE // 2) == pytest.approx(whole, rel=1e-9)
+    assert us(topology, made, 3 * MESSAGE // 8) == pytest.approx(1000 + 3 * beta / 4, rel=1e-9)
+    assert us(topology, made, 3000) == pytest.approx(1000 + 3000 / 50e3, rel=1e-9)
 
 
-def chain(ranks: int) -> tuple[Topology, Program]:
+def chain(ranks: int, alpha: float) -> tuple[Topology, Program]:
     """A broadcast of one chunk down a chain of rcs."""
     gpus = []
     for r in range(ranks):
         ops = step("s", "i0", "o0") if r == 0 else step("r" if r == ranks - 1 else "rcs", "o0", "o0")
         after = None if r == ranks - 1 else r + 1
         gpus.append(GpuProgram(r, 1, 1, 0, (block(0, after, r - 1 if r else None, ops),)))
-    links = [(r, r + 1, 50, 2) for r in range(ranks - 1)]
+    links = [(r, r + 1, 50, alpha) for r in range(ranks - 1)]
     return cluster(ranks, links), program("broadcast", 1, gpus, root=0)
 
 
 @pytest.mark.parametrize("loops", [1, 2, 7, MAX_LOOPS])
 def test_loops_are_pipelined(loops: int) -> None:
-    """Down a chain of h hops, l slices take h + l - 1 turns."""
-    topology, made = chain(5)
-    turn = 2 + MESSAGE / 50e3
-    assert us(topology, made, loops * MESSAGE) == pytest.approx((4 + loops - 1) * turn, rel=1e-9)
+    """Down a chain of h hops, l slices take h + l - 1 turns. The first waits h times for alpha; after each two the
+    sender waits for what took the first of them, which waited for alpha."""
+    topology, made = chain(5, 2)
+    turn = MESSAGE / 50e3
+    waits = 4 + (loops - 1) // 2
+    assert us(topology, made, loops * MESSAGE) == pytest.approx((4 + loops - 1) * turn + waits * 2, rel=1e-9)
 
 
 @pytest.mark.parametrize("loops", [MAX_LOOPS + 1, 1000, Fraction(20001, 2)])
 def test_extrapolated_loops_are_exact_where_all_are_equally_long(loops: Fraction | int) -> None:
-    topology, made = chain(5)
+    topology, made = chain(5, 0)
     found = ProgramPredictor(topology, made).predict(int(loops * MESSAGE))
-    turn = 2 + MESSAGE / 50e3
+    turn = MESSAGE / 50e3
     assert found.seconds * 1e6 == pytest.approx(float(4 + loops - 1) * turn, rel=1e-9)
     assert found.unsteady < 1e-9
 

@@ -39,7 +39,7 @@ def us(topology: Topology, made: Program, size: float, runtime: RuntimeCosts | N
 def test_a_thread_block_copies_no_faster_than_it_can() -> None:
     """2 MB over a link of 50 GB/s take 40 us; one thread block of 10 GB/s needs 200, two of them 100 each."""
     topology = cluster(2, [(0, 1, 50, 2)])
-    assert us(topology, one_channel(2), 2 * MB) == pytest.approx(4 + 2 * (2 + 100), rel=1e-9)
+    assert us(topology, one_channel(2), 2 * MB) == pytest.approx(4 + 2 + 2 * 100, rel=1e-9)
     sends = [block(k, 1, None, step("s", f"i{k}", f"o{k}"), channel=k) for k in range(2)]
     takes = [block(k, None, 0, step("r", f"i{k}", f"o{k}"), channel=k) for k in range(2)]
     assert us(topology, two(sends, takes, 2), 2 * MB) == pytest.approx(4 + 2 + 100, rel=1e-9)

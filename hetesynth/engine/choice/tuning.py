@@ -268,7 +268,7 @@ class _TuningRun:
 
     def bound_met(self) -> bool:
         """Whether nothing is left to gain."""
-        least = self.specs.bounds.least_predicted(self.specs.size)
+        least = self.specs.bounds.seconds(self.specs.size)
         return bool(self.candidates) and least >= 0.9998 * self.candidates[0].seconds
 
     def _best(self) -> float:
@@ -322,7 +322,7 @@ class _TuningRun:
         self.candidates = ordered[:KEPT]
         for left in ordered[KEPT:]:
             self.decisions.inside("candidates").note(left.label, "dropped", f"{KEPT} so far are quicker")
-        limit = 100 * self.specs.bounds.least_predicted(self.specs.size) / self._best()
+        limit = 100 * self.specs.bounds.seconds(self.specs.size) / self._best()
         best = f"schedule {microseconds(self._best())}, {whole_percent(limit)} % of the limit"
         self.progress(f"{label}: {microseconds(seconds)}{BEST}{best}", None)
         if self.told is not None:

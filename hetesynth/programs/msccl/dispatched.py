@@ -144,8 +144,11 @@ def arranged(
     ``target``, the one that waits least first."""
     ends = [(arc.src, arc.dst) for arc in problem.arcs]
     steps = steps_of_messages(schedule, target)
+    parallel = Counter(ends)
     for room in ROOMS:
         runs = runs_of(schedule, steps, dispatch, room * target.max_steps // 64)
+        if any(number > target.channels // parallel[ends[a]] for a, number in Counter(runs.link).items()):
+            continue
         shared = shared_blocks(runs, ends, dispatch, target.thread_blocks - 1, target.max_steps - 2)
         if shared is not None:
             yield runs, shared

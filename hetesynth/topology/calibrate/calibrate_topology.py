@@ -9,7 +9,7 @@ from statistics import median
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import visible
-from hetesynth.model.runtime_costs import NCCL_TABLES, OURS
+from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.topology import Topology
 from hetesynth.topology.calibrate.fit import ROBUST_SCALE, Algorithm, Figure, Fit, Observation, coefficients, fit
 from hetesynth.topology.calibrate.readers import PAIRWISE, Operation, read_file
@@ -86,7 +86,7 @@ def calibrate(request: CalibrationRequest) -> Calibrated:
         terms = coefficients(s.operation, request.algorithm, s.ranks or request.ranks)
         width, start = 1 if pair else links.width, request.start
         if pair or start is None:
-            start = 0.0 if pair else NCCL_TABLES.start(topology.models, OURS)
+            start = 0.0 if pair else NCCL_TABLES.start(topology.models, "Simple")
         for p in s.points:
             if least <= p.size <= largest:
                 moved, reduced = p.size * terms[1] / width, p.size * terms[2]

@@ -1,0 +1,76 @@
+"""The protocol with which a program is quickest for a size.
+
+A program is the same with each. What differs: what a message carries, the messages that a connection holds, bytes
+on the wire, the start, what a thread block copies, and what a hop takes. One that was fitted to the two messages
+of Simple runs with the eight of the others.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from hetesynth.engine.predictors import CostOptions, ProgramPredictor
+from hetesynth.model.cost import Costs
+from hetesynth.model.program import Program, Protocol
+from hetesynth.model.runtime_costs import PROTOCOLS
+from hetesynth.model.target import PORTABLE, Target
+from hetesynth.model.topology import Rank, Topology
+
+
+def runnable(program: Program, costs: Costs, target: Target, servers: Sequence[str] = ()) -> list[Protocol]:
+    """The protocols that are known to work over every link of ``program``; its own where hops are not counted.
+    ``servers``: of each rank, where those are left out that hang between servers (``Fifo.proxy_agrees``)."""
+    if not costs.hops:
+        return [program.protocol]
+    pairs = {(gpu.rank, block.send_peer) for gpu in program.gpus for block in gpu.thread_blocks}
+    used: dict[tuple[Rank, Rank], tuple[float, bool]] = {}  # the fastest link of a pair
+    for ends, rate, safe in zip(costs.link_ends, costs.link_rate, costs.ll128, strict=True):
+        used[ends] = max(used.get(ends, (rate, safe)), (rate, safe))
+    near = all(safe for ends, (_, safe) in used.items() if ends in pairs)
+    far = bool(servers) and any(to is not None and servers[at] != servers[to] for at, to in pairs)
+    hangs = {p for p in PROTOCOLS if far and not target.fifo(p, program.collective).proxy_agrees}
+    return [p for p in PROTOCOLS if p not in hangs and (p != "LL128" or near)]
+
+
+def quickest_protocol(
+    topology: Topology,
+    program: Program,
+    size: int,
+    options: CostOptions,
+    target: Target = PORTABLE,
+    servers: Sequence[str] = (),
+    alike: int = 1,
+) -> ProgramPredictor:
+    """The predictor of ``program`` with that of the ``runnable`` protocols that is quickest for ``size`` bytes.
+    Not tried is what loses more on the wire than all latency of the program, or takes longer than another by its
+    bytes alone. ``alike``: so many programs share all."""
+    stated = ProgramPredictor(topology, program, options, target)
+    protocols, costs = runnable(program, stated.costs, target, servers), stated.costs
+    if protocols == [program.protocol]:
+        return stated
+    wire = {p: float(target.fifo(p, program.collective).overhead) for p in protocols}
+    bytes_alone = _fullest(stated, size, alike) / float(target.fifo(program.protocol, program.collective).overhead)
+    latency, least = stated.run(program.chunks_per_loop * alike, alike)[0].makespan, min(wire.values())
+    near = sorted((p for p in protocols if (wire[p] - least) * bytes_alone <= latency), key=wire.__getitem__)
+    best, seconds = stated, math.inf
+    for protocol in near:
+        if costs.start(protocol) + wire[protocol] * bytes_alone >= seconds:
+            continue
+        tried = stated
+        if protocol != program.protocol:
+            tried = ProgramPredictor(topology, replace(program, protocol=protocol), options, target)
+        if len(near) == 1:  # there is nothing to compare it with
+            return tried
+        if (took := tried.run(size, alike)[0].makespan) < seconds:
+            best, seconds = tried, took
+    return best
+
+
+def _fullest(predictor: ProgramPredictor, size: int, alike: int) -> float:
+    """Seconds that the bytes alone take on the fullest resource of the wires."""
+    tasks = predictor.tasks(size, alike)
+    graph, wires = tasks.tasks.graph(1.0), len(predictor.costs.resource_rate)
+    load = np.bincount(graph.uses, np.repeat(graph.size, np.diff(graph.uses_start)), len(graph.rate))[:wires]
+    return float((load / graph.rate[:wires]).max(initial=0.0)) * tasks.loops / tasks.simulated
