@@ -101,6 +101,10 @@ class Dispatcher:
         of_lanes = np.bincount(lanes.of, each[self.links]) / lanes.number
         return max(self.period * message_bytes, float(of_lanes.max(initial=0.0)))
 
+    def longest(self, piece_bytes: float) -> float:
+        """Seconds of the longest way of a piece whose lanes it has for itself."""
+        return float(self.ways(self._lag + piece_bytes / self.limit).max(initial=0.0))
+
     def ways(self, seconds: Floats) -> Floats:
         """Of each transfer the longest way of its data from then on, where link i takes ``seconds[i]``."""
         ways = seconds[self.links].tolist()

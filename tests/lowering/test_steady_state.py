@@ -109,7 +109,7 @@ def test_programs_are_right_keep_the_limits_and_take_what_is_expected(
 ) -> None:
     problem, schedule, prices = case(seed, name, 1 + seed % 2)
     options, size = LoweringOptions("x", target=TARGETS[target], in_place=bool(seed % 2)), 64 * MIB
-    listed = Dispatching(problem, schedule, prices, options, size).best(100_000)
+    listed, _ = Dispatching(problem, schedule, prices, options, size).best(100_000)
     of_chunk = chunk_bytes(name, problem.ranks, problem.collective.chunks_per_rank, size)
     for arrangement in [*(arrangement for _, arrangement in listed), Arrangement(16, 2.0, 0.25)]:
         program, dispatch = dispatched(problem, schedule, prices, arrangement, options, size)

@@ -101,7 +101,7 @@ class ProgramRanking:
             return Ranked(candidate)
         costs, many = self.costs.costs(self.topology), len(candidate.solution.schedule.transfers)
         dispatching = Dispatching(candidate.problem, candidate.solution.schedule, costs, self.options, self.size)
-        arrangements = dispatching.best(DISPATCHED * many)
+        arrangements, _ = dispatching.best(DISPATCHED * many)
         if not arrangements:
             self.decisions.note(label, "refused", "its program does not fit")
             return Ranked(candidate)

@@ -32,9 +32,7 @@ from hetesynth.search.steady_state import refuses, schedule_of, whole_packing
 
 NAME = "steady-state"
 NEAR_THE_LIMIT = 0.98  # a program that is so near ends the choice
-DISPATCHED = (
-    3.0  # messages for each transfer of the effort, to find what is lowered; lowering takes ten times as long
-)
+DISPATCHED = 24.0  # messages for each transfer of the effort, to find what is lowered
 PEERS = 18  # of a rank where every chunk is for one, relays included: 24 to 64 GPUs lose with 12, 15 and 22
 COUNTS: tuple[int, ...] = (1, 2, 3, 4)  # trees of each root
 ROOTED_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # trees of a broadcast or a reduce
@@ -142,6 +140,7 @@ class SteadyCandidates:
     before: Ranked | None = None  # timed elsewhere, and not lowered again where its turn comes
     ranked: list[Ranked] = field(default_factory=list)
     verified: Ranked | None = None
+    dispatched: int = 0  # messages
 
     @property
     def near_bound(self) -> bool:
@@ -185,15 +184,24 @@ class SteadyCandidates:
 
     def _plans(self) -> Iterator[Plan]:
         """Those of packings in whole chunks whose fullest resource needs less than the best so far is expected to
-        take, the least loaded first."""
-        best = math.inf
-        packings = sorted(self._packings(), key=lambda entry: (entry.packing.seconds, entry.trees))
-        for place, entry in enumerate(packings):
-            if entry.packing.seconds * self.specs.size >= best or self._late(first=place == 0):
+        take, in the order of what is expected of them."""
+        best, seen = math.inf, set[Schedule]()
+        entries: list[tuple[float, int, Packed, Schedule]] = []
+        for entry in self._packings():
+            schedule = schedule_along(entry.problem, entry.packing)
+            if schedule not in seen:
+                seen.add(schedule)
+                entries.append(
+                    (self._dispatching(entry.problem, schedule).estimate, len(entries), entry, schedule)
+                )
+        for place, (_, _, entry, schedule) in enumerate(sorted(entries, key=lambda entry: entry[:2])):
+            if self._late(first=place == 0):
                 return
+            if entry.packing.seconds * self.specs.size >= best:
+                continue
             solved = cache(partial(self.solved_by, entry.problem, along(entry.packing)))
             plan = partial(Plan, entry.packing.seconds, entry.chunks, entry.trees, solved)
-            for arranged in self.arranged(plan, entry.problem, schedule_along(entry.problem, entry.packing)):
+            for arranged in self.arranged(plan, entry.problem, schedule):
                 best = min(best, arranged.seconds)
                 yield arranged
 
@@ -308,7 +316,9 @@ class SteadyCandidates:
                 yield replace(expected, seconds=expected.seconds_per_byte * size)
             return
         dispatching = self._dispatching(problem, schedule)
-        for seconds, arrangement in dispatching.best(DISPATCHED * self.effort.allotted):
+        arrangements, spent = dispatching.best((DISPATCHED * self.effort.allotted - self.dispatched) / 3)
+        self.dispatched += spent
+        for seconds, arrangement in arrangements:
             yield plan(problem, schedule, Dispatched(arrangement, self._costs, size), seconds)
 
     @cached_property
