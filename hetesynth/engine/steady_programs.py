@@ -27,6 +27,7 @@ from hetesynth.simulate.dispatch import Dispatcher
 
 PIECES = tuple(sorted(base << k for base in (1, 3, 5, 7) for k in range(9)))
 LEAST_PIECE = 1 << 14  # bytes; programs that cut chunks further were never the quickest
+LOOPS = 8  # that are dispatched; further ones are taken to be as long as wires need
 PACE = 0.25
 """Of the time of the fullest resource: what is tried first; 0, the longest way first, is sometimes 1 % quicker."""
 
@@ -154,8 +155,11 @@ class Dispatching:
 
     def run(self, arrangement: Arrangement) -> Dispatch:
         """The dispatch of a loop."""
+        return self._run(arrangement, arrangement.pieces, self._piece(arrangement))
+
+    def _run(self, arrangement: Arrangement, pieces: int, piece_bytes: float) -> Dispatch:
         pace = arrangement.pace * self.least_seconds
-        return self.dispatcher.run(arrangement.pieces, self._piece(arrangement), self.lanes(arrangement), pace)
+        return self.dispatcher.run(pieces, piece_bytes, self.lanes(arrangement), pace)
 
     def lanes(self, arrangement: Arrangement) -> Lanes:
         """Of each link."""
@@ -166,19 +170,20 @@ class Dispatching:
 
     @property
     def estimate(self) -> float:
-        """Seconds, before anything is dispatched: those of the fullest resource, and half of the longest way with as
-        many pieces as fit."""
+        """Seconds, before anything is dispatched: those of the fullest resource, and half of the longest
+        way with as many pieces as fit."""
         piece = min(self.chunk / self.most_pieces, self._fifo.slice_bytes)
         return self.least_seconds + 0.5 * self.dispatcher.longest(piece)
 
-    def expected(self, arrangement: Arrangement) -> float:
-        """Seconds: of a loop, and of further ones those of the resource or the lane that has most to do."""
-        dispatch, message = self.run(arrangement), self._fifo.slice_bytes
+    def expected(self, arrangement: Arrangement) -> tuple[float, int]:
+        """Seconds, and how many messages were dispatched to know: those of some loops, as if all were
+        pieces, and for each further one what the resource or the lane needs that has most to do."""
+        message = self._fifo.slice_bytes
         loops = max(1.0, self.chunk / arrangement.pieces / message)
-        if loops == 1:
-            return dispatch.makespan
-        busiest = arrangement.pieces * self.dispatcher.busiest(dispatch.lanes, message)
-        return dispatch.makespan + (loops - 1) * busiest
+        pieces = arrangement.pieces * min(LOOPS, math.ceil(loops))
+        dispatch = self._run(arrangement, pieces, min(message, self.chunk / pieces))
+        further = max(0.0, loops * arrangement.pieces - pieces) * self.dispatcher.busiest(dispatch.lanes, message)
+        return dispatch.makespan + further, len(dispatch.start)
 
     def fits(self, arrangement: Arrangement) -> bool:
         """Whether thread blocks suffice."""
@@ -206,7 +211,7 @@ class Dispatching:
         unlooped = [n for n in numbers if self.chunk / n <= self._fifo.slice_bytes]
         known: dict[Arrangement, float] = {}
         seen: set[tuple[int, float, bytes]] = set()
-        many, spent = len(self.schedule.transfers), 0
+        spent = 0
 
         def tried(arrangement: Arrangement) -> float:
             nonlocal spent
@@ -214,8 +219,8 @@ class Dispatching:
             what = arrangement.pieces, arrangement.pace, lanes.of.tobytes() + lanes.number.tobytes()
             if what not in seen and (spent < messages or not known):
                 seen.add(what)
-                spent += many * arrangement.pieces
-                known[arrangement] = self.expected(arrangement)
+                known[arrangement], messages_of_it = self.expected(arrangement)
+                spent += messages_of_it
             return known.get(arrangement, math.inf)
 
         if numbers[0] not in unlooped:

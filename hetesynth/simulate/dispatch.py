@@ -102,7 +102,7 @@ class Dispatcher:
         return max(self.period * message_bytes, float(of_lanes.max(initial=0.0)))
 
     def longest(self, piece_bytes: float) -> float:
-        """Seconds of the longest way of a piece whose lanes it has for itself."""
+        """Seconds of the longest way of a piece that has its lanes for itself."""
         return float(self.ways(self._lag + piece_bytes / self.limit).max(initial=0.0))
 
     def ways(self, seconds: Floats) -> Floats:

@@ -32,7 +32,10 @@ from hetesynth.search.steady_state import refuses, schedule_of, whole_packing
 
 NAME = "steady-state"
 NEAR_THE_LIMIT = 0.98  # a program that is so near ends the choice
-DISPATCHED = 24.0  # messages for each transfer of the effort, to find what is lowered
+DISPATCHED, ENOUGH = (
+    24.0,
+    500_000,
+)  # messages for each transfer of the effort, and at most, to find what is lowered
 PEERS = 18  # of a rank where every chunk is for one, relays included: 24 to 64 GPUs lose with 12, 15 and 22
 COUNTS: tuple[int, ...] = (1, 2, 3, 4)  # trees of each root
 ROOTED_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # trees of a broadcast or a reduce
@@ -315,8 +318,11 @@ class SteadyCandidates:
                 expected = plan(problem, schedule, steady, 1.0)
                 yield replace(expected, seconds=expected.seconds_per_byte * size)
             return
-        dispatching = self._dispatching(problem, schedule)
-        arrangements, spent = dispatching.best((DISPATCHED * self.effort.allotted - self.dispatched) / 3)
+        dispatching, messages = (
+            self._dispatching(problem, schedule),
+            min(DISPATCHED * self.effort.allotted, ENOUGH),
+        )
+        arrangements, spent = dispatching.best((messages - self.dispatched) / 3)
         self.dispatched += spent
         for seconds, arrangement in arrangements:
             yield plan(problem, schedule, Dispatched(arrangement, self._costs, size), seconds)

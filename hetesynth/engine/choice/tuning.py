@@ -55,9 +55,9 @@ def efforts(budget: Budget, ranks: int) -> Efforts:
     """What ``budget`` allots to the stages on ``ranks``; in steady state there is a limit in any case, as many are
     alike."""
     if budget.effort is None:
-        return Efforts(Effort(40_000), Effort(math.inf), Effort(math.inf))
+        return Efforts(Effort(100_000), Effort(math.inf), Effort(math.inf))
     whole = budget.effort * (3 + ranks)
-    return Efforts(Effort(550 * whole), Effort(280 * whole), Effort(150 * budget.effort * (10 + ranks)))
+    return Efforts(Effort(1_500 * whole), Effort(280 * whole), Effort(150 * budget.effort * (10 + ranks)))
 
 
 UNTRIED = "candidates left untried"  # what the clock decided
