@@ -198,7 +198,7 @@ class Dispatching:
         to find them."""
         numbers = [n for n in PIECES if n <= self.most_pieces and (n == 1 or self.chunk / n >= LEAST_PIECE)]
         unlooped = [n for n in numbers if self.chunk / n <= self._fifo.slice_bytes]
-        known: dict[Arrangement, float] = {}
+        seconds: dict[Arrangement, float] = {}
         seen: set[tuple[int, float, bytes]] = set()
         many = len(self.schedule.transfers)
 
@@ -206,29 +206,29 @@ class Dispatching:
             nonlocal messages
             lanes = self.lanes(arrangement)
             what = arrangement.pieces, arrangement.pace, lanes.of.tobytes() + lanes.number.tobytes()
-            if what not in seen and (messages > 0 or not known):
+            if what not in seen and (messages > 0 or not seconds):
                 seen.add(what)
                 messages -= many * arrangement.pieces
-                known[arrangement] = self.expected(arrangement)
-            return known.get(arrangement, math.inf)
+                seconds[arrangement] = self.expected(arrangement)
+            return seconds.get(arrangement, math.inf)
 
         for pieces in unlooped or numbers[-1:]:  # until more do not pay
-            if pieces.bit_count() < 3 and tried(Arrangement(pieces, *FIRST)) > 1.02 * min(known.values()):
+            if pieces.bit_count() < 3 and tried(Arrangement(pieces, *FIRST)) > 1.02 * min(seconds.values()):
                 break
         if not unlooped or numbers[0] not in unlooped:
             tried(Arrangement(1, None, FIRST[1]))
         for _ in range(2):
-            best = min(known, key=known.__getitem__)
+            best = min(seconds, key=seconds.__getitem__)
             for spare, pace in OTHERS:
                 tried(Arrangement(best.pieces, spare, pace))
-            best = min(known, key=known.__getitem__)
+            best = min(seconds, key=seconds.__getitem__)
             for pieces in unlooped:
                 if best.pieces / 1.5 <= pieces <= best.pieces * 1.5:
                     tried(replace(best, pieces=pieces))
         fitting: list[tuple[float, Arrangement]] = []
-        for arrangement in sorted(known, key=known.__getitem__):
+        for arrangement in sorted(seconds, key=seconds.__getitem__):
             if len(fitting) < 3 and self.fits(arrangement):
-                fitting.append((known[arrangement], arrangement))
+                fitting.append((seconds[arrangement], arrangement))
         return fitting
 
 

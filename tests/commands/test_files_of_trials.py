@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hetesynth.programs.steady_state.lower import lower_steady_state
 
 from hetesynth.engine import steady_programs
 from hetesynth.engine.predictors import CostOptions, first_predictor
@@ -15,7 +16,6 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
-from hetesynth.programs.steady_state.lower import lower_steady_state
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SIZE = 64 << 20
