@@ -14,7 +14,7 @@ from support.reports import report
 from hetesynth.report.trace import chrome_trace
 
 Event = dict[str, Any]
-ENDS = 1e-3  # us: what rounding of begins and lengths may add up to
+ENDS = 1e-6  # us: of floats
 
 
 @pytest.fixture(scope="module")
