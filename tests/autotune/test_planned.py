@@ -42,8 +42,8 @@ def test_numbers_of_peers(sizes: tuple[int, ...], blocks: int, numbers: tuple[in
 
 
 def test_relays_are_used_where_thread_blocks_do_not_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With 22 thread blocks 24 ranks cannot each send to 23 others, though a send and a receive may share one; with
-    10 peers they can."""
+    """With 22 thread blocks 24 ranks cannot each send to 23 others, though these share blocks; with 10 peers they
+    can."""
     target = replace(TARGETS["portable"], max_thread_blocks=22)
     monkeypatch.setattr(steady, "PEERS", 10)
     path = EXAMPLES / "h20_4x2p8x2" / "topo.dsl"
