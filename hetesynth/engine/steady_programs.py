@@ -209,7 +209,7 @@ class Dispatching:
         dispatched to find them: about ``messages`` at most."""
         numbers = [n for n in PIECES if n <= self.most_pieces and (n == 1 or self.chunk / n >= LEAST_PIECE)]
         unlooped = [n for n in numbers if self.chunk / n <= self._fifo.slice_bytes]
-        known: dict[Arrangement, float] = {}
+        seconds: dict[Arrangement, float] = {}
         seen: set[tuple[int, float, bytes]] = set()
         spent = 0
 
@@ -217,31 +217,31 @@ class Dispatching:
             nonlocal spent
             lanes = self.lanes(arrangement)
             what = arrangement.pieces, arrangement.pace, lanes.of.tobytes() + lanes.number.tobytes()
-            if what not in seen and (spent < messages or not known):
+            if what not in seen and (spent < messages or not seconds):
                 seen.add(what)
-                known[arrangement], messages_of_it = self.expected(arrangement)
+                seconds[arrangement], messages_of_it = self.expected(arrangement)
                 spent += messages_of_it
-            return known.get(arrangement, math.inf)
+            return seconds.get(arrangement, math.inf)
 
         if numbers[0] not in unlooped:
             tried(Arrangement(1, None, PACE))
         few = unlooped[0] if unlooped else numbers[-1]
         spare = min((1.0, 2.0), key=lambda spare: tried(Arrangement(few, spare, PACE)))
         for pieces in unlooped:  # until more do not pay
-            if pieces.bit_count() < 3 and tried(Arrangement(pieces, spare, PACE)) > 1.02 * min(known.values()):
+            if pieces.bit_count() < 3 and tried(Arrangement(pieces, spare, PACE)) > 1.02 * min(seconds.values()):
                 break
         for _ in range(2):
-            best = min(known, key=known.__getitem__)
+            best = min(seconds, key=seconds.__getitem__)
             for spare, pace in ((1.0, PACE), (2.0, PACE), (3.0, PACE), (6.0, PACE), (1.0, 0.0), (2.0, 0.0)):
                 tried(Arrangement(best.pieces, spare, pace))
-            best = min(known, key=known.__getitem__)
+            best = min(seconds, key=seconds.__getitem__)
             for pieces in unlooped:
                 if best.pieces / 1.5 <= pieces <= best.pieces * 1.5:
                     tried(replace(best, pieces=pieces))
         fitting: list[tuple[float, Arrangement]] = []
-        for arrangement in sorted(known, key=known.__getitem__):
+        for arrangement in sorted(seconds, key=seconds.__getitem__):
             if len(fitting) < 3 and self.fits(arrangement):
-                fitting.append((known[arrangement], arrangement))
+                fitting.append((seconds[arrangement], arrangement))
         return fitting, spent
 
 

@@ -112,14 +112,15 @@ def _threads(
                 heappush(free, heappop(busy)[1])
             if not free:
                 heappush(free, thread + count)
-                at = {"ph": "M", "pid": process, "tid": thread + count}
+                named = {"ph": "M", "pid": process, "tid": thread + count}
                 count += 1
-                yield at | {"name": "thread_name", "args": {"name": row + (f" #{count}" if count > 1 else "")}}
-                yield at | {"name": "thread_sort_index", "args": {"sort_index": thread + count}}
+                yield named | {"name": "thread_name", "args": {"name": row + (f" #{count}" if count > 1 else "")}}
+                yield named | {"name": "thread_sort_index", "args": {"sort_index": thread + count}}
             where = heappop(free)
             heappush(busy, (ends[task], where))
             name, args = told(task)
-            span = {"ts": _us(begins[task]), "dur": _us(ends[task] - begins[task])}
+            at = _us(begins[task])
+            span = {"ts": at, "dur": round(_us(ends[task]) - at, 3)}  # both ends rounded alike
             yield {"ph": "X", "pid": process, "tid": where} | span | {"name": name, "args": args}
         thread += count
 

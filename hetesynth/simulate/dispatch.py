@@ -84,16 +84,16 @@ class Dispatcher:
             group, _, adds = self._trees
             of = np.unique(np.stack([self.links, group, adds]), axis=1, return_inverse=True)[1].ravel()
             return Lanes(of, np.ones(int(of.max(initial=-1)) + 1, dtype=np.int64))
-        held = np.where(self._held(piece_bytes), self._lag / piece_bytes, 0.0)
-        needed = spare * self._chunks / self.period * (held + 1 / self.limit)
+        holding = np.where(self._held(piece_bytes), self._lag / piece_bytes, 0.0)
+        needed = spare * self._chunks / self.period * (holding + 1 / self.limit)
         used, of = np.unique(self.links, return_inverse=True)
         return Lanes(of, np.maximum(1, np.ceil(needed - 1e-9)).astype(np.int64)[used])
 
     def _held(self, piece_bytes: float) -> NDArray[np.bool_]:
         """Over which links a lane is held until a message has arrived: where that takes longer than to
         send another one, which is all that a connection holds."""
-        held: NDArray[np.bool_] = self._lag > piece_bytes / self.limit
-        return held
+        holds: NDArray[np.bool_] = self._lag > piece_bytes / self.limit
+        return holds
 
     def busiest(self, lanes: Lanes, message_bytes: float) -> float:
         """Seconds for a message of every transfer of the resource, or of the lanes, that have most to do."""
@@ -137,7 +137,7 @@ class Dispatcher:
         tree are due, one after the other."""
         costs, transfers = self.costs, self.schedule.transfers
         n = len(transfers)
-        lag, held = self._lag[self.links], self._held(piece_bytes)[self.links]
+        lag, holds = self._lag[self.links], self._held(piece_bytes)[self.links]
         ways = self.ways(self._lag + piece_bytes / self.limit)
         # the longest way first, of equal ones the first piece
         group, turn, _ = self._trees
@@ -163,9 +163,9 @@ class Dispatcher:
             waits_start=np.concatenate(([0], np.cumsum(np.tile(of_transfer, pieces)))),
             uses=uses,
             uses_start=np.concatenate(([0], np.cumsum(lengths))),
-            delay=np.tile(np.where(held, lag, 0.0), pieces),
+            delay=np.tile(np.where(holds, lag, 0.0), pieces),
             size=np.full(n * pieces, piece_bytes * self.overhead),
-            after=np.tile(np.where(held, 0.0, lag) + gamma * piece_bytes, pieces),
+            after=np.tile(np.where(holds, 0.0, lag) + gamma * piece_bytes, pieces),
         )
         queues = Queues(
             of=np.tile(lanes.of, pieces),

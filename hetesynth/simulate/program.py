@@ -70,13 +70,12 @@ class ProgramTasks:
         With more loops than were simulated, each further one is taken to be as long as the simulated ones are
         on average, but for ``skipped`` at either end. That is exact when these are equally long. Where loops
         overlap for long, it can be too little, so the whole is never less than what any resource needs for all
-        loops, from the first byte that may reach it.
+        loops, from the first byte that may reach it until the last one has arrived.
         """
         if self.loops <= self.simulated:
             return timeline.makespan, 0.0
         ends = timeline.end.reshape(self.simulated, len(self.of_loop)).max(axis=1)
-        first, last = self.skipped, self.simulated - 1 - self.skipped
-        lengths = np.diff(ends[first : last + 1])
+        lengths = np.diff(ends[self.skipped : self.simulated - self.skipped])
         period = float(lengths.mean())
         unsteady = float(np.abs(lengths - period).max() / period) if period > 0 else 0.0
         graph = timeline.graph
@@ -84,9 +83,14 @@ class ProgramTasks:
         task = np.repeat(np.arange(len(self.of_loop)), np.diff(graph.uses_start[: len(self.of_loop) + 1]))
         uses = graph.uses[:of_loop]
         load = np.bincount(uses, graph.size[task], len(graph.rate))
-        first_byte = np.full(len(graph.rate), np.inf)
-        np.minimum.at(first_byte, uses, graph.delay[task])
-        least = np.where(load > 0, self.loops * load / graph.rate + first_byte, 0.0)
+        under_way = np.zeros(len(self.of_loop))  # of a send, until its receive begins
+        if graph.lags is not None:
+            waits = slice(0, graph.waits_start[len(self.of_loop)])
+            np.maximum.at(under_way, graph.waits[waits], graph.lags[waits])
+        first, last = np.full((2, len(graph.rate)), np.inf)
+        np.minimum.at(first, uses, graph.delay[task])
+        np.minimum.at(last, uses, under_way[task])
+        least = np.where(load > 0, self.loops * load / graph.rate + first + last, 0.0)
         longer = timeline.makespan + (self.loops - self.simulated) * period
         return max(longer, self.tasks.start + float(least.max(initial=0.0))), unsteady
 

@@ -43,7 +43,6 @@ def few_candidates() -> Iterator[None]:
     """With one number of chunks and few trees, of which all are tried."""
     PATCH.setattr(candidates, "CHUNK_COUNTS", (1,))
     PATCH.setattr(steady, "COUNTS", (1, 2))
-    PATCH.setattr(steady, "HOPE", 9.0)
     yield
     PATCH.undo()
 
@@ -144,6 +143,7 @@ def test_ctrl_c_in_steady_state_keeps_what_was_tried(number: int, monkeypatch: p
     real = Lowering.predictor
     monkeypatch.setattr(Lowering, "predictor", interrupted)
     monkeypatch.setattr(choice, "tune", no_other)
+    monkeypatch.setattr(steady.SteadyCandidates, "best_seconds", math.inf)  # a second one is tried in any case
     answer = chosen(asked(strategy=steady.NAME))
     kept = answer.ranked[0]
     assert len(answer.ranked) == 1 and answer.run.interrupted and answer.run.ending == "interrupt"

@@ -89,7 +89,8 @@ def test_a_strategy_takes_the_collectives_of_its_row(row: StrategyRow, name: Col
     if row.name == "composition":  # two pods of two
         wanted = replace(wanted, servers=("a", "a", "b", "b"))
     tables = CopyProblem(wanted)
-    rates = Rates([1.0] * len(wanted.arcs), tables.resources_of, [float(r.capacity) for r in tables.resources], 1)
+    alpha = [1.0 + ((arc.src ^ arc.dst) > 1) for arc in wanted.arcs]  # two and two are near each other
+    rates = Rates(alpha, tables.resources_of, [float(r.capacity) for r in tables.resources], 1)
     made: list[Strategy] = (
         [strategy(row.name)] if row.objective == "steps" else [s for _, s in timed_strategies(row, rates)]
     )

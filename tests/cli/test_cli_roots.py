@@ -16,6 +16,7 @@ from hetesynth.model.collective import ROOTED
 from hetesynth.model.target import TARGETS
 
 FIG10 = str(Path(__file__).resolve().parents[2] / "examples" / "fig10" / "topo.dsl")
+DGX1 = FIG10.replace("fig10", "dgx1")
 FIXTURES = Path(__file__).resolve().parents[1] / "verify" / "fixtures"
 ROOT_3 = str(FIXTURES / "broadcast_8_root3.xml")
 SYNTH = ["synth", FIG10, "--strategy", "greedy", "-o", "x"]
@@ -66,8 +67,8 @@ def test_a_portable_file_for_one_root_is_written_with_a_warning(capsys: pytest.C
 
 
 def test_an_atlas_and_an_import_ask_for_the_promise_too(capsys: pytest.CaptureFixture[str]) -> None:
-    sizes = ["--sizes", "1KB,1MB", "--strategy", "greedy", "--chunks", "1"]
-    atlas = ["atlas", FIG10, "--coll", "broadcast", *sizes, "-o", "atlas"]
+    sizes = ["--sizes", "1MB,64MB"]
+    atlas = ["atlas", DGX1, "--coll", "broadcast", *sizes, "-o", "atlas"]
     assert run([*atlas, "--target", "rccl-6"]) == 2
     assert "HS514" in capsys.readouterr().err and not Path("atlas").exists()
     assert run([*atlas, "--target", "rccl-6", "--single-root"]) == 0

@@ -14,8 +14,8 @@ from hetesynth.engine.synth import synthesize
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
+from hetesynth.programs.msccl.dispatched import lower_dispatched
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
-from hetesynth.programs.steady_state.lower import lower_steady_state
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SIZE = 64 << 20
@@ -36,15 +36,15 @@ def test_what_is_reported_is_what_the_bytes_take(name: CollectiveName) -> None:
 
 
 def test_it_is_lowered_once_out_of_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    lowered: list[tuple[Any, bool]] = []
+    lowered: list[tuple[int, bool]] = []
 
     def counting(*arguments: Any) -> Lowered:
         options: LoweringOptions = arguments[-1]
-        lowered.append((arguments[3], options.in_place))
-        return lower_steady_state(*arguments)
+        lowered.append((arguments[2].pieces, options.in_place))
+        return lower_dispatched(*arguments)
 
-    monkeypatch.setattr(steady_programs, "lower_steady_state", counting)
+    monkeypatch.setattr(steady_programs, "lower_dispatched", counting)
     synthesis = synthesize(asked("allgather"))
-    written = [arrangement for arrangement, in_place in lowered if in_place]
+    written = [pieces for pieces, in_place in lowered if in_place]
     assert len(synthesis.programs) == 2 and len(written) == 1
     assert lowered.count((written[0], False)) == 1

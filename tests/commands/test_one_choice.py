@@ -12,7 +12,7 @@ import pytest
 from hetesynth.cli.main import run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-QUESTIONS = [("ring8", "allgather", "16MB", 8), ("dgx1", "allgather", "64MB", 8)]
+QUESTIONS = [("ring8", "allgather", "16MB", 8), ("fig10", "allgather", "64MB", 6)]
 """Cluster, collective, chunk size, chunks of a buffer; the first choice is near the limit, and ends the search."""
 
 

@@ -54,5 +54,5 @@ def test_json_holds_everything(name: str) -> None:
     rest = {k: v for k, v in document.items() if k not in kinds and k not in ("format", "version")}
     for name_ in ("reduce_bandwidth", "copy_bandwidth"):
         rest[name_] = tuple(fraction(text) for text in rest[name_])
-    rest |= {key: tuple(rest[key]) for key in ("notes", "measured")}
+    rest |= {key: tuple(rest[key]) for key in ("notes", "measured", "numbers")}
     assert Topology(**rest, **lists) == topology

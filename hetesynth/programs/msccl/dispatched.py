@@ -100,7 +100,7 @@ def shared_blocks(runs: Runs, ends: Sequence[Pair], dispatch: Dispatch, blocks: 
         excess = len(arriving[rank]) + len(leaving[rank]) - blocks
         if excess <= 0:
             continue
-        held: list[tuple[float, int, int]] = []
+        delays: list[tuple[float, int, int]] = []
         for out in leaving[rank]:
             messages = runs.messages[out]
             begins, ends_of = dispatch.start[messages], dispatch.sent[messages]
@@ -109,9 +109,9 @@ def shared_blocks(runs: Runs, ends: Sequence[Pair], dispatch: Dispatch, blocks: 
                     at = dispatch.sent[runs.messages[r]]
                     place = np.searchsorted(begins, at) - 1
                     waiting = np.where(place >= 0, np.maximum(0.0, ends_of[place] - at), 0.0)
-                    held.append((float(waiting.sum()), r, out))
+                    delays.append((float(waiting.sum()), r, out))
         senders: set[int] = set()
-        for _, r, out in sorted(held):
+        for _, r, out in sorted(delays):
             one, other = number(r), number(out)
             if r in shared or out in senders or one == other or pairs[one] & pairs[other]:
                 continue
