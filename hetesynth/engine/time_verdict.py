@@ -20,7 +20,7 @@ from hetesynth.library.machine import library_of, machine_of
 from hetesynth.library.times import chosen
 from hetesynth.model.bound import TimeBound, of_scope, tightest
 from hetesynth.model.calibration import calibrated
-from hetesynth.model.collective import PERSONALIZED, CollectiveName
+from hetesynth.model.collective import BACKWARDS, PERSONALIZED, CollectiveName
 from hetesynth.model.cost import Costs, bandwidths, chunk_bytes, delayed
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Protocol
@@ -142,11 +142,11 @@ def bounds_of(topology: Topology, name: CollectiveName, root: Rank | None, optio
 def _bounds_with(
     topology: Topology, name: CollectiveName, root: Rank | None, options: CostOptions, protocol: Protocol
 ) -> Bounds:
-    """Every time bound of programs with ``protocol``, for bytes on the wire."""
+    """Every time bound of programs with ``protocol``, for bytes on the wire. A message of a program occupies its
+    wires before the latency, a transfer of a schedule after it: a program is a schedule seen backwards."""
     prices = options.costs(topology)
-    bounds = rechecked_bounds(
-        delayed(calibrated(topology, options.rates), prices, protocol), name, root, options.policy
-    )
+    turned = delayed(calibrated(topology, options.rates), prices, protocol).reversed()
+    bounds = rechecked_bounds(turned, BACKWARDS.get(name, name), root, options.policy)
     return replace(bounds, launch=prices.start(protocol))
 
 
@@ -155,21 +155,21 @@ def target_seconds(
 ) -> float:
     """No program for ``target`` is quicker for ``size`` bytes, by ``bounds`` and what it pays with any protocol:
     start, bytes on the wire, and hops, which are looked at where they count."""
-    prices = options.costs(topology)
+    prices, limit = options.costs(topology), bounds.seconds(size)
     if target.format.plan or not prices.hops:
-        return bounds.seconds(size)
+        return limit
     best, most_hops = math.inf, 2 * _hops(prices, topology.ranks)
+    per_byte = float(max(b.seconds_per_byte for b in bounds.bounds if not b.supply))
     ways = []
     for protocol in supported(prices, target, bounds.name, topology.servers):
         sent = size * target.fifo(protocol, bounds.name).overhead
-        ways.append((prices.start(protocol) + float(bounds.at(sent).seconds(sent)), protocol, sent))
+        ways.append((prices.start(protocol) + per_byte * float(sent), protocol, sent))
     for least, protocol, sent in sorted(ways):
         if least < best:
-            if most_hops * max(prices.lags(protocol)) > ALIKE * least:
-                delays = _bounds_with(topology, bounds.name, root, options, protocol)
-                least = max(least, delays.seconds(sent))
-            best = min(best, least)
-    return best
+            counts = most_hops * max(prices.lags(protocol)) > ALIKE * least
+            delays = _bounds_with(topology, bounds.name, root, options, protocol) if counts else None
+            best = min(best, least if delays is None else delays.seconds(sent))
+    return max(best, limit)
 
 
 def _hops(prices: Costs, ranks: int) -> int:
