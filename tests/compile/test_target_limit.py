@@ -138,3 +138,23 @@ def test_hops_count_where_they_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     assert limit(100_000) == pytest.approx(min(6.6 + 1 + 20, 14 + 1.9 + 80 / 7, 8.4 + 3.4 + 10))
     monkeypatch.setattr(time_verdict, "_bounds_with", None)
     assert limit(10**9) == pytest.approx(8.4 + 100_000)  # no time is spent on hops
+
+
+def test_a_message_occupies_wires_before_its_latency(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What enters the slow GPU from afar fills its wire from the start, and the last of it comes from nearby."""
+    text = """
+    node n {
+      gpus 3
+      switch plx0 { ports gpu0; bandwidth 30 GB/s; latency 1 us; kind pcie }
+      switch plx1 { ports gpu1; bandwidth 30 GB/s; latency 1 us; kind pcie }
+      link gpu2 <-> plx1 { bandwidth 3 GB/s; kind pcie }
+      bus host { members plx[0-1]; bandwidth 30 GB/s; latency 20 us; kind upi }
+    }
+    cluster c { instance a = n }"""
+    topology, options = parse_topology(text), CostOptions(runtime=NCCL_TABLES, calibration="spec")
+    chains = ring_program("chains", collective("broadcast", 3, 24, 0), ((1, 2, 0), (1, 2, 0), (2, 1, 0)))
+    seconds = ProgramPredictor(topology, replace(chains, protocol="LL"), options).run(2**20)[0].makespan
+    bounds = bounds_of(topology, "broadcast", 0, options)
+    monkeypatch.setattr(time_verdict, "supported", lambda *_: ["LL"])
+    assert seconds == pytest.approx(target_seconds(topology, bounds, 0, 2**20, options, PORTABLE), rel=1e-9)
+    assert seconds == pytest.approx(6.6e-6 + 2 * 2**20 / 3e9 + 1e-6, rel=1e-9)
