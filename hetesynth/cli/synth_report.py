@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
@@ -126,7 +127,7 @@ def synthesis_report(document: dict[str, Any]) -> Iterator[str]:
     if document["size_asked"] is None and not document["written"]["fewest_steps"]:
         yield "  fewest       steps are of the schedule that --objective steps writes, files are of the chosen one"
     if document["bound_us"] is not None:
-        whose = " for the target" if document.get("target_limit_us") else ""
+        whose = " for the target" if document["bound_us"] > document.get("limit_us", math.inf) else ""
         yield f"  limit        {document['bound_us']:,.2f} us{whose}: {document['time_bound_proof']}"
     transfers, strategy = counted(document["transfers"], "transfer"), document["strategy"]
     yield f"  steps        {document['steps']}  ({transfers}, strategy {strategy})"

@@ -244,6 +244,6 @@ def size_rows(
             if predictor is None:
                 raise InternalError(f"{cell.name}: there is no program in its file")
             seconds = predictor.predict(size).seconds
-        verdict = time_verdict(topology, root, bounds, size, seconds, options, timed)
+        verdict = time_verdict(topology, root, bounds, size, seconds, options, timed, target=runtime)
         rows.append({"size": size, "program": name, **verdict.figures()})
     return rows

@@ -241,7 +241,7 @@ def atlas(
             timed = "plan"
         finite = seconds if seconds is not None and math.isfinite(seconds) else None
         question = topology, root, members.bounds, size, finite, options, cast("Timed", timed)
-        verdicts.append((entry.member, time_verdict(*question)))
+        verdicts.append((entry.member, time_verdict(*question, target=entry.synthesis.targets[0])))
     return Atlas(run, topology, members, tuple(ranges), tuple(unfit), tuple(verdicts))
 
 

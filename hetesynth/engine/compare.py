@@ -174,6 +174,7 @@ def compare(
         if fastest is not None:
             seconds, first = fastest
             timing = seconds if first.simulated else None
-            verdicts.append((first, time_verdict(topology, root, bounds, size, timing, options)))
+            target = None if first.strategy == "ring" or request.schedule_only else request.targets[0]
+            verdicts.append((first, time_verdict(topology, root, bounds, size, timing, options, target=target)))
     told = whole.told()
     return Comparison(topology, request, tuple(sizes), entries, cut_short, ending, told, tuple(verdicts))

@@ -12,11 +12,13 @@ from dataclasses import replace
 import numpy as np
 
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
+from hetesynth.model.collective import CollectiveName
 from hetesynth.model.cost import Costs
 from hetesynth.model.program import Program, Protocol
 from hetesynth.model.runtime_costs import PROTOCOLS
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank, Topology
+from hetesynth.search.bounds.regions import components
 
 
 def runnable(program: Program, costs: Costs, target: Target, servers: Sequence[str] = ()) -> list[Protocol]:
@@ -32,6 +34,14 @@ def runnable(program: Program, costs: Costs, target: Target, servers: Sequence[s
     far = bool(servers) and any(to is not None and servers[at] != servers[to] for at, to in pairs)
     hangs = {p for p in PROTOCOLS if far and not target.fifo(p, program.collective).proxy_agrees}
     return [p for p in PROTOCOLS if p not in hangs and (p != "LL128" or near)]
+
+
+def supported(costs: Costs, target: Target, name: CollectiveName, servers: Sequence[str]) -> list[Protocol]:
+    """The protocols of which some program for the collective is ``runnable`` on GPUs of these ``servers``."""
+    safe = (ends for ends, known in zip(costs.link_ends, costs.ll128, strict=True) if known)
+    joined = len(components(len(servers), safe)) == 1
+    hangs = {p for p in PROTOCOLS if len({*servers}) > 1 and not target.fifo(p, name).proxy_agrees}
+    return [p for p in PROTOCOLS if p not in hangs and (p != "LL128" or joined)]
 
 
 def quickest_protocol(

@@ -235,7 +235,7 @@ def verdict_of(synthesis: Synthesis, *, hurried: bool = False) -> TimeVerdict | 
     with synthesis.timer.phase("predict"):
         bounds = bounds_of(synthesis.topology, request.collective, root, options)
         question = synthesis.topology, root, bounds, optimality.size, seconds, options, timed
-        return time_verdict(*question, without_library=without_library)
+        return time_verdict(*question, target=synthesis.targets[0], without_library=without_library)
 
 
 def _by_steps(run: Compilation, shown: Shown) -> Synthesis:

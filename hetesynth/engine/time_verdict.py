@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal
 
+import numpy as np
+
 from hetesynth.engine.lowering import EQUAL
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
+from hetesynth.engine.protocols import supported
 from hetesynth.engine.ring_baseline import MOST_RANKS_RINGS, ring_baseline, ring_limit, seconds_of, tree_baseline
 from hetesynth.errors import InternalError
 from hetesynth.library.machine import library_of, machine_of
 from hetesynth.library.times import chosen
 from hetesynth.model.bound import TimeBound, of_scope, tightest
 from hetesynth.model.calibration import calibrated
-from hetesynth.model.collective import PERSONALIZED, CollectiveName
-from hetesynth.model.cost import bandwidths, chunk_bytes
+from hetesynth.model.collective import BACKWARDS, PERSONALIZED, CollectiveName
+from hetesynth.model.cost import Costs, bandwidths, chunk_bytes, delayed
 from hetesynth.model.problem import Problem
+from hetesynth.model.program import Protocol
 from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.words import AT_RATES, of_limit, size_text, whole_percent
 from hetesynth.policy import Policy
@@ -37,11 +44,11 @@ class Bounds:
     launch: float = 0.0
     stated: tuple[TimeBound, ...] = ()
 
-    def at(self, size: int) -> TimeBound:
+    def at(self, size: int | Fraction) -> TimeBound:
         """The one that says most for ``size`` bytes."""
         return tightest(self.bounds, size)
 
-    def seconds(self, size: int) -> float:
+    def seconds(self, size: int | Fraction) -> float:
         """No schedule is quicker for ``size`` bytes, whatever runs it."""
         return self.launch + float(self.at(size).seconds(size))
 
@@ -129,6 +136,50 @@ def bounds_of(topology: Topology, name: CollectiveName, root: Rank | None, optio
     bounds = rechecked_bounds(calibrated(topology, options.rates), name, root, options.policy)
     stated = rechecked_bounds(topology, name, root, options.policy).bounds
     return replace(bounds, launch=options.launch(topology), stated=stated)
+
+
+@lru_cache(maxsize=8)
+def _bounds_with(
+    topology: Topology, name: CollectiveName, root: Rank | None, options: CostOptions, protocol: Protocol
+) -> Bounds:
+    """Every time bound of programs with ``protocol``, for bytes on the wire. A message of a program occupies its
+    wires before the latency, a transfer of a schedule after it: a program is a schedule seen backwards."""
+    prices = options.costs(topology)
+    turned = delayed(calibrated(topology, options.rates), prices, protocol).reversed()
+    bounds = rechecked_bounds(turned, BACKWARDS.get(name, name), root, options.policy)
+    return replace(bounds, launch=prices.start(protocol))
+
+
+def target_seconds(
+    topology: Topology, bounds: Bounds, root: Rank | None, size: int, options: CostOptions, target: Target
+) -> float:
+    """No program for ``target`` is quicker for ``size`` bytes, by ``bounds`` and what it pays with any protocol:
+    start, bytes on the wire, and hops, which are looked at where they count."""
+    prices, limit = options.costs(topology), bounds.seconds(size)
+    if target.format.plan or not prices.hops:
+        return limit
+    best, most_hops = math.inf, 2 * _hops(prices, topology.ranks)
+    per_byte = float(max(b.seconds_per_byte for b in bounds.bounds if not b.supply))
+    ways = []
+    for protocol in supported(prices, target, bounds.name, topology.servers):
+        sent = size * target.fifo(protocol, bounds.name).overhead
+        ways.append((prices.start(protocol) + per_byte * float(sent), protocol, sent))
+    for least, protocol, sent in sorted(ways):
+        if least < best:
+            counts = most_hops * max(prices.lags(protocol)) > ALIKE * least
+            delays = _bounds_with(topology, bounds.name, root, options, protocol) if counts else None
+            best = min(best, least if delays is None else delays.seconds(sent))
+    return max(best, limit)
+
+
+def _hops(prices: Costs, ranks: int) -> int:
+    """Links on the way between the two ranks that are farthest apart."""
+    linked = np.eye(ranks, dtype=np.bool_)
+    linked[tuple(np.array(prices.link_ends).T)] = True
+    hops, reached = 1, linked
+    while (further := reached @ linked).sum() > reached.sum():
+        hops, reached = hops + 1, further
+    return hops
 
 
 def implied_size(problem: Problem, bytes_of_chunk: int) -> int:
@@ -297,11 +348,15 @@ def time_verdict(
     options: CostOptions,
     timed: Timed = "program",
     *,
+    target: Target | None = None,
     without_library: str | None = None,
 ) -> TimeVerdict:
     """The verdict on ``seconds`` for ``size`` bytes, beside the limits of the whole cluster where ``bounds``
-    are of the links that a target uses. ``without_library``: why the library's program is not simulated."""
+    are of the links that a target uses. ``target``: that of the program. ``without_library``: why the library's
+    program is not simulated."""
     of_target = bounds.seconds(size)
+    if target is not None and timed == "program":
+        of_target = target_seconds(topology, bounds, root, size, options, target)
     if topology.whole is not None:
         topology = topology.whole
         bounds = bounds_of(topology, bounds.name, root, options)

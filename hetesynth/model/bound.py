@@ -247,7 +247,7 @@ class TimeBound:
     scope: Scope = "all"
     supply: Supply = ()
 
-    def seconds(self, total_bytes: int) -> Fraction:
+    def seconds(self, total_bytes: int | Fraction) -> Fraction:
         """The bound for a buffer of ``total_bytes``."""
         if not self.supply:
             return self.latency + self.seconds_per_byte * total_bytes
@@ -265,6 +265,6 @@ def of_scope(bounds: Iterable[TimeBound], scope: Scope) -> tuple[TimeBound, ...]
     return tuple(bound for bound in bounds if bound.scope == scope)
 
 
-def tightest(bounds: Iterable[TimeBound], total_bytes: int) -> TimeBound:
+def tightest(bounds: Iterable[TimeBound], total_bytes: int | Fraction) -> TimeBound:
     """Of the bounds for every algorithm the one that says most for this size, if any."""
     return max(of_scope(bounds, "all"), key=lambda b: b.seconds(total_bytes))

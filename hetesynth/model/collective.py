@@ -65,6 +65,11 @@ COLLECTIVE_NAMES: tuple[CollectiveName, ...] = tuple(COLLECTIVES)
 REDUCING = frozenset(name for name, kind in COLLECTIVES.items() if kind.reduces)
 PERSONALIZED = tuple(sorted(name for name, kind in COLLECTIVES.items() if kind.personalized))
 ROOTED = frozenset(name for name, kind in COLLECTIVES.items() if kind.rooted)
+_PAIRS: tuple[tuple[CollectiveName, CollectiveName], ...] = (
+    ("allgather", "reducescatter"), ("broadcast", "reduce"), ("gather", "scatter"),
+)  # fmt: skip
+BACKWARDS: dict[CollectiveName, CollectiveName] = dict(_PAIRS) | {b: a for a, b in _PAIRS}
+"""What moves the same data with time and links turned around; the others are their own."""
 MAX_GUESSED_ROOTS = 64
 """Roots that are tried for a file of a rooted collective where neither it nor the user states one."""
 

@@ -158,6 +158,16 @@ def costs(topology: Topology, calibration: CalibrationName = "spec", runtime: Ru
     )
 
 
+def delayed(topology: Topology, prices: Costs, protocol: Protocol) -> Topology:
+    """``topology``, whose ``prices`` these are, with links that take as long as a message with ``protocol``, to
+    the nanosecond."""
+    links = [
+        link if lag <= alpha else replace(link, latency=Fraction(round(lag * 1e9), 10**9))
+        for link, lag, alpha in zip(topology.links, prices.lags(protocol), prices.link_alpha, strict=True)
+    ]
+    return replace(topology, links=tuple(links))
+
+
 def _by_protocol(topology: Topology, runtime: RuntimeCosts) -> dict[str, Any]:
     """What ``Costs`` says of the links of ``topology`` that depends on the protocol."""
     servers, gpus = topology.servers, [runtime.of(model) for model in topology.models]
