@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from hetesynth.engine.formats import FORMATS, Emitted, plan_of, servers_of, xml_of
 from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, PlanPredictor, ProgramPredictor
 from hetesynth.engine.protocols import quickest_protocol
-from hetesynth.engine.steady_programs import Pipeline, SteadyPlan, no_collections, steady_plans
+from hetesynth.engine.steady_programs import DispatchedPlan, Pipeline, PlanDispatching, no_collections
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.cost import Costs, runtime_bytes
 from hetesynth.model.plan import Plan
@@ -104,7 +104,7 @@ class QuickPlan:
 
     plan: Plan
     seconds: float
-    steady: SteadyPlan | None
+    steady: DispatchedPlan | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +194,7 @@ class Lowering:
 
     def _pipelined(self, steady: Pipeline | None) -> Lowered | None:
         """The program along ``steady``, if there is one that fits."""
-        if steady is None or isinstance(steady, SteadyPlan):
+        if steady is None or isinstance(steady, DispatchedPlan):
             return None
         try:
             return steady.lowered(self.problem, self.schedule, self.options)
@@ -205,7 +205,7 @@ class Lowering:
 
     def plan(self, steady: Pipeline | None) -> Plan | None:
         """That along ``steady``, else the quickest; None where none fits, or plans are too large to be timed."""
-        if isinstance(steady, SteadyPlan):
+        if isinstance(steady, DispatchedPlan):
             with suppress(HetesynthError), no_collections():  # in place the collective may have none
                 return steady.plan(self.problem, self.schedule, self.options)
         if len(self.schedule.transfers) > MAX_PROGRAM_TRANSFERS:
@@ -213,7 +213,7 @@ class Lowering:
         quick = self.quickest_plan()
         return None if quick is None else quick.plan
 
-    def quick_plan(self, steady: SteadyPlan | None) -> QuickPlan | None:
+    def quick_plan(self, steady: DispatchedPlan | None) -> QuickPlan | None:
         """The plan along ``steady``, or step by step; None where the runtime cannot hold it, or not for the
         size."""
         servers = servers_of(self.problem, self.options)
@@ -231,7 +231,11 @@ class Lowering:
     def quickest_plan(self) -> QuickPlan | None:
         """The quickest; None where the runtime can hold none."""
         costs = self.costs.costs(self.topology)
-        listed = steady_plans(self.problem, self.schedule, self.options, costs, self.size)
+        dispatching = PlanDispatching(self.problem, self.schedule, costs, self.options, self.size)
+        listed: list[DispatchedPlan] = []
+        with suppress(HetesynthError):  # chunks that do not take trees
+            best, _ = dispatching.best(max(10_000, 3 * len(self.schedule.transfers)))
+            listed = [DispatchedPlan(arrangement, costs, self.size) for _, arrangement in best]
         plans = (self.quick_plan(steady) for steady in (*listed, None))
         return min((p for p in plans if p is not None), key=lambda p: p.seconds, default=None)
 

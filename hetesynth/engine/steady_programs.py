@@ -3,72 +3,32 @@
 import gc
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar
 
 from hetesynth.engine.formats import servers_of
-from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import Collective
 from hetesynth.model.cost import Costs, chunk_bytes
 from hetesynth.model.dispatch import Dispatch, Lanes
 from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
-from hetesynth.model.schedule import Schedule, hops
+from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Fifo
 from hetesynth.model.topology import Rank
 from hetesynth.programs.msccl.dispatched import arranged, lower_dispatched, steps_of_messages
 from hetesynth.programs.msccl.library_programs import demand_fit, direct_program, fits, ring_program, tree_program
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
-from hetesynth.programs.steady_state.wiring import PlanArrangement
-from hetesynth.simulate.dispatch import Dispatcher
+from hetesynth.simulate.dispatch import Dispatcher, PlanDispatcher
 
 PIECES = tuple(sorted(base << k for base in (1, 3, 5, 7) for k in range(9)))
 LEAST_PIECE = 1 << 14  # bytes; programs that cut chunks further were never the quickest
 LOOPS = 8  # that are dispatched; further ones are taken to be as long as wires need
 PACE = 0.25
 """Of the time of the fullest resource: what is tried first; 0, the longest way first, is sometimes 1 % quicker."""
-
-
-@dataclass(frozen=True, slots=True)
-class SteadyPlan:
-    """``arrangement`` of the trees of a schedule in a plan, with up to ``most`` pieces, on links of ``costs``."""
-
-    arrangement: PlanArrangement
-    most: int
-    costs: Costs
-
-    @property
-    def label(self) -> str:
-        """What tells it from others of the same schedule."""
-        a = self.arrangement
-        return f"plan in steady state, about {a.pieces} pieces, {a.width} x {a.shifts} thread blocks for each tree"
-
-    def plan(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Plan:
-        """As ``finest_steady_plan``."""
-        from hetesynth.programs.steady_state.plan import finest_steady_plan
-
-        servers = servers_of(problem, options)
-        return finest_steady_plan(problem, schedule, self.costs, self.arrangement, self.most, options, servers)
-
-
-def steady_plans(
-    problem: Problem, schedule: Schedule, options: LoweringOptions, costs: Costs, size: int
-) -> list[SteadyPlan]:
-    """Those that may be quickest for ``size`` bytes; none where there are none."""
-    from hetesynth.programs.steady_state.plan import plan_arrangements
-
-    collective = problem.collective
-    whole = chunk_bytes(collective.name, collective.ranks, collective.chunks_per_rank, size)
-    enough = 16 * hops(schedule, problem.arcs)  # a broadcast along 4 hops: 5144 us with 56 pieces, 5182 with 112
-    most = max(1, min(enough, int(whole // options.policy.steady_least_piece)))
-    try:
-        listed = plan_arrangements(problem, schedule, costs, most)
-    except HetesynthError:
-        return []
-    return [SteadyPlan(arrangement, most, costs) for arrangement in listed]
 
 
 def _named(program: Program, options: LoweringOptions) -> Program:
@@ -125,7 +85,11 @@ class Dispatched:
 
 @dataclass(frozen=True, eq=False)
 class Dispatching:
-    """``schedule`` for a buffer of ``size`` bytes, its messages to be dispatched."""
+    """``schedule`` for a buffer of ``size`` bytes, its messages to be dispatched. ``first``: spare lanes with
+    which numbers of pieces are tried; ``kept``: how many arrangements are lowered."""
+
+    first: ClassVar[tuple[float, ...]] = (1.0, 2.0)
+    kept: ClassVar[int] = 3
 
     problem: Problem
     schedule: Schedule
@@ -141,6 +105,20 @@ class Dispatching:
     @property
     def _fifo(self) -> Fifo:
         return self.options.target.fifo(self.options.protocol, self.problem.collective.name)
+
+    @property
+    def most_bytes(self) -> float:
+        """Of a message: longer pieces loop."""
+        return self._fifo.slice_bytes
+
+    @property
+    def longest(self) -> float:
+        """Bytes of a piece, where there are steps for as many."""
+        return self.most_bytes
+
+    def ladder(self, numbers: Sequence[int], unlooped: Sequence[int]) -> list[int]:
+        """Those that are tried first."""
+        return [pieces for pieces in unlooped or numbers[-1:] if pieces.bit_count() < 3]
 
     @property
     def chunk(self) -> float:
@@ -166,24 +144,26 @@ class Dispatching:
         return self.dispatcher.lanes(self._piece(arrangement), arrangement.spare)
 
     def _piece(self, arrangement: Arrangement) -> float:
-        return min(self.chunk / arrangement.pieces, self._fifo.slice_bytes)
+        return min(self.chunk / arrangement.pieces, self.most_bytes)
 
     @property
     def estimate(self) -> float:
         """Seconds, before anything is dispatched: those of the fullest resource, and half of the longest
         way with as many pieces as fit."""
-        piece = min(self.chunk / self.most_pieces, self._fifo.slice_bytes)
+        piece = min(self.chunk / self.most_pieces, self.most_bytes)
         return self.least_seconds + 0.5 * self.dispatcher.longest(piece)
 
     def expected(self, arrangement: Arrangement) -> tuple[float, int]:
         """Seconds, and how many messages were dispatched to know: those of some loops, as if all were
         pieces, and for each further one what the resource or the lane needs that has most to do."""
-        message = self._fifo.slice_bytes
+        message = self.most_bytes
         loops = max(1.0, self.chunk / arrangement.pieces / message)
         pieces = arrangement.pieces * min(LOOPS, math.ceil(loops))
         dispatch = self._run(arrangement, pieces, min(message, self.chunk / pieces))
-        further = max(0.0, loops * arrangement.pieces - pieces) * self.dispatcher.busiest(dispatch.lanes, message)
-        return dispatch.makespan + further, len(dispatch.start)
+        seconds, further = dispatch.makespan, loops * arrangement.pieces - pieces
+        if further > 0:
+            seconds += further * self.dispatcher.busiest(dispatch.lanes, message)
+        return seconds, len(dispatch.start)
 
     def fits(self, arrangement: Arrangement) -> bool:
         """Whether thread blocks suffice."""
@@ -208,7 +188,7 @@ class Dispatching:
         """Arrangements that fit, with the seconds expected, the quickest first, and how many messages were
         dispatched to find them: about ``messages`` at most."""
         numbers = [n for n in PIECES if n <= self.most_pieces and (n == 1 or self.chunk / n >= LEAST_PIECE)]
-        unlooped = [n for n in numbers if self.chunk / n <= self._fifo.slice_bytes]
+        unlooped = [n for n in numbers if self.chunk / n <= self.longest]
         seconds: dict[Arrangement, float] = {}
         seen: set[tuple[int, float, bytes]] = set()
         spent = 0
@@ -223,12 +203,12 @@ class Dispatching:
                 spent += messages_of_it
             return seconds.get(arrangement, math.inf)
 
-        if numbers[0] not in unlooped:
+        if numbers[0] not in unlooped and math.isfinite(self.most_bytes):
             tried(Arrangement(1, None, PACE))
         few = unlooped[0] if unlooped else numbers[-1]
-        spare = min((1.0, 2.0), key=lambda spare: tried(Arrangement(few, spare, PACE)))
-        for pieces in unlooped:  # until more do not pay
-            if pieces.bit_count() < 3 and tried(Arrangement(pieces, spare, PACE)) > 1.02 * min(seconds.values()):
+        spare = min(self.first, key=lambda spare: tried(Arrangement(few, spare, PACE)))
+        for pieces in self.ladder(numbers, unlooped):  # until more do not pay
+            if tried(Arrangement(pieces, spare, PACE)) > 1.02 * min(seconds.values()):
                 break
         for _ in range(2):
             best = min(seconds, key=seconds.__getitem__)
@@ -240,9 +220,82 @@ class Dispatching:
                     tried(replace(best, pieces=pieces))
         fitting: list[tuple[float, Arrangement]] = []
         for arrangement in sorted(seconds, key=seconds.__getitem__):
-            if len(fitting) < 3 and self.fits(arrangement):
+            if len(fitting) < self.kept and self.fits(arrangement):
                 fitting.append((seconds[arrangement], arrangement))
         return fitting, spent
+
+
+@dataclass(frozen=True, eq=False)
+class PlanDispatching(Dispatching):
+    """The same for a plan, whose messages have any length and whose thread blocks do not receive."""
+
+    first: ClassVar[tuple[float, ...]] = (3.0,)
+    kept: ClassVar[int] = 2
+
+    @cached_property
+    def dispatcher(self) -> Dispatcher:
+        """Of the schedule."""
+        return PlanDispatcher(self.schedule, self.costs, "Simple", 1.0, self.servers)
+
+    @property
+    def servers(self) -> Sequence[str]:
+        """Of each rank."""
+        return servers_of(self.problem, self.options)
+
+    @property
+    def most_bytes(self) -> float:
+        """Plans do not loop."""
+        return math.inf
+
+    @property
+    def longest(self) -> float:
+        """As of a program: longer ones fill the pipe late."""
+        return 4 << 20
+
+    def ladder(self, numbers: Sequence[int], unlooped: Sequence[int]) -> list[int]:
+        """Fewer than of a program; often as many as fit are best."""
+        powers = {pieces for pieces in unlooped if pieces.bit_count() == 1}
+        return sorted(powers | {*numbers[-5::2]})
+
+    def fits(self, arrangement: Arrangement) -> bool:
+        """Whether thread blocks suffice."""
+        from hetesynth.programs.mscclpp.dispatched import placed_stations
+
+        placed = placed_stations(self.problem, self.schedule, self.run(arrangement), self.servers)
+        return next(placed, None) is not None
+
+    @cached_property
+    def most_pieces(self) -> int:
+        """That thread blocks have operations for. HetesynthError HS505 where chunks do not take trees."""
+        from hetesynth.programs.mscclpp.stations import parts_of
+
+        number = [1] * self.problem.ranks
+        groups = self.dispatcher.lanes(1.0, 1.0).of
+        for part in parts_of(self.problem, self.schedule, groups, self.servers):
+            number[part.station.rank] += part.operations
+        return max(1, 46 * self.options.target.thread_blocks // max(number))
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchedPlan:
+    """The same as a plan."""
+
+    arrangement: Arrangement
+    costs: Costs
+    size: int
+
+    @property
+    def label(self) -> str:
+        """What tells it from others of the same schedule."""
+        return f"plan {Dispatched(self.arrangement, self.costs, self.size).label}"
+
+    def plan(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Plan:
+        """As ``lower_dispatched_plan``."""
+        from hetesynth.programs.mscclpp.dispatched import lower_dispatched_plan
+
+        dispatching = PlanDispatching(problem, schedule, self.costs, options, self.size)
+        dispatch = dispatching.run(self.arrangement)
+        return lower_dispatched_plan(problem, schedule, dispatch, options, dispatching.servers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +340,7 @@ class LibraryProgram:
         return fits(self.program(collective, options), options.target)
 
 
-Pipeline = Dispatched | LibraryProgram | SteadyPlan
+Pipeline = Dispatched | LibraryProgram | DispatchedPlan
 """How a program or a plan is made of a schedule other than step by step."""
 
 

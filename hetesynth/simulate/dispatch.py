@@ -5,6 +5,7 @@ lane takes the one with the longest way still before its data."""
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -66,6 +67,27 @@ class Dispatcher:
         return np.array(self.costs.lags(self.protocol))
 
     @cached_property
+    def rate(self) -> Floats:
+        """Bytes of data per second that the lane of each transfer sends when it is alone."""
+        return self.limit[self.links]
+
+    @cached_property
+    def adding(self) -> tuple[Floats, Floats]:
+        """Of each transfer, seconds per byte that its lane adds before, and its receiver when it has come."""
+        gamma = [self.costs.gamma[self.costs.link_ends[t.link][1]] * t.reduce for t in self.schedule.transfers]
+        return np.zeros(len(gamma)), np.array(gamma)
+
+    @property
+    def place(self) -> Ints:
+        """Of each transfer among those with equally long ways."""
+        return np.arange(len(self.links))
+
+    @property
+    def begin(self) -> float:
+        """Seconds before the first message."""
+        return self.costs.start(self.protocol)
+
+    @cached_property
     def _chunks(self) -> Ints:
         return np.bincount(self.links, minlength=len(self.costs.link_ends))
 
@@ -103,11 +125,11 @@ class Dispatcher:
 
     def longest(self, piece_bytes: float) -> float:
         """Seconds of the longest way of a piece that has its lanes for itself."""
-        return float(self.ways(self._lag + piece_bytes / self.limit).max(initial=0.0))
+        return float(self.ways(self._lag[self.links] + piece_bytes / self.rate).max(initial=0.0))
 
     def ways(self, seconds: Floats) -> Floats:
-        """Of each transfer the longest way of its data from then on, where link i takes ``seconds[i]``."""
-        ways = seconds[self.links].tolist()
+        """Of each transfer the longest way of its data from then on, where transfer i takes ``seconds[i]``."""
+        ways = seconds.tolist()
         own = list(ways)
         for i in range(len(ways) - 1, -1, -1):  # transfers stand in the order of their begin
             for before in self.waits[i]:
@@ -137,8 +159,9 @@ class Dispatcher:
         tree are due, one after the other."""
         costs, transfers = self.costs, self.schedule.transfers
         n = len(transfers)
+        before, after = self.adding
         lag, holds = self._lag[self.links], self._held(piece_bytes)[self.links]
-        ways = self.ways(self._lag + piece_bytes / self.limit)
+        ways = self.ways(lag + before * piece_bytes + piece_bytes / self.rate)
         # the longest way first, of equal ones the first piece
         group, turn, _ = self._trees
         alike = np.zeros(int(group.max(initial=-1)) + 1, dtype=np.int64)
@@ -146,7 +169,7 @@ class Dispatcher:
         alike = alike[group]
         late = (np.arange(pieces)[:, None] * alike + turn) * (pace / (alike * pieces))
         late = (late - ways).ravel()
-        order = np.lexsort((np.tile(np.arange(n), pieces), np.repeat(np.arange(pieces), n), late))
+        order = np.lexsort((np.tile(self.place, pieces), np.repeat(np.arange(pieces), n), late))
         rank = np.empty(n * pieces, dtype=np.int64)
         rank[order] = np.arange(n * pieces)
         of_transfer = np.array([len(w) for w in self.waits], dtype=np.int64)
@@ -155,7 +178,6 @@ class Dispatcher:
         rows = [costs.link_resources[link] for link in self.links.tolist()]
         uses = np.tile(np.array([r for row in rows for r in row], dtype=np.int64), pieces)
         lengths = np.tile(np.array([len(row) for row in rows], dtype=np.int64), pieces)
-        gamma = np.array([costs.gamma[costs.link_ends[t.link][1]] if t.reduce else 0.0 for t in transfers])
         graph = TransferGraph(
             names=costs.resource_names,
             rate=np.asarray(costs.resource_rate, dtype=np.float64),
@@ -163,17 +185,111 @@ class Dispatcher:
             waits_start=np.concatenate(([0], np.cumsum(np.tile(of_transfer, pieces)))),
             uses=uses,
             uses_start=np.concatenate(([0], np.cumsum(lengths))),
-            delay=np.tile(np.where(holds, lag, 0.0), pieces),
+            delay=np.tile(np.where(holds, lag, 0.0) + before * piece_bytes, pieces),
             size=np.full(n * pieces, piece_bytes * self.overhead),
-            after=np.tile(np.where(holds, 0.0, lag) + gamma * piece_bytes, pieces),
+            after=np.tile(np.where(holds, 0.0, lag) + after * piece_bytes, pieces),
         )
         queues = Queues(
             of=np.tile(lanes.of, pieces),
             rank=rank,
-            limit=np.tile(self.limit[self.links] * self.overhead, pieces),
+            limit=np.tile(self.rate * self.overhead, pieces),
             lanes=lanes.number,
         )
         timeline = simulate(graph, queues=queues)
-        return Dispatch(
-            pieces, lanes, timeline.ready, timeline.sent, timeline.makespan + costs.start(self.protocol)
-        )
+        return Dispatch(pieces, lanes, timeline.ready, timeline.sent, timeline.makespan + self.begin)
+
+
+@dataclass(frozen=True, eq=False)
+class PlanDispatcher(Dispatcher):
+    """Dispatches what plans put. A thread block adds what has come and puts it to all its receivers: a message to
+    each, at a share of its copy rate, on lanes of as many times their number. What leaves a server goes over port
+    channels, at the rate of the link. ``servers``: of each rank."""
+
+    servers: Sequence[str]
+
+    @cached_property
+    def _lag(self) -> Floats:
+        return np.array(self.costs.link_alpha)
+
+    def _held(self, piece_bytes: float) -> NDArray[np.bool_]:
+        """A thread block waits for what it put."""
+        return np.ones(len(self._lag), dtype=np.bool_)
+
+    @cached_property
+    def _station(self) -> Ints:
+        """Of each transfer, a number for those that one thread block puts together."""
+        number: dict[tuple[int, int, bool, bool, float], int] = {}
+        costs = self.costs
+        rows = [
+            (costs.link_ends[t.link][0], t.chunk, t.reduce, self._near[t.link], costs.link_rate[t.link])
+            for t in self.schedule.transfers
+        ]
+        return np.array([number.setdefault(row, len(number)) for row in rows], dtype=np.int64)
+
+    @cached_property
+    def _near(self) -> list[bool]:
+        """Whether each link stays inside a server."""
+        return [self.servers[src] == self.servers[dst] for src, dst in self.costs.link_ends]
+
+    @cached_property
+    def rate(self) -> Floats:
+        """A thread block copies to all receivers at once."""
+        near = np.array(self._near)[self.links]
+        wire = np.array(self.costs.link_rate)[self.links]
+        each = np.bincount(self._station, weights=near)[self._station]
+        return np.where(near, np.minimum(wire, self.limit[self.links] / np.maximum(each, 1)), wire)
+
+    @cached_property
+    def adding(self) -> tuple[Floats, Floats]:
+        """The thread block that puts a sum adds it up; what ends is added where it ends."""
+        transfers = self.schedule.transfers
+        before, after = np.zeros((2, len(transfers)))
+        passed: set[int] = set()
+        for i, (t, waits) in enumerate(zip(transfers, self.waits, strict=True)):
+            src = self.costs.link_ends[t.link][0]
+            added = [j for j in waits if transfers[j].reduce]
+            passed.update(added)
+            if len(added) == len(waits):
+                before[i] = len(added) * self.costs.gamma[src]
+        for i, t in enumerate(transfers):
+            if t.reduce and i not in passed:
+                after[i] = self.costs.gamma[self.costs.link_ends[t.link][1]]
+        return before, after
+
+    @property
+    def place(self) -> Ints:
+        """What is put together follows each other."""
+        return self._station
+
+    @property
+    def begin(self) -> float:
+        """Seconds before the first message."""
+        return self.costs.launch
+
+    def lanes(self, piece_bytes: float, spare: float | None) -> Lanes:
+        """Of each set of links that are put to together."""
+        together: list[list[int]] = [[] for _ in range(int(self._station.max(initial=-1)) + 1)]
+        for i, station in enumerate(self._station.tolist()):
+            together[station].append(i)
+        group: dict[tuple[int, ...], int] = {}
+        of = np.empty(len(self.links), dtype=np.int64)
+        busy: list[float] = []
+        width: list[int] = []
+        delay = np.array(self.costs.link_alpha)[self.links] + self.adding[0] * piece_bytes
+        seconds = (delay + piece_bytes / self.rate).tolist()
+        for members in together:
+            g = group.setdefault(tuple(sorted(self.links[members].tolist())), len(group))
+            if g == len(busy):
+                busy.append(0.0)
+                width.append(len(members))
+            of[members] = g
+            busy[g] += max(seconds[i] for i in members) / piece_bytes
+        needed = (spare or 1.0) * np.array(busy) / self.period
+        return Lanes(of, np.maximum(1, np.ceil(needed - 1e-9)).astype(np.int64) * np.array(width))
+
+    def ways(self, seconds: Floats) -> Floats:
+        """The longest of those that are put together."""
+        ways = super().ways(seconds)
+        most = np.zeros(int(self._station.max(initial=-1)) + 1)
+        np.maximum.at(most, self._station, ways)
+        return np.asarray(most[self._station])

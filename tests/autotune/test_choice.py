@@ -18,7 +18,7 @@ from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions, PlanPredictor
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import Baseline, ring_baseline
-from hetesynth.engine.steady_programs import SteadyPlan
+from hetesynth.engine.steady_programs import DispatchedPlan
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.decisions import Decisions
@@ -94,11 +94,11 @@ def test_steady_state_alone_where_it_is_stated(monkeypatch: pytest.MonkeyPatch) 
     assert names(chosen(asked(strategy="steady-state"))) == {"steady-state"}
 
 
-def test_plans_run_in_steady_state_too() -> None:
+def test_plans_are_dispatched_too() -> None:
     """Candidates are timed as plans, where nothing else is made."""
     request = replace(asked(near=NEAR), targets=(TARGETS["mscclpp"],))
     best = next(r for r in chosen(request).ranked if r.candidate.name == "steady-state")
-    assert isinstance(best.steady, SteadyPlan)
+    assert isinstance(best.steady, DispatchedPlan)
     c, policy = best.candidate, request.policy.lowering
     options = LoweringOptions("timed", target=TARGETS["mscclpp"], policy=policy)
     plan = best.steady.plan(c.problem, c.solution.schedule, options)

@@ -13,7 +13,7 @@ from hetesynth.engine.choice.program_ranking import Ranked
 from hetesynth.engine.choice.tuning import LATE, UNTRIED, Candidate, Effort, Pipelined
 from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.problem import verified_solver
-from hetesynth.engine.steady_programs import Dispatched, Dispatching, SteadyPlan, steady_plans
+from hetesynth.engine.steady_programs import Dispatched, DispatchedPlan, Dispatching, PlanDispatching
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import Costs
 from hetesynth.model.deadline import Deadline
@@ -53,7 +53,7 @@ class Plan:
     solved: Callable[[], Solution | Infeasible | GaveUp]
     problem: Problem
     schedule: Schedule
-    pipeline: Dispatched | SteadyPlan
+    pipeline: Dispatched | DispatchedPlan
     seconds: float  # expected
     peers: int | None = None
 
@@ -182,7 +182,7 @@ class SteadyCandidates:
         return LATE if self._late(first=not self.ranked) else None
 
     def _work(self, plan: Plan) -> float:
-        each = 0.5 if isinstance(plan.pipeline, SteadyPlan) else 1.0  # a plan has half as many operations
+        each = 0.5 if isinstance(plan.pipeline, DispatchedPlan) else 1.0  # a plan has half as many operations
         return each * plan.pipeline.arrangement.pieces * self.specs.transfers(plan.chunks)
 
     def _plans(self) -> Iterator[Plan]:
@@ -308,24 +308,21 @@ class SteadyCandidates:
 
     def _dispatching(self, problem: Problem, schedule: Schedule) -> Dispatching:
         options = self.specs.lowering_for(self.target)
-        return Dispatching(problem, schedule, self._costs, options, self.specs.size)
+        kind = PlanDispatching if self.target.format.plan else Dispatching
+        return kind(problem, schedule, self._costs, options, self.specs.size)
 
     def arranged(self, plan: Callable[..., Plan], problem: Problem, schedule: Schedule) -> Iterator[Plan]:
         """A plan for each of the arrangements of the program that are expected to be quickest."""
         size = self.specs.size
-        if self.target.format.plan:
-            for steady in steady_plans(problem, schedule, self.specs.lowering_for(self.target), self._costs, size):
-                expected = plan(problem, schedule, steady, 1.0)
-                yield replace(expected, seconds=expected.seconds_per_byte * size)
+        pipeline = DispatchedPlan if self.target.format.plan else Dispatched
+        messages = min(DISPATCHED * self.effort.allotted, ENOUGH)
+        try:
+            arrangements, spent = self._dispatching(problem, schedule).best((messages - self.dispatched) / 3)
+        except HetesynthError:  # chunks that do not take trees
             return
-        dispatching, messages = (
-            self._dispatching(problem, schedule),
-            min(DISPATCHED * self.effort.allotted, ENOUGH),
-        )
-        arrangements, spent = dispatching.best((messages - self.dispatched) / 3)
         self.dispatched += spent
         for seconds, arrangement in arrangements:
-            yield plan(problem, schedule, Dispatched(arrangement, self._costs, size), seconds)
+            yield plan(problem, schedule, pipeline(arrangement, self._costs, size), seconds)
 
     @cached_property
     def _costs(self) -> Costs:
@@ -364,7 +361,7 @@ class SteadyCandidates:
         self.effort.spent += self._work(plan)
         seconds: float | None = None
         lowering = Lowering(topology, problem, plan.schedule, size, options, costs)
-        if isinstance(pipeline, SteadyPlan):
+        if isinstance(pipeline, DispatchedPlan):
             quick = lowering.quick_plan(pipeline)
             seconds = None if quick is None else quick.seconds
         else:

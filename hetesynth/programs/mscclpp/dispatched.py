@@ -1,17 +1,18 @@
-"""A schedule along trees -> an MSCCL++ plan in steady state.
+"""The pieces of a schedule along trees, in the order of their dispatch -> an MSCCL++ plan.
 
-Each tree has thread blocks of its own on every GPU where it goes on (``wiring``), so no barrier is needed; shifts
-wait for each other by semaphores. Operations of a thread block: the handshake; for each station a wait, the sum,
-puts and signals; waits for what ends here; own chunks copied home; flushes. ``res`` adds and puts at once inside a
-server; over ports a ``pws`` follows the sum. Ticks order all stations, senders first, so there is no deadlock."""
+No barrier is needed: thread blocks wait for signals of peers, and for each other by semaphores. Operations of a
+thread block: the handshake; for each station a wait, the sum, puts and signals; waits for what ends here; own
+chunks copied home; flushes. ``res`` adds and puts at once inside a server; over ports a ``pws`` follows the sum.
+The order of the dispatch holds for all thread blocks, senders first, so there is no deadlock."""
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 
 from hetesynth.errors import HetesynthError
-from hetesynth.model.cost import Costs
+from hetesynth.model.dispatch import Dispatch
 from hetesynth.model.plan import (
     CHANNEL_TYPES,
+    MAX_CHANNELS,
     MAX_OPERATIONS,
     MAX_REMOTE_BUFFERS,
     MAX_SLICES,
@@ -26,135 +27,62 @@ from hetesynth.model.plan import (
     Slice,
 )
 from hetesynth.model.problem import Problem
-from hetesynth.model.program import Buffer
+from hetesynth.model.program import Buffer, BufferSlice
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.topology import Rank
-from hetesynth.programs.cut_chunks import in_pieces
+from hetesynth.programs.cut_chunks import collective_in_pieces
 from hetesynth.programs.layout import CopySlice, FileOptions, Layout, in_place_supported
 from hetesynth.programs.mscclpp.blocks import NOP, in_parts, local, on_channels
 from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, buffer_sizes, plan_of_gpus
 from hetesynth.programs.mscclpp.placement import in_target_order
-from hetesynth.programs.steady_state.wiring import (
-    Place,
-    PlanArrangement,
-    Station,
-    Wiring,
-    heaviest,
-    shared_out,
-    stations,
-    widest,
-)
+from hetesynth.programs.mscclpp.station_blocks import Placed, Placing, Wiring
+from hetesynth.programs.mscclpp.stations import Place, Station, stations
 
 MAX_KNOWLEDGE = 200_000_000
 """Entries of the vector clocks that waits learn: the judge refuses 2^28, 352 pieces of a broadcast along rings of
 64."""
+ROOMS = ((52, True), (46, False), (40, False))
+"""Operations of a thread block but for what it begins and ends with, tried in this order."""
 
 
-def lower_steady_plan(
-    problem: Problem,
-    schedule: Schedule,
-    costs: Costs,
-    arrangement: PlanArrangement,
-    options: FileOptions,
-    servers: Sequence[str],
+def placed_stations(
+    problem: Problem, schedule: Schedule, dispatch: Dispatch, servers: Sequence[str]
+) -> Iterator[Placed]:
+    """Ways to share out the pieces of ``schedule`` as dispatched; HetesynthError HS505 as ``stations``."""
+    for room, wide in ROOMS:
+        placed = Placing(problem, schedule, dispatch, servers, room, wide).run()
+        if placed is not None:
+            yield placed
+
+
+def lower_dispatched_plan(
+    problem: Problem, schedule: Schedule, dispatch: Dispatch, options: FileOptions, servers: Sequence[str]
 ) -> Plan:
-    """The plan that carries out ``schedule`` as ``arrangement`` says. Raises HetesynthError: HS505 a collective or
-    a schedule that is not lowered here, HS508 it does not fit the runtime's limits, HS509 buffers of the least
-    size are too large for it."""
-    name, pieces = problem.collective.name, arrangement.pieces
+    """The plan that carries out ``schedule`` in the order of ``dispatch``. Raises HetesynthError: HS505 a
+    collective or a schedule that is not lowered here, HS508 it does not fit the runtime's limits, HS509 buffers of
+    the least size are too large for it."""
+    name, pieces = problem.collective.name, dispatch.pieces
     if options.in_place and (problem.collective.kind.exchange or not in_place_supported(name)):
         raise HetesynthError(
             f"{name} has no plan in steady state in place", code="HS505", help="lower the schedule step by step"
         )
-    blocks = shared_out(stations(problem, schedule), servers, arrangement.blocks)
-    if blocks is None:
-        raise _misfit(f"{name} needs more thread blocks, or one with more channels, than there are")
-    whole, order = in_pieces(problem, schedule, _phases(problem, schedule, costs), pieces)
-    layout = Layout(whole.collective, options.in_place)
-    wiring = Wiring(stations(whole, order), blocks, arrangement, layout)
-    gpus = [*map(_Gpus(layout, wiring, servers).gpu, range(problem.ranks))]
-    return plan_of_gpus(options, name, gpus)
-
-
-def _phases(problem: Problem, schedule: Schedule, costs: Costs) -> list[float]:
-    """When each transfer of a piece can begin, in periods after the piece began, where all that cross a resource
-    share it. A period is what the fullest resource needs for one piece of every chunk; chunks of one tree follow
-    each other."""
-    of_tree: dict[int, list[tuple[int, bool]]] = defaultdict(list)
-    carried: Counter[int] = Counter()
-    for t in schedule.transfers:
-        of_tree[t.chunk].append((t.link, t.reduce))
-        carried.update(costs.link_resources[t.link])
-    alike: dict[tuple[tuple[int, bool], ...], list[int]] = defaultdict(list)
-    for chunk in sorted(of_tree):
-        alike[tuple(sorted(of_tree[chunk]))].append(chunk)
-    copy_of = {k: (place, len(chunks)) for chunks in alike.values() for place, k in enumerate(chunks)}
-    seconds = {r: number / costs.resource_rate[r] for r, number in carried.items()}
-    period = max(seconds.values(), default=1.0)
-    arrivals: dict[tuple[int, Rank], list[tuple[int, float]]] = defaultdict(list)
-    begins: list[float] = []
-    for t in schedule.transfers:
-        arc, (copy, copies) = problem.arcs[t.link], copy_of[t.chunk]
-        fullest = max(seconds[r] for r in costs.link_resources[t.link])
-        crossing = (costs.link_alpha[t.link] + max(1 / costs.link_rate[t.link], fullest / copies)) / period
-        here = [at for arrived, at in arrivals[t.chunk, arc.src] if arrived <= t.start]
-        begins.append(max(here, default=copy / copies))
-        arrivals[t.chunk, arc.dst].append((t.end, begins[-1] + crossing))
-    return begins
-
-
-def plan_arrangements(problem: Problem, schedule: Schedule, costs: Costs, most: int) -> list[PlanArrangement]:
-    """The arrangements that may be quickest, with about as many pieces as fit and no more than ``most``. Thread
-    blocks side by side are of use where one copies no faster than the runtime's rate. Raises HetesynthError HS505
-    where the schedule is not lowered here."""
-    whole = stations(problem, schedule)
-    each, of_block = widest(whole), max(1, MAX_OPERATIONS // heaviest(whole))
-    limited = any(costs.copy_rate(rank, "Simple") is not None for rank in range(problem.ranks))
-    listed: dict[PlanArrangement, None] = {}
-    for width in (1, 2, 4, 8) if limited else (1,):
-        if width <= min(each, most):
-            shifts = min(each // width, -(-most // (of_block * width)))
-            pieces = max(1, min(of_block, most // (width * shifts))) * width * shifts
-            listed[PlanArrangement(pieces, width, shifts)] = None
-    return list(listed)
-
-
-def finest_steady_plan(
-    problem: Problem,
-    schedule: Schedule,
-    costs: Costs,
-    arrangement: PlanArrangement,
-    most: int,
-    options: FileOptions,
-    servers: Sequence[str],
-) -> Plan:
-    """The plan with as many pieces as fit into the thread blocks of ``arrangement``, and no more than ``most``;
-    HetesynthError as ``lower_steady_plan``."""
-
-    def lowered(pieces: int) -> Plan:
-        each = PlanArrangement(pieces * arrangement.blocks, arrangement.width, arrangement.shifts)
-        return lower_steady_plan(problem, schedule, costs, each, options, servers)
-
-    one = lowered(1)
-    # what a judge of races keeps: what each wait learns of every thread block and port channel
-    of_one = [block for gpu in one.gpus for block in gpu.blocks]
-    actors = len(of_one) + sum(1 + len(gpu.port_peers) for gpu in one.gpus)
-    waits = sum(len(x.channels) for block in of_one for x in block.operations if x.op == "wait")
-    knowledge = actors * max(1, waits)
-    limit = max(1, min(most // arrangement.blocks, MAX_KNOWLEDGE // knowledge))
-    try:
-        two = lowered(2) if limit > 1 else one
-    except HetesynthError:
-        return one
-    of_two = [block for gpu in two.gpus for block in gpu.blocks]
-    lengths = ((len(a.operations), len(b.operations)) for a, b in zip(of_one, of_two, strict=True))
-    rooms = ((MAX_OPERATIONS - a) // (b - a) for a, b in lengths if b > a)
-    for pieces in range(min(limit, 1 + min(rooms, default=limit)), 2, -1):
+    layout = Layout(collective_in_pieces(problem.collective, pieces), options.in_place)
+    listed = stations(problem, schedule)
+    refused = _misfit(f"{name} needs more thread blocks, or one with more channels, than there are")
+    for placed in placed_stations(problem, schedule, dispatch, servers):
+        wiring = Wiring(listed, pieces, placed, layout)
         try:
-            return lowered(pieces)
-        except HetesynthError:
+            gpus = [*map(_Gpus(layout, wiring, servers).gpu, range(problem.ranks))]
+        except HetesynthError as error:
+            refused = error
             continue
-    return two
+        # what a judge of races keeps: what each wait learns of every thread block and port channel
+        blocks = [block for gpu in gpus for block in gpu.blocks]
+        actors = len(blocks) + sum(1 + len(gpu.port_peers) for gpu in gpus)
+        if actors * sum(len(x.channels) for b in blocks for x in b.operations if x.op == "wait") > MAX_KNOWLEDGE:
+            raise _misfit("its judge cannot follow so many pieces")
+        return plan_of_gpus(options, name, gpus)
+    raise refused
 
 
 class _Gpus:
@@ -188,9 +116,7 @@ class _Gpus:
             for place in places
         }
         buffers = sorted(set().union(*targets.values()))
-        following = [(place, after) for place, after in wiring.following.items() if place[0] == rank]
-        released = {place: i for i, (place, _) in enumerate(following)}
-        acquired = {after: i for i, (_, after) in enumerate(following)}
+        semaphores = {key: i for i, key in enumerate(key for key in wiring.semaphores if key[0][0] == rank)}
         layout, chunks = self.layout, range(len(self.layout.collective.chunks))
         # what the rank has from the start and must have in the end, to where it must stand
         pairs = [(layout.source(rank, k), layout.target(rank, k)) for k in chunks]
@@ -203,18 +129,17 @@ class _Gpus:
                 for kind in CHANNEL_TYPES
             }
             names = {buffer: i for of_kind in own.values() for i, buffer in enumerate(of_kind)}
-            writer = _Operations(self, place, names)
-            operations = writer.all(() if blocks else copies, acquired.get(place), released.get(place))
-            if len(operations) > MAX_OPERATIONS or max(map(len, own.values())) > MAX_REMOTE_BUFFERS:
-                raise _misfit(f"rank {rank} needs a thread block of {len(operations)} operations")
+            operations = _Operations(self, place, names, semaphores).all(() if blocks else copies)
             memory, port = (tuple(self.numbers[place, kind]) for kind in CHANNEL_TYPES)
+            crowded = max(len(memory), len(port)) > MAX_CHANNELS
+            if len(operations) > MAX_OPERATIONS or max(map(len, own.values())) > MAX_REMOTE_BUFFERS or crowded:
+                raise _misfit(f"rank {rank} needs a thread block of {len(operations)} operations")
             near, far = (tuple(map(buffers.index, own[kind])) for kind in CHANNEL_TYPES)
             blocks.append(PlanBlock(number, operations, memory, port, near, far))
         reached = tuple(RemoteBuffer(p, buffer, (self._kind(rank, p),)) for p, buffer in buffers)
         sizes, some = buffer_sizes(layout, rank), tuple(blocks) or (PlanBlock(0, (NOP,)),)
         near, far = (tuple(self.peers[rank, kind]) for kind in CHANNEL_TYPES)
-        semaphores = (0,) * len(following)
-        return GpuPlan(rank, *sizes, wiring.scratch[rank], some, near, far, reached, semaphores)
+        return GpuPlan(rank, *sizes, wiring.scratch[rank], some, near, far, reached, (0,) * len(semaphores))
 
 
 def _misfit(why: str) -> HetesynthError:
@@ -228,18 +153,26 @@ def _misfit(why: str) -> HetesynthError:
 class _Operations:
     """Writes those of ``place``. ``buffers``: which of its remote buffers a buffer of a peer is."""
 
-    def __init__(self, gpus: _Gpus, place: Place, buffers: Mapping[tuple[Rank, Buffer], int]) -> None:
+    def __init__(
+        self,
+        gpus: _Gpus,
+        place: Place,
+        buffers: Mapping[tuple[Rank, Buffer], int],
+        semaphores: Mapping[tuple[Place, Place, bool], int],
+    ) -> None:
         self.wiring, self.layout, self.place, self.buffers = gpus.wiring, gpus.layout, place, buffers
         self.channels = gpus.channels[place]  # to other thread blocks: the type, and which of this one
+        self.semaphores = semaphores
         self.operations: list[PlanOperation] = []
+        self.taken: dict[Place, int] = defaultdict(int)
         self.waited: dict[Place, int] = defaultdict(int)
+        self.flying: set[int] = set()  # port channels on which puts may still be on their way
         self.pushed: dict[int, int] = {}  # port channel -> thread, since the threads met
 
-    def all(
-        self, copies: Sequence[CopySlice], acquired: int | None, released: int | None
-    ) -> tuple[PlanOperation, ...]:
-        """The operations in order. ``copies``: from where the rank's own chunks stand to where they must.
-        ``acquired``, ``released``: the semaphores by which shifts follow each other."""
+    def all(self, copies: Sequence[CopySlice]) -> tuple[PlanOperation, ...]:
+        """The operations in order. ``copies``: from where the rank's own chunks stand to where they must."""
+        acquired = [i for (_, there, lane), i in self.semaphores.items() if lane and there == self.place]
+        released = [i for (here, _, lane), i in self.semaphores.items() if lane and here == self.place]
         signals = self.wiring.signals
         incoming = [far for far in self.channels if (far, self.place) in signals]
         outgoing = [far for far in self.channels if (self.place, far) in signals]
@@ -250,60 +183,68 @@ class _Operations:
             self._on(far_op, "port", self._numbers("port", peers))
         if outgoing:
             self._meet()
-        if acquired is not None:
-            self._do(PlanOperation("sem_acquire", semaphores=(acquired,)))
+        if acquired:
+            self._do(PlanOperation("sem_acquire", semaphores=tuple(acquired)))
             self._meet()
         for station in self.wiring.sequences[self.place]:
             self._station(station)
         ports = self._numbers("port", outgoing)
-        if released is not None:
+        if released:
             self._on("flush", "port", ports)
             self._meet()
-            self._do(PlanOperation("sem_release", semaphores=(released,)))
+            self._do(PlanOperation("sem_release", semaphores=tuple(released)))
         self._wait({far: signals[far, self.place] for far in incoming})
         for source, home, count in copies:
             self._do(PlanOperation("copy", src=(local(source, count),), dst=(local(home, count),)))
-        if released is None:
+        if not released:
             self._on("flush", "port", ports)
         return tuple(self.operations) or (NOP,)
 
     # -- one station
 
     def _station(self, a: Station) -> None:
-        if a.senders:
+        here = self.wiring.handed.get((a.name, self.place)) if a.second else None
+        if here is not None:  # another thread block has waited for it
+            main, number = here
+            while self.taken[main] < number:
+                self._do(PlanOperation("sem_acquire", semaphores=(self.semaphores[main, self.place, False],)))
+                self.taken[main] += 1
+            self._meet()
+        elif a.senders:
             awaited: dict[Place, int] = {}
             for sender in a.senders:
                 far, number = self.wiring.awaited[a.name, sender]
                 awaited[far] = max(number, awaited.get(far, 0))
             self._wait(awaited)
             self._meet()
+        seconds = self.wiring.seconds.get(a.name, []) if a.senders and not a.second else []
         channels = [(r, *self.channels[self.wiring.receiving[a.name, r]]) for r in a.receivers]
         near = [r for r, kind, _ in channels if kind == "memory"]
         far_off = [(r, number) for r, kind, number in channels if kind == "port"]
         sent: list[Rank] = []
         if a.adds and a.senders:
-            sent = near if not far_off and len(near) < MAX_SLICES else []
             landings = [self.wiring.landings[a.name, sender] for sender in a.senders]
-            own = self.layout.source(a.rank, a.chunk)
-            parts = landings if own is None else [own, *landings]
             home = None if a.partial else self.layout.target(a.rank, a.chunk)
             value = landings[0] if home is None else home
-            while len(parts) > MAX_SLICES:
-                self._do(PlanOperation("re", src=tuple(map(local, parts[:MAX_SLICES])), dst=(local(value),)))
-                self._meet()
-                parts = [value, *parts[MAX_SLICES:]]
-            src = tuple(map(local, parts))
-            dst: tuple[Slice, ...] = (local(value), *(self._there(a, r) for r in sent))
-            added = PlanOperation("res", "memory", (), src, dst) if sent else PlanOperation("re", src=src, dst=dst)
-            self._do(added)  # and puts the sum to ``sent``
-            if far_off or (near and not sent):
-                self._meet()
+            if not a.second:
+                own = self.layout.source(a.rank, a.chunk)
+                sent = near if not seconds and not far_off and len(near) < MAX_SLICES else []
+                self._add(landings if own is None else [own, *landings], value, [self._there(a, r) for r in sent])
+                if seconds or far_off or (near and not sent):
+                    self._meet()
         else:  # what has come, or what the rank has from the start
             source = self.layout.source(a.rank, a.chunk)
             landed = self.wiring.landings[a.name, a.senders[0]] if a.senders else source
             if landed is None:
                 raise ValueError(f"rank {a.rank} has no chunk {a.chunk}")
             value = landed
+        if seconds:
+            handed = tuple(self.semaphores[self.place, there, False] for there in seconds)
+            self._do(PlanOperation("sem_release", semaphores=handed))
+        together = {number for _, number in far_off}
+        if far_off:  # one after the other, or later pieces would slow this one down
+            self._on("flush", "port", sorted(self.flying - together))
+            self.flying = together
         ops: tuple[PlanOp, ...] = ("put", "pws")
         for op in ops:  # puts of a port channel, with the signal that follows
             group = [x for x in far_off if ((a.name, x[0]) in self.wiring.signalled) == (op == "pws")]
@@ -319,6 +260,16 @@ class _Operations:
         if signalled:
             self._meet()
             self._on("signal", "memory", signalled)
+
+    def _add(self, parts: Sequence[BufferSlice], value: BufferSlice, sent: Sequence[RemoteSlice]) -> None:
+        """The sum of ``parts``, to ``value`` and at once to ``sent``."""
+        while len(parts) > MAX_SLICES:
+            self._do(PlanOperation("re", src=tuple(map(local, parts[:MAX_SLICES])), dst=(local(value),)))
+            self._meet()
+            parts = [value, *parts[MAX_SLICES:]]
+        src = tuple(map(local, parts))
+        dst: tuple[Slice, ...] = (local(value), *sent)
+        self._do(PlanOperation("res", "memory", (), src, dst) if sent else PlanOperation("re", src=src, dst=dst))
 
     def _there(self, a: Station, receiver: Rank) -> RemoteSlice:
         """Where the value lands at ``receiver``."""

@@ -1,4 +1,4 @@
-"""MSCCL++ plans in steady state: right for their judges, and as fast as the program of the same trees."""
+"""MSCCL++ plans cut from a dispatch: right for their judges, and as quick as it expects."""
 
 from __future__ import annotations
 
@@ -15,29 +15,23 @@ from hetesynth.judge.mscclpp.judge import plan_violations
 from hetesynth.judge.mscclpp.reader import read_plan_json
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.cost import Costs, costs
-from hetesynth.model.plan import MAX_OPERATIONS, Plan
+from hetesynth.model.dispatch import Dispatch
+from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Problem
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.programs.layout import FileOptions
+from hetesynth.programs.mscclpp.dispatched import lower_dispatched_plan
 from hetesynth.programs.mscclpp.json_writer import write_plan_json
 from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS
-from hetesynth.programs.steady_state.plan import finest_steady_plan, lower_steady_plan, plan_arrangements
-from hetesynth.programs.steady_state.wiring import PlanArrangement
+from hetesynth.simulate.dispatch import PlanDispatcher
 from hetesynth.simulate.engine import simulate
 from hetesynth.simulate.plan import plan_tasks
 
 RANKS = 5
 PAIRS = [(a, b) for a in range(RANKS) for b in range(RANKS) if a != b]
 ROOTED = ("broadcast", "reduce", "gather", "scatter")
-ONE = PlanArrangement(1, 1, 1)
-ARRANGEMENTS = [
-    ONE,
-    PlanArrangement(3, 1, 1),
-    PlanArrangement(4, 2, 1),
-    PlanArrangement(6, 1, 3),
-    PlanArrangement(8, 2, 2),
-]
+PIECES = (1, 2, 3, 8)
 
 
 def tree(rng: random.Random, root: int) -> list[tuple[int, int]]:
@@ -90,22 +84,36 @@ def case(seed: int, name: CollectiveName, chunks: int = 1, model: str = "") -> t
     return problem, schedule, costs(topology, runtime=NCCL_TABLES if model else None)
 
 
+def dispatched(
+    problem: Problem, schedule: Schedule, prices: Costs, pieces: int, servers: str, chunk: float = 1e6
+) -> Dispatch:
+    dispatcher = PlanDispatcher(schedule, prices, "Simple", 1.0, servers)
+    piece = chunk / pieces
+    return dispatcher.run(pieces, piece, dispatcher.lanes(piece, 2.0), 0.25 * dispatcher.period * chunk)
+
+
+def lowered(
+    problem: Problem, schedule: Schedule, prices: Costs, pieces: int, servers: str, in_place: bool = False
+) -> Plan:
+    dispatch = dispatched(problem, schedule, prices, pieces, servers)
+    return lower_dispatched_plan(problem, schedule, dispatch, FileOptions("x", in_place), servers)
+
+
 def seconds(plan: Plan, prices: Costs, bytes_of_chunk: float) -> float:
     return simulate(plan_tasks(plan, prices).tasks.graph(bytes_of_chunk)).makespan
 
 
 @pytest.mark.parametrize("servers", ["aaaaa", "aabbb", "abcde"])
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)
-@pytest.mark.parametrize("arrangement", ARRANGEMENTS)
-def test_plans_are_right(arrangement: PlanArrangement, name: CollectiveName, servers: str) -> None:
+@pytest.mark.parametrize("pieces", PIECES)
+def test_plans_are_right(pieces: int, name: CollectiveName, servers: str) -> None:
     """For the judge of plans, and for an executor that takes random orders."""
-    for seed, in_place in ((arrangement.pieces, False), (arrangement.pieces + 1, True)):
+    for seed, in_place in ((pieces, False), (pieces + 1, True)):
         if in_place and name in ("alltoall", "gather", "scatter"):
             continue
         problem, schedule, prices = case(seed, name, 1 if name == "alltoall" else 2)
         root = problem.collective.root
-        options = FileOptions("x", in_place)
-        plan = lower_steady_plan(problem, schedule, prices, arrangement, options, servers)
+        plan = lowered(problem, schedule, prices, pieces, servers, in_place)
         assert plan_violations(plan, root=root, servers=tuple(servers)) == []
         assert {outcome(plan, root, s) for s in range(3)} == {"right"}
         assert read_plan_json(write_plan_json(plan), "x.json") == plan
@@ -115,17 +123,33 @@ def test_plans_are_right(arrangement: PlanArrangement, name: CollectiveName, ser
         assert all(x.op != "barrier" for gpu in plan.gpus for b in gpu.blocks for x in b.operations)
 
 
+@pytest.mark.parametrize("servers", ["aaaaa", "aabbb", "abcde"])
+@pytest.mark.parametrize("name", ["allgather", "reducescatter", "allreduce", "alltoall", "broadcast", "reduce"])
+def test_a_plan_takes_what_its_dispatch_expects(name: CollectiveName, servers: str) -> None:
+    """And little more than the fullest link, with a copy rate too."""
+    for model in ("", "A100"):
+        problem, schedule, prices = case(5, name, model=model)
+        whole, pieces = 2.0**28, 24
+        dispatch = dispatched(problem, schedule, prices, pieces, servers, whole)
+        plan = lower_dispatched_plan(problem, schedule, dispatch, FileOptions("x"), servers)
+        took = seconds(plan, prices, whole / pieces)
+        assert dispatch.makespan * 0.9 < took < 1.03 * dispatch.makespan
+        assert fullest(schedule, prices, whole) * (1 - 1e-9) <= took
+
+
 @pytest.mark.parametrize("name", ["allgather", "reducescatter", "allreduce", "alltoall"])
 def test_a_plan_that_does_not_wait_is_refused_by_its_judge(name: CollectiveName) -> None:
+    """For a peer, or for another thread block."""
     problem, schedule, prices = case(3, name)
-    plan = lower_steady_plan(problem, schedule, prices, PlanArrangement(2, 1, 1), FileOptions("x"), "aabbb")
+    plan = lowered(problem, schedule, prices, 2, "aabbb")
     for gpu in plan.gpus:
         for block in gpu.blocks:
-            if any(x.op == "wait" for x in block.operations):
-                less = replace(block, operations=tuple(x for x in block.operations if x.op != "wait"))
-                blocks = tuple(less if b is block else b for b in gpu.blocks)
-                gpus = tuple(replace(g, blocks=blocks) if g is gpu else g for g in plan.gpus)
-                assert plan_violations(replace(plan, gpus=gpus))
+            for op in ("wait", "sem_acquire"):
+                if any(x.op == op for x in block.operations):
+                    less = replace(block, operations=tuple(x for x in block.operations if x.op != op))
+                    blocks = tuple(less if b is block else b for b in gpu.blocks)
+                    gpus = tuple(replace(g, blocks=blocks) if g is gpu else g for g in plan.gpus)
+                    assert plan_violations(replace(plan, gpus=gpus))
 
 
 def fullest(schedule: Schedule, prices: Costs, bytes_of_chunk: float) -> float:
@@ -135,34 +159,30 @@ def fullest(schedule: Schedule, prices: Costs, bytes_of_chunk: float) -> float:
     return max(n * bytes_of_chunk / rate for n, rate in zip(carried, prices.link_rate, strict=True))
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", ["allgather", "reducescatter", "allreduce", "alltoall", "broadcast", "reduce"])
-def test_the_finest_plan_fills_the_pipe(seed: int, name: CollectiveName) -> None:
-    """It takes little more than the fullest link."""
-    problem, schedule, prices = case(seed, name)
-    listed = plan_arrangements(problem, schedule, prices, 64)
-    assert {a.width for a in listed} == {1}
-    finest = finest_steady_plan(problem, schedule, prices, listed[0], 64, FileOptions("x"), "aaaaa")
-    assert plan_violations(finest, root=problem.collective.root) == []
-    operations = max(len(block.operations) for gpu in finest.gpus for block in gpu.blocks)
-    assert operations <= MAX_OPERATIONS
-    whole = 2.0**30 / len(problem.collective.chunks)
-    coarse = lower_steady_plan(problem, schedule, prices, ONE, FileOptions("x"), "aaaaa")
-    least = fullest(schedule, prices, whole)
-    pieces = max(g.input_chunks for g in finest.gpus) // max(g.input_chunks for g in coarse.gpus)
-    took = seconds(finest, prices, whole / pieces)
-    assert least * (1 - 1e-9) <= took < 1.2 * least
-
-
 @pytest.mark.parametrize("servers", ["aaaa", "abbb", "aabb", "abcd"])
-def test_a_shift_waits_for_the_one_before_at_every_rank(servers: str) -> None:
-    """What rank 1 gets ten times faster than it sends does not leave it all at once."""
+def test_pieces_go_on_in_their_order(servers: str) -> None:
+    """What rank 1 gets ten times faster than it sends does not leave it all at once, in several runs of a lane."""
     topology = cluster(4, [(0, 1, 500, 1), (1, 2, 50, 1), (2, 3, 50, 1)])
     problem, prices = problem_on(topology, "broadcast", root=0), costs(topology)
     schedule = Schedule.of(Transfer(i, i + 1, 0, i) for i in range(3))
     size = 2.0**30
-    plan = lower_steady_plan(problem, schedule, prices, PlanArrangement(8, 1, 4), FileOptions("x"), servers)
-    assert seconds(plan, prices, size / 8) * 50e9 / size == pytest.approx(1 + 1 / 8 + 1 / 80, rel=0.01)
+    dispatch = dispatched(problem, schedule, prices, 64, servers, size)
+    plan = lower_dispatched_plan(problem, schedule, dispatch, FileOptions("x"), servers)
+    assert any(x.op == "sem_release" for block in plan.gpus[1].blocks for x in block.operations)
+    assert seconds(plan, prices, size / 64) * 50e9 / size == pytest.approx(1 + 2 / 64 + 2 / 640, rel=0.02)
+
+
+def test_what_leaves_by_port_and_memory_has_a_thread_block_each() -> None:
+    """The one that has waited tells the other by a semaphore, once for each piece."""
+    topology = cluster(4, [(0, 1, 50, 1), (1, 2, 50, 1), (1, 3, 50, 1)])
+    problem, prices = problem_on(topology, "broadcast", root=0), costs(topology)
+    schedule = Schedule.of([Transfer(0, 1, 0, 0), Transfer(1, 2, 0, 1), Transfer(1, 2, 0, 2)])
+    plan = lowered(problem, schedule, prices, 4, "aaab")
+    assert plan_violations(plan, root=0) == []
+    blocks = [[x.op for x in block.operations] for block in plan.gpus[1].blocks]
+    assert sum(ops.count("sem_release") for ops in blocks) == sum(ops.count("sem_acquire") for ops in blocks) == 4
+    for block in plan.gpus[1].blocks:
+        assert len({x.channel_type for x in block.operations if x.op in ("put", "pws")}) <= 1
 
 
 def test_a_rank_that_puts_to_all_others_has_channels_left_for_them() -> None:
@@ -171,27 +191,23 @@ def test_a_rank_that_puts_to_all_others_has_channels_left_for_them() -> None:
     topology = cluster(17, [(a, b, 50, 1) for a, b in pairs])
     problem = problem_on(topology, "allgather")
     schedule = Schedule.of(Transfer(0, 1, a, i) for i, (a, _) in enumerate(pairs))
-    plan = lower_steady_plan(problem, schedule, costs(topology), ONE, FileOptions("x"), ("a",) * 17)
+    plan = lowered(problem, schedule, costs(topology), 1, "a" * 17)
     assert plan_violations(plan) == []
-    assert max(len(b.memory_channels) for gpu in plan.gpus for b in gpu.blocks) == 16
+    assert max(len(b.memory_channels) for gpu in plan.gpus for b in gpu.blocks) <= 16
 
 
-def test_a_plan_has_no_more_pieces_than_its_judge_can_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_its_judge_cannot_follow_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, schedule, prices = case(1, "allgather")
-    given = (problem, schedule, prices, PlanArrangement(8, 1, 2), 8, FileOptions("x"), "aaaaa")
-    assert finest_steady_plan(*given).gpus[0].input_chunks == 8
-    monkeypatch.setattr("hetesynth.programs.steady_state.plan.MAX_KNOWLEDGE", 1)
-    assert finest_steady_plan(*given).gpus[0].input_chunks == 2
+    monkeypatch.setattr("hetesynth.programs.mscclpp.dispatched.MAX_KNOWLEDGE", 1)
+    with pytest.raises(HetesynthError, match="cannot follow"):
+        lowered(problem, schedule, prices, 2, "aaaaa")
 
 
 def test_what_is_not_lowered_is_refused() -> None:
     problem, schedule, prices = case(0, "alltoall")
     with pytest.raises(HetesynthError) as refused:
-        lower_steady_plan(problem, schedule, prices, ONE, FileOptions("x", in_place=True), "aaaaa")
+        lowered(problem, schedule, prices, 1, "aaaaa", in_place=True)
     assert refused.value.code == "HS505"
     with pytest.raises(HetesynthError) as refused:
-        lower_steady_plan(problem, schedule, prices, PlanArrangement(2000, 1, 1), FileOptions("x"), "aaaaa")
-    assert refused.value.code == "HS508"
-    with pytest.raises(HetesynthError) as refused:
-        lower_steady_plan(problem, schedule, prices, PlanArrangement(64, 64, 1), FileOptions("x"), "aaaaa")
+        lowered(problem, schedule, prices, 1000, "aaaaa")
     assert refused.value.code == "HS508"
