@@ -104,15 +104,6 @@ class CompilePolicy:
 
 
 @dataclass(frozen=True)
-class LoweringPolicy:
-    """From schedules to programs in steady state."""
-
-    steady_least_piece: int = 1 << 19
-    """Bytes: Programs in steady state cut chunks into pieces of no less. 2 MiB take 5 % more time than 0.5 MiB on
-    MI250, H20 and DGX-2 (1 GB, 16 to 32 GPUs). On generated cluster 206 a plan takes 20 % more with 1 MiB."""
-
-
-@dataclass(frozen=True)
 class Policy:
     """Every threshold, by the package that decides with it."""
 
@@ -121,7 +112,6 @@ class Policy:
     trees: TreesPolicy = field(default_factory=TreesPolicy)
     pods: PodsPolicy = field(default_factory=PodsPolicy)
     compile: CompilePolicy = field(default_factory=CompilePolicy)
-    lowering: LoweringPolicy = field(default_factory=LoweringPolicy)
     packing: PackingPolicy = field(default_factory=PackingPolicy)
 
 

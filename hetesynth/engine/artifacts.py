@@ -366,7 +366,6 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                     servers=topology.servers,
                     min_bytes=spec.min_bytes,
                     max_bytes=spec.max_bytes,
-                    policy=request.policy.lowering,
                 )
                 costs = CostOptions.of(request)
                 program = Lowering(topology, problem, solution.schedule, size, options, costs).emitted(spec.steady)

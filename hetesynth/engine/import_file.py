@@ -129,8 +129,8 @@ def import_file(request: ImportRequest) -> Imported:
         imported = replace(imported, certificate=Certificate(imported.schedule.makespan, bound))
     programs: dict[str, Emitted] = {}
     for target, in_place, suffix in variants(request.targets, imported.problem.collective.name):
-        servers, policy = () if chunking is None else chunking.topology.servers, request.policy.lowering
-        options = LoweringOptions(imported.name, in_place, target=target, servers=servers, policy=policy)
+        servers = () if chunking is None else chunking.topology.servers
+        options = LoweringOptions(imported.name, in_place, target=target, servers=servers)
         if chunking is None or target.format.plan:
             program = FORMATS[target.format].emit(imported.problem, imported.schedule, options)
         else:

@@ -64,7 +64,8 @@ class Dispatched:
         """What tells it from others of the same schedule."""
         a = self.arrangement
         lanes = "a lane for each tree" if a.spare is None else f"{a.spare:g} times the lanes"
-        return f"dispatched, {a.pieces} pieces, {lanes}, pace {a.pace:g}"
+        turns = "in turn" if a.pace else "the longest way first"
+        return f"dispatched, {a.pieces} pieces, {lanes}, {turns}"
 
     def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
         """The program. Raises as ``lower_dispatched``."""

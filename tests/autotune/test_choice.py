@@ -99,8 +99,7 @@ def test_plans_are_dispatched_too() -> None:
     request = replace(asked(near=NEAR), targets=(TARGETS["mscclpp"],))
     best = next(r for r in chosen(request).ranked if r.candidate.name == "steady-state")
     assert isinstance(best.steady, DispatchedPlan)
-    c, policy = best.candidate, request.policy.lowering
-    options = LoweringOptions("timed", target=TARGETS["mscclpp"], policy=policy)
+    c, options = best.candidate, LoweringOptions("timed", target=TARGETS["mscclpp"])
     plan = best.steady.plan(c.problem, c.solution.schedule, options)
     timeline = PlanPredictor(load_topology(request.topology), plan, CostOptions()).timeline(64 * MIB)
     assert timeline.makespan == best.seconds

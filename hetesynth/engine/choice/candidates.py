@@ -71,8 +71,7 @@ class CandidateSpecs:
 
     def lowering_for(self, target: Target) -> LoweringOptions:
         """How programs that are only timed are lowered."""
-        policy = self.request.policy.lowering
-        return LoweringOptions("timed", target=target, servers=self.topology.servers, policy=policy)
+        return LoweringOptions("timed", target=target, servers=self.topology.servers)
 
     @cached_property
     def factory(self) -> ProblemFactory:

@@ -20,7 +20,6 @@ from hetesynth.model.program import GpuProgram, Program, Protocol
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank
-from hetesynth.policy import DEFAULT, LoweringPolicy
 from hetesynth.programs.cut_chunks import at_once
 from hetesynth.programs.layout import FileOptions, Layout
 from hetesynth.programs.msccl.assembly import Draft, Fusion, grouped, ordered
@@ -44,7 +43,6 @@ class LoweringOptions(FileOptions):
     protocol: Protocol = "Simple"
     fusion: Fusion = "forward"
     servers: tuple[str, ...] = ()
-    policy: LoweringPolicy = DEFAULT.lowering
     min_channels: Mapping[Pair, int] = field(default_factory=dict)
     chunk_seconds: Mapping[Pair, float] = field(default_factory=dict)
     instances: int = 1

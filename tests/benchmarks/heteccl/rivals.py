@@ -98,7 +98,7 @@ class Rivals:
     def _seconds(self, topology: Topology, problem: Problem, schedule: Schedule | None, size: int) -> float | None:
         if schedule is None:
             return None
-        options = LoweringOptions("rival", servers=topology.servers, policy=self.request.policy.lowering)
+        options = LoweringOptions("rival", servers=topology.servers)
         return Lowering(topology, problem, schedule, size, options, CostOptions.of(self.request)).seconds()
 
 
