@@ -70,7 +70,7 @@ class ProgramTasks:
         With more loops than were simulated, each further one is taken to be as long as the simulated ones are
         on average, but for ``skipped`` at either end. That is exact when these are equally long. Where loops
         overlap for long, it can be too little, so the whole is never less than what any resource needs for all
-        loops, from the first byte that may reach it.
+        loops, from the first byte that may reach it until the last has been received.
         """
         if self.loops <= self.simulated:
             return timeline.makespan, 0.0
@@ -86,7 +86,10 @@ class ProgramTasks:
         load = np.bincount(uses, graph.size[task], len(graph.rate))
         first_byte = np.full(len(graph.rate), np.inf)
         np.minimum.at(first_byte, uses, graph.delay[task])
-        least = np.where(load > 0, self.loops * load / graph.rate + first_byte, 0.0)
+        lag, last_lag = np.zeros(len(timeline.end)), np.full(len(graph.rate), np.inf)
+        np.maximum.at(lag, self.tasks.waits, 0.0 if self.tasks.lags is None else self.tasks.lags)
+        np.minimum.at(last_lag, uses, lag[task])
+        least = np.where(load > 0, self.loops * load / graph.rate + first_byte + last_lag, 0.0)
         longer = timeline.makespan + (self.loops - self.simulated) * period
         return max(longer, self.tasks.start + float(least.max(initial=0.0))), unsteady
 

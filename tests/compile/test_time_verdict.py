@@ -10,10 +10,11 @@ import pytest
 from hetesynth.engine.choice.choice import CandidateSpecs, choose
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.request import Request
+from hetesynth.engine.ring_baseline import ring_baseline
 from hetesynth.engine.time_verdict import TimeVerdict, bounds_of
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
-from hetesynth.topology.language import load_topology
+from hetesynth.topology.language import load_topology, parse_topology
 
 NCCL = "NCCL (ring, 24 channels, Simple)"
 USUAL = TimeVerdict("program", 192_000_000, 1.425e-3, 1.3839e-3, 1.3839e-3, None, NCCL, 1.796e-3)
@@ -74,3 +75,11 @@ def test_extrapolated_loops_are_not_below_the_limit(tmp_path: Path, name: Collec
     ranked = choose(CandidateSpecs(topology, Request(path, name, budget=Budget(effort=1.0)), 10**9)).ranked[0]
     assert ranked.seconds is not None
     assert ranked.seconds >= bounds_of(topology, name, None, CostOptions()).seconds(10**9)
+
+
+def test_extrapolated_rings_are_not_below_the_limit() -> None:
+    """The last byte over the slowest link is received after its latency."""
+    topology = parse_topology(THREE)
+    rings = ring_baseline(topology, "allgather", None, 10**9, CostOptions())
+    assert not isinstance(rings, str)
+    assert rings.seconds >= bounds_of(topology, "allgather", None, CostOptions()).seconds(10**9)
