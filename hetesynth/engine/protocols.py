@@ -38,8 +38,8 @@ def runnable(program: Program, costs: Costs, target: Target, servers: Sequence[s
 
 def supported(costs: Costs, target: Target, name: CollectiveName, servers: Sequence[str]) -> list[Protocol]:
     """The protocols of which some program for the collective is ``runnable`` on GPUs of these ``servers``."""
-    safe = (ends for ends, families in zip(costs.link_ends, costs.ll128, strict=True) if families)
-    joined = len(components(len(servers), safe)) == 1
+    pairs = (ends for ends, safe in zip(costs.link_ends, costs.ll128, strict=True) if safe)
+    joined = len(components(len(servers), pairs)) == 1
     hangs = {p for p in PROTOCOLS if len({*servers}) > 1 and not target.fifo(p, name).proxy_agrees}
     return [p for p in PROTOCOLS if p not in hangs and (p != "LL128" or joined)]
 

@@ -154,22 +154,22 @@ def target_seconds(
     topology: Topology, bounds: Bounds, root: Rank | None, size: int, options: CostOptions, target: Target
 ) -> float:
     """No program for ``target`` is quicker for ``size`` bytes, by ``bounds`` and what it pays with any protocol:
-    start, bytes on the wire, and hops, which are looked at where they count."""
-    prices, limit = options.costs(topology), bounds.seconds(size)
+    start, bytes on the wire and a hop; more hops are looked at where they count."""
+    prices = options.costs(topology)
     if target.format.plan or not prices.hops:
-        return limit
-    best, most_hops = math.inf, 2 * _hops(prices, topology.ranks)
-    per_byte = float(max(b.seconds_per_byte for b in bounds.bounds if not b.supply))
-    ways = []
+        return bounds.seconds(size)
+    best, ways, most_hops = math.inf, [], _hops(prices, topology.ranks)
+    per_byte = float(max(bound.seconds_per_byte for bound in bounds.bounds))
     for protocol in supported(prices, target, bounds.name, topology.servers):
         sent = size * target.fifo(protocol, bounds.name).overhead
-        ways.append((prices.start(protocol) + per_byte * float(sent), protocol, sent))
+        first = prices.start(protocol) + min(prices.lags(protocol))  # and a hop after the last byte
+        ways.append((first + per_byte * float(sent), protocol, sent))
     for least, protocol, sent in sorted(ways):
         if least < best:
             counts = most_hops * max(prices.lags(protocol)) > ALIKE * least
             delays = _bounds_with(topology, bounds.name, root, options, protocol) if counts else None
             best = min(best, least if delays is None else delays.seconds(sent))
-    return max(best, limit)
+    return best
 
 
 def _hops(prices: Costs, ranks: int) -> int:
