@@ -283,8 +283,9 @@ FIRST, LAST = "<!-- programs: written by tests/benchmarks/programs_page.py -->",
 README_PART = string.Template(
     """\
 Programs by the default command, simulated, in percent of the proved limit, median and least of $clusters
-clusters of 3 to 32 GPUs: examples, generated ones, machines of published runs; made before `auto` was last
-[changed](docs/changelog.md). XML is for RCCL and the MSCCL executor, plans are for MSCCL++. $incomplete
+clusters of 3 to 32 GPUs: examples, generated ones, machines of published runs; made before
+programs were cut from a [dispatch](docs/model.md). XML is for RCCL and the MSCCL executor, plans are for
+MSCCL++. $incomplete
 
 $table
 
@@ -297,7 +298,7 @@ PAGE_TEXT = string.Template(
     """\
 # Programs of the default command
 
-How good are the files that `synth --size` writes with its defaults (before `auto` was last changed)?
+How good are the files that `synth --size` writes with its defaults (before they were cut from a dispatch)?
 Measured on $clusters clusters of 3 to 32
 GPUs: examples, generated clusters (gen100 to gen111) and machines of published runs (examples/measured).
 $incomplete

@@ -68,7 +68,7 @@ def explained(capsys: pytest.CaptureFixture[str], folder: Path, cluster: str, *a
 def test_a_choice_by_time_names_its_runner_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = explained(capsys, tmp_path, "fig10", "--coll", "allgather", "--size", "6MB")
     us = r"at [0-9.,]+ us"
-    beat = rf"chosen was steady-state, c=1, {us}, which beat NCCL's rings, c=1, {us}"
+    beat = rf"chosen was steady-state, c=2, {us}, which beat NCCL's rings, c=1, {us}"
     assert re.fullmatch(f"{beat}; more effort would try nothing else", said)
 
 
