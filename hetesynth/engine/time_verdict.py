@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -148,6 +149,22 @@ def _bounds_with(
     turned = delayed(calibrated(topology, options.rates), prices, protocol).reversed()
     bounds = rechecked_bounds(turned, BACKWARDS.get(name, name), root, options.policy)
     return replace(bounds, launch=prices.start(protocol))
+
+
+def _latencies_meet(prices: Costs) -> bool:
+    """Whether links of different latency share a resource: only there it counts on which side of it bytes are."""
+    of_resource: dict[int, set[float]] = defaultdict(set)
+    for resources, alpha in zip(prices.link_resources, prices.link_alpha, strict=True):
+        for r in resources:
+            of_resource[r].add(alpha)
+    return any(len(alphas) > 1 for alphas in of_resource.values())
+
+
+def _backwards(topology: Topology, name: CollectiveName, root: Rank | None, options: CostOptions) -> Bounds:
+    """Every time bound of what occupies its wires before the latency, as in ``_bounds_with``."""
+    turned = calibrated(topology, options.rates).reversed()
+    bounds = rechecked_bounds(turned, BACKWARDS.get(name, name), root, options.policy)
+    return replace(bounds, launch=options.launch(topology))
 
 
 def target_seconds(
@@ -362,6 +379,8 @@ def time_verdict(
         bounds = bounds_of(topology, bounds.name, root, options)
     tree_limit = bounds.optimality(size, seconds).tree_bound_seconds
     limit = bounds.seconds(size)
+    if timed == "program" and _latencies_meet(options.costs(topology)):
+        limit = min(limit, _backwards(topology, bounds.name, root, options).seconds(size))
     line_limit = bounds.launch + float(tightest(bounds.stated or bounds.bounds, size).seconds(size))
     if without_library is None and topology.ranks > MOST_RANKS_RINGS:
         without_library = (

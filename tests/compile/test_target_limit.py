@@ -158,3 +158,6 @@ def test_a_message_occupies_wires_before_its_latency(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(time_verdict, "supported", lambda *_: ["LL"])
     assert seconds == pytest.approx(target_seconds(topology, bounds, 0, 2**20, options, PORTABLE), rel=1e-9)
     assert seconds == pytest.approx(6.6e-6 + 2 * 2**20 / 3e9 + 1e-6, rel=1e-9)
+    plain = ProgramPredictor(topology, chains, options).run(2**20)[0].makespan
+    verdict = time_verdict.time_verdict(topology, 0, bounds, 2**20, plain, options, without_library="not asked")
+    assert verdict.limit <= plain < bounds.seconds(2**20)
