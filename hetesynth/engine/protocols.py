@@ -32,16 +32,20 @@ def runnable(program: Program, costs: Costs, target: Target, servers: Sequence[s
         used[ends] = max(used.get(ends, (rate, safe)), (rate, safe))
     near = all(safe for ends, (_, safe) in used.items() if ends in pairs)
     far = bool(servers) and any(to is not None and servers[at] != servers[to] for at, to in pairs)
-    hangs = {p for p in PROTOCOLS if far and not target.fifo(p, program.collective).proxy_agrees}
-    return [p for p in PROTOCOLS if p not in hangs and (p != "LL128" or near)]
+    return _working(target, program.collective, between=far, ll128=near)
 
 
 def supported(costs: Costs, target: Target, name: CollectiveName, servers: Sequence[str]) -> list[Protocol]:
     """The protocols of which some program for the collective is ``runnable`` on GPUs of these ``servers``."""
     pairs = (ends for ends, safe in zip(costs.link_ends, costs.ll128, strict=True) if safe)
     joined = len(components(len(servers), pairs)) == 1
-    hangs = {p for p in PROTOCOLS if len({*servers}) > 1 and not target.fifo(p, name).proxy_agrees}
-    return [p for p in PROTOCOLS if p not in hangs and (p != "LL128" or joined)]
+    return _working(target, name, between=len({*servers}) > 1, ll128=joined)
+
+
+def _working(target: Target, name: str, *, between: bool, ll128: bool) -> list[Protocol]:
+    """Those that do not hang ``between`` servers, and LL128 where it may be used."""
+    agreeing = [p for p in PROTOCOLS if not between or target.fifo(p, name).proxy_agrees]
+    return [p for p in agreeing if ll128 or p != "LL128"]
 
 
 def quickest_protocol(

@@ -242,9 +242,9 @@ class Repair:
         if isinstance(outcome, Infeasible):
             raise no_schedule(outcome.reason)
         if isinstance(outcome, Solution):
-            schedule = outcome.schedule
-            plan = partial(Plan, candidates.load(problem, schedule), chunks, trees or chunks, mended)
-            yield from candidates.arranged(plan, problem, schedule)
+            dispatching = candidates.dispatching(problem, outcome.schedule)
+            plan = partial(Plan, dispatching.load, chunks, trees or chunks, mended)
+            yield from candidates.arranged(plan, dispatching)
         if specs.personalized or trees is None:
             return
         if request.collective == "allreduce" and chunks * ranks % trees:
@@ -260,7 +260,7 @@ class Repair:
         schedule = schedule_along(problem, packing)
         solved = cache(partial(candidates.solved_by, problem, along(packing)))
         plan = partial(Plan, packing.seconds, chunks, trees, solved)
-        yield from candidates.arranged(plan, problem, schedule)
+        yield from candidates.arranged(plan, candidates.dispatching(problem, schedule))
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,13 @@ class Arrangement:
     spare: float | None
     pace: float
 
+    @property
+    def label(self) -> str:
+        """What tells it from others."""
+        lanes = "a lane for each tree" if self.spare is None else f"{self.spare:g} times the lanes"
+        turns = "in turn" if self.pace else "the longest way first"
+        return f"dispatched, {self.pieces} pieces, {lanes}, {turns}"
+
 
 @dataclass(slots=True)
 class Dispatched:
@@ -62,10 +69,7 @@ class Dispatched:
     @property
     def label(self) -> str:
         """What tells it from others of the same schedule."""
-        a = self.arrangement
-        lanes = "a lane for each tree" if a.spare is None else f"{a.spare:g} times the lanes"
-        turns = "in turn" if a.pace else "the longest way first"
-        return f"dispatched, {a.pieces} pieces, {lanes}, {turns}"
+        return self.arrangement.label
 
     def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
         """The program. Raises as ``lower_dispatched``."""
@@ -132,27 +136,39 @@ class Dispatching:
         """Of the fullest resource."""
         return self.dispatcher.period * self.chunk
 
+    @property
+    def load(self) -> float:
+        """The same for each byte of the buffer."""
+        return self.least_seconds / self.size
+
     def run(self, arrangement: Arrangement) -> Dispatch:
         """The dispatch of a loop."""
-        return self._run(arrangement, arrangement.pieces, self._piece(arrangement))
+        return self._run(arrangement, arrangement.pieces)
 
-    def _run(self, arrangement: Arrangement, pieces: int, piece_bytes: float) -> Dispatch:
-        pace = arrangement.pace * self.least_seconds
-        return self.dispatcher.run(pieces, piece_bytes, self.lanes(arrangement), pace)
+    @cached_property
+    def _dispatches(self) -> dict[tuple[Arrangement, int], Dispatch]:
+        return {}
+
+    def _run(self, arrangement: Arrangement, pieces: int) -> Dispatch:
+        """Once for each number of pieces: what is expected is also what has to fit."""
+        if (arrangement, pieces) not in self._dispatches:
+            pace, lanes = arrangement.pace * self.least_seconds, self.lanes(arrangement)
+            dispatch = self.dispatcher.run(pieces, self._piece(pieces), lanes, pace)
+            self._dispatches[arrangement, pieces] = dispatch
+        return self._dispatches[arrangement, pieces]
 
     def lanes(self, arrangement: Arrangement) -> Lanes:
         """Of each link."""
-        return self.dispatcher.lanes(self._piece(arrangement), arrangement.spare)
+        return self.dispatcher.lanes(self._piece(arrangement.pieces), arrangement.spare)
 
-    def _piece(self, arrangement: Arrangement) -> float:
-        return min(self.chunk / arrangement.pieces, self.most_bytes)
+    def _piece(self, pieces: int) -> float:
+        return min(self.chunk / pieces, self.most_bytes)
 
     @property
     def estimate(self) -> float:
         """Seconds, before anything is dispatched: those of the fullest resource, and half of the longest
         way with as many pieces as fit."""
-        piece = min(self.chunk / self.most_pieces, self.most_bytes)
-        return self.least_seconds + 0.5 * self.dispatcher.longest(piece)
+        return self.least_seconds + 0.5 * self.dispatcher.longest(self._piece(self.most_pieces))
 
     def expected(self, arrangement: Arrangement) -> tuple[float, int]:
         """Seconds, and how many messages were dispatched to know: those of some loops, as if all were
@@ -160,7 +176,7 @@ class Dispatching:
         message = self.most_bytes
         loops = max(1.0, self.chunk / arrangement.pieces / message)
         pieces = arrangement.pieces * min(LOOPS, math.ceil(loops))
-        dispatch = self._run(arrangement, pieces, min(message, self.chunk / pieces))
+        dispatch = self._run(arrangement, pieces)
         seconds, further = dispatch.makespan, loops * arrangement.pieces - pieces
         if further > 0:
             seconds += further * self.dispatcher.busiest(dispatch.lanes, message)
@@ -223,6 +239,7 @@ class Dispatching:
         for arrangement in sorted(seconds, key=seconds.__getitem__):
             if len(fitting) < self.kept and self.fits(arrangement):
                 fitting.append((seconds[arrangement], arrangement))
+        self._dispatches.clear()  # they are large
         return fitting, spent
 
 
@@ -288,7 +305,7 @@ class DispatchedPlan:
     @property
     def label(self) -> str:
         """What tells it from others of the same schedule."""
-        return f"plan {Dispatched(self.arrangement, self.costs, self.size).label}"
+        return f"plan {self.arrangement.label}"
 
     def plan(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Plan:
         """As ``lower_dispatched_plan``."""

@@ -140,15 +140,20 @@ def bounds_of(topology: Topology, name: CollectiveName, root: Rank | None, optio
 
 
 @lru_cache(maxsize=8)
-def _bounds_with(
-    topology: Topology, name: CollectiveName, root: Rank | None, options: CostOptions, protocol: Protocol
+def _of_programs(
+    topology: Topology,
+    name: CollectiveName,
+    root: Rank | None,
+    options: CostOptions,
+    protocol: Protocol | None = None,
 ) -> Bounds:
-    """Every time bound of programs with ``protocol``, for bytes on the wire. A message of a program occupies its
-    wires before the latency, a transfer of a schedule after it: a program is a schedule seen backwards."""
-    prices = options.costs(topology)
-    turned = delayed(calibrated(topology, options.rates), prices, protocol).reversed()
+    """Every time bound of programs, for bytes on the wire, with the hops of ``protocol`` where one is named. A
+    message of a program occupies its wires before the latency, a transfer of a schedule after it: a program is a
+    schedule seen backwards."""
+    prices, rated = options.costs(topology), calibrated(topology, options.rates)
+    turned = (rated if protocol is None else delayed(rated, prices, protocol)).reversed()
     bounds = rechecked_bounds(turned, BACKWARDS.get(name, name), root, options.policy)
-    return replace(bounds, launch=prices.start(protocol))
+    return replace(bounds, launch=prices.launch if protocol is None else prices.start(protocol))
 
 
 def _latencies_meet(prices: Costs) -> bool:
@@ -158,13 +163,6 @@ def _latencies_meet(prices: Costs) -> bool:
         for r in resources:
             of_resource[r].add(alpha)
     return any(len(alphas) > 1 for alphas in of_resource.values())
-
-
-def _backwards(topology: Topology, name: CollectiveName, root: Rank | None, options: CostOptions) -> Bounds:
-    """Every time bound of what occupies its wires before the latency, as in ``_bounds_with``."""
-    turned = calibrated(topology, options.rates).reversed()
-    bounds = rechecked_bounds(turned, BACKWARDS.get(name, name), root, options.policy)
-    return replace(bounds, launch=options.launch(topology))
 
 
 def target_seconds(
@@ -184,7 +182,7 @@ def target_seconds(
     for least, protocol, sent in sorted(ways):
         if least < best:
             counts = most_hops * max(prices.lags(protocol)) > ALIKE * least
-            delays = _bounds_with(topology, bounds.name, root, options, protocol) if counts else None
+            delays = _of_programs(topology, bounds.name, root, options, protocol) if counts else None
             best = min(best, least if delays is None else delays.seconds(sent))
     return best
 
@@ -380,7 +378,7 @@ def time_verdict(
     tree_limit = bounds.optimality(size, seconds).tree_bound_seconds
     limit = bounds.seconds(size)
     if timed == "program" and _latencies_meet(options.costs(topology)):
-        limit = min(limit, _backwards(topology, bounds.name, root, options).seconds(size))
+        limit = min(limit, _of_programs(topology, bounds.name, root, options).seconds(size))
     line_limit = bounds.launch + float(tightest(bounds.stated or bounds.bounds, size).seconds(size))
     if without_library is None and topology.ranks > MOST_RANKS_RINGS:
         without_library = (

@@ -161,6 +161,11 @@ class Target:
         return "".join(f".{part}" for part in (*parts, *(["inplace"] if in_place else []), self.format.extension))
 
     @property
+    def steps_of_addition(self) -> int:
+        """Steps of the receiver of a value that is added."""
+        return 1 if "rrc" in self.ops else 2
+
+    @property
     def thread_blocks(self) -> int:
         """Thread blocks of one GPU that may be written."""
         return min(self.max_thread_blocks, self.resident_thread_blocks)

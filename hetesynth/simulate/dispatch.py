@@ -154,6 +154,19 @@ class Dispatcher:
         group, place, adds = np.array(rows, dtype=np.int64).reshape(-1, 3).T
         return group, place, adds
 
+    @cached_property
+    def _rows(self) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
+        """The transfers that each waits for, one after the other, and how many; the same of resources it uses."""
+        used = [self.costs.link_resources[link] for link in self.links.tolist()]
+        both = [
+            (
+                np.array([i for row in rows for i in row], dtype=np.int64),
+                np.array([*map(len, rows)], dtype=np.int64),
+            )
+            for rows in (self.waits, used)
+        ]
+        return both[0], both[1]
+
     def run(self, pieces: int, piece_bytes: float, lanes: Lanes, pace: float) -> Dispatch:
         """``pieces`` of every chunk, of ``piece_bytes`` each. ``pace``: seconds over which the pieces of a
         tree are due, one after the other."""
@@ -172,19 +185,14 @@ class Dispatcher:
         order = np.lexsort((np.tile(self.place, pieces), np.repeat(np.arange(pieces), n), late))
         rank = np.empty(n * pieces, dtype=np.int64)
         rank[order] = np.arange(n * pieces)
-        of_transfer = np.array([len(w) for w in self.waits], dtype=np.int64)
-        flat = np.array([j for w in self.waits for j in w], dtype=np.int64)
-        waits = (flat[None, :] + n * np.arange(pieces)[:, None]).ravel()
-        rows = [costs.link_resources[link] for link in self.links.tolist()]
-        uses = np.tile(np.array([r for row in rows for r in row], dtype=np.int64), pieces)
-        lengths = np.tile(np.array([len(row) for row in rows], dtype=np.int64), pieces)
+        (waits, waited), (uses, used) = self._rows
         graph = TransferGraph(
             names=costs.resource_names,
             rate=np.asarray(costs.resource_rate, dtype=np.float64),
-            waits=waits,
-            waits_start=np.concatenate(([0], np.cumsum(np.tile(of_transfer, pieces)))),
-            uses=uses,
-            uses_start=np.concatenate(([0], np.cumsum(lengths))),
+            waits=(waits[None, :] + n * np.arange(pieces)[:, None]).ravel(),
+            waits_start=np.concatenate(([0], np.cumsum(np.tile(waited, pieces)))),
+            uses=np.tile(uses, pieces),
+            uses_start=np.concatenate(([0], np.cumsum(np.tile(used, pieces)))),
             delay=np.tile(np.where(holds, lag, 0.0) + before * piece_bytes, pieces),
             size=np.full(n * pieces, piece_bytes * self.overhead),
             after=np.tile(np.where(holds, 0.0, lag) + after * piece_bytes, pieces),

@@ -136,7 +136,7 @@ def test_hops_count_where_they_matter(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert limit(10_000) == pytest.approx(min(6.6 + 1 + 2, 14 + 2.5 + 8 / 7, 8.4 + 3.4 + 1))
     assert limit(100_000) == pytest.approx(min(6.6 + 1 + 20, 14 + 1.9 + 80 / 7, 8.4 + 3.4 + 10))
-    monkeypatch.setattr(time_verdict, "_bounds_with", None)
+    monkeypatch.setattr(time_verdict, "_of_programs", None)
     assert limit(10**9) == pytest.approx(8.4 + 3.4 + 100_000)  # no time is spent on hops
 
 

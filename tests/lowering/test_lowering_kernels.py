@@ -32,7 +32,7 @@ def ring(name: CollectiveName, in_place: bool) -> Program:
             messages.append(Message(tick, src, (src + 1) % RANKS, k % 2, tick, tick + 1, 0, (k,), adds))
     layout, slots = Layout(goal, in_place), MSCCL.slots("Simple")
     placement = Placer(layout, messages, MSCCL).run()
-    plans = [BlockPlan(rank, {}, sharing="none") for rank in range(RANKS)]
+    plans = [BlockPlan(rank, {}, partners={}) for rank in range(RANKS)]
     draft = ordered(grouped(placement, messages, "forward", MSCCL, slots, plans))
     return lowered_as(layout, draft, LoweringOptions("ring", in_place, target=MSCCL)).program
 

@@ -189,22 +189,21 @@ class SteadyCandidates:
         """Those of packings in whole chunks whose fullest resource needs less than the best so far is expected to
         take, in the order of what is expected of them."""
         best, seen = math.inf, set[Schedule]()
-        entries: list[tuple[float, int, Packed, Schedule]] = []
+        entries: list[tuple[float, int, Packed, Dispatching]] = []
         for entry in self._packings():
             schedule = schedule_along(entry.problem, entry.packing)
             if schedule not in seen:
                 seen.add(schedule)
-                entries.append(
-                    (self._dispatching(entry.problem, schedule).estimate, len(entries), entry, schedule)
-                )
-        for place, (_, _, entry, schedule) in enumerate(sorted(entries, key=lambda entry: entry[:2])):
+                dispatching = self.dispatching(entry.problem, schedule)
+                entries.append((dispatching.estimate, len(entries), entry, dispatching))
+        for place, (_, _, entry, dispatching) in enumerate(sorted(entries, key=lambda entry: entry[:2])):
             if self._late(first=place == 0):
                 return
             if entry.packing.seconds * self.specs.size >= best:
                 continue
             solved = cache(partial(self.solved_by, entry.problem, along(entry.packing)))
             plan = partial(Plan, entry.packing.seconds, entry.chunks, entry.trees, solved)
-            for arranged in self.arranged(plan, entry.problem, schedule):
+            for arranged in self.arranged(plan, dispatching):
                 best = min(best, arranged.seconds)
                 yield arranged
 
@@ -298,26 +297,23 @@ class SteadyCandidates:
             return []
         if not isinstance(solution, Solution):
             return []
-        schedule = solution.schedule
-        plan = partial(Plan, self.load(problem, schedule), chunks, chunks, solved, peers=few)
-        return list(self.arranged(plan, problem, schedule))
+        dispatching = self.dispatching(problem, solution.schedule)
+        plan = partial(Plan, dispatching.load, chunks, chunks, solved, peers=few)
+        return list(self.arranged(plan, dispatching))
 
-    def load(self, problem: Problem, schedule: Schedule) -> float:
-        """Seconds of the fullest resource of ``schedule`` for each byte of the buffer."""
-        return self._dispatching(problem, schedule).least_seconds / self.specs.size
-
-    def _dispatching(self, problem: Problem, schedule: Schedule) -> Dispatching:
+    def dispatching(self, problem: Problem, schedule: Schedule) -> Dispatching:
+        """``schedule``, to be dispatched for the size and the target."""
         options = self.specs.lowering_for(self.target)
         kind = PlanDispatching if self.target.format.plan else Dispatching
         return kind(problem, schedule, self._costs, options, self.specs.size)
 
-    def arranged(self, plan: Callable[..., Plan], problem: Problem, schedule: Schedule) -> Iterator[Plan]:
+    def arranged(self, plan: Callable[..., Plan], dispatching: Dispatching) -> Iterator[Plan]:
         """A plan for each of the arrangements of the program that are expected to be quickest."""
-        size = self.specs.size
+        problem, schedule, size = dispatching.problem, dispatching.schedule, self.specs.size
         pipeline = DispatchedPlan if self.target.format.plan else Dispatched
         messages = min(DISPATCHED * self.effort.allotted, ENOUGH)
         try:
-            arrangements, spent = self._dispatching(problem, schedule).best((messages - self.dispatched) / 3)
+            arrangements, spent = dispatching.best((messages - self.dispatched) / 3)
         except HetesynthError:  # chunks that do not take trees
             return
         self.dispatched += spent

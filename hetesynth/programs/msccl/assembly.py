@@ -71,7 +71,7 @@ def grouped(
     connections = Connections.of(operations, carried)
     ranks, scratch = range(len(connections)), placement.scratch
     forwarded: list[Counter[tuple[Connection, Connection]]] = [Counter() for _ in ranks]
-    if ops > PLAIN_OPS and fusion == "forward" and any(plan.sharing != "none" for plan in plans):
+    if ops > PLAIN_OPS and fusion == "forward" and any(plan.partners is None for plan in plans):
         forwarded = [forwards(operations, rank, ops, traffic) for rank in ranks]
     counts = [operations.count[first:end].tolist() for first, end in pairwise(operations.first.tolist())]
     pairs = [partners(*of_rank, target) for of_rank in zip(counts, connections, forwarded, plans, strict=True)]

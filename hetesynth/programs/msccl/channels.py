@@ -116,7 +116,7 @@ def transfers_by_pair(problem: Problem, schedule: Schedule) -> dict[Pair, list[T
 
 def steps_of(problem: Problem, schedule: Schedule, target: Target) -> dict[Pair, int]:
     """Steps of the receiver for all that each pair carries, chunk by chunk."""
-    sum_steps = 1 if "rrc" in target.ops else 2
+    sum_steps = target.steps_of_addition
     return {
         pair: sum(sum_steps if t.reduce else 1 for t in transfers)
         for pair, transfers in transfers_by_pair(problem, schedule).items()
@@ -137,7 +137,7 @@ def _runs_of_pair(
     pair: Pair, transfers: list[Transfer], plan: ChannelPlan, target: Target
 ) -> dict[_TrackRun, list[Transfer]]:
     """The transfers of a pair, given in order, by track and run in time."""
-    sum_steps = 1 if "rrc" in target.ops else 2  # of the receiver for a value that is added
+    sum_steps = target.steps_of_addition
     channels = min(plan.max_channels.get(pair, target.channels), target.channels)
     dealt = plan.dealt_evenly.get(pair, 0)
     track_of, number = ({}, 0) if dealt else _tracks(transfers)
@@ -201,31 +201,45 @@ def _channel_numbers(
 ) -> dict[tuple[Pair, _TrackRun], int]:
     """The lowest channel for each run that its pair does not use and that has room at both ends. ``evenly``: the
     first run of every pair has a channel where the peers of each rank are spread evenly."""
-    sending: dict[tuple[Rank, int], int] = defaultdict(int)
-    receiving: dict[tuple[Rank, int], int] = defaultdict(int)
-    used: dict[Pair, set[int]] = defaultdict(set)
+    room = ChannelRoom(target)
     channel: dict[tuple[Pair, _TrackRun], int] = {}
-    max_peers = target.max_peers_per_channel
     first = [pair for pair, run in sorted(runs) if run == (0, 0)] if evenly else []
-    even_channel = dict(zip(first, evenly_spread_channels(first, max_peers), strict=True))
+    even_channel = dict(zip(first, evenly_spread_channels(first, target.max_peers_per_channel), strict=True))
     for pair, run in sorted(runs, key=lambda pair_run: (pair_run[1], pair_run[0])):
-        src, dst = pair
         even = even_channel.get(pair) if run == (0, 0) else None
-        for c in range(target.channels) if even is None else (even,):
-            if c not in used[pair] and sending[src, c] < max_peers and receiving[dst, c] < max_peers:
+        channel[pair, run] = room.take([pair], range(target.channels) if even is None else (even,))
+    return channel
+
+
+class ChannelRoom:
+    """Which channels pairs use, and how many others each rank sends to, and receives from, on each."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._sending: dict[tuple[Rank, int], int] = defaultdict(int)
+        self._receiving: dict[tuple[Rank, int], int] = defaultdict(int)
+        self._used: dict[Pair, set[int]] = defaultdict(set)
+
+    def take(self, pairs: Sequence[Pair], among: Iterable[int]) -> int:
+        """The first channel of ``among`` that none of ``pairs`` uses and that has room at all their ends, from now
+        on theirs. HetesynthError HS503 where there is none."""
+        most = self.target.max_peers_per_channel
+        for c in among:
+            room = all(self._sending[src, c] < most and self._receiving[dst, c] < most for src, dst in pairs)
+            if room and not any(c in self._used[pair] for pair in pairs):
                 break
         else:
             raise HetesynthError(
-                f"ranks {src} and {dst} need more channels than {target.channels}, the limit of target "
-                f"{target.name}",
+                f"ranks {pairs[0][0]} and {pairs[0][1]} need more channels than {self.target.channels}, the limit "
+                f"of target {self.target.name}",
                 code="HS503",
                 help="use fewer chunks per rank, or a schedule with fewer peers per rank",
             )
-        used[pair].add(c)
-        sending[src, c] += 1
-        receiving[dst, c] += 1
-        channel[pair, run] = c
-    return channel
+        for src, dst in pairs:
+            self._used[src, dst].add(c)
+            self._sending[src, c] += 1
+            self._receiving[dst, c] += 1
+        return c
 
 
 def evenly_spread_channels(edges: Sequence[Pair], max_peers: int) -> list[int]:

@@ -2,7 +2,8 @@
 
 A lane sends one message at a time. What it sends is cut, in the order of time, into runs of as many messages as a
 thread block has steps for; each run has a channel of its own, and its first message waits for the last one of the
-run before. Sends and receives have thread blocks of their own, so nothing waits for what is not its data."""
+run before. Sends and receives share a thread block only where there are too few of these: elsewhere nothing waits
+for what is not its data."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ from hetesynth.model.topology import Rank
 from hetesynth.programs.cut_chunks import collective_in_pieces
 from hetesynth.programs.layout import Layout
 from hetesynth.programs.msccl.assembly import grouped, ordered
-from hetesynth.programs.msccl.channels import Message
+from hetesynth.programs.msccl.channels import ChannelRoom, Message, Pair
 from hetesynth.programs.msccl.lower import FEWER, Lowered, LoweringOptions, lowered_as, within
 from hetesynth.programs.msccl.placement import Placer
 from hetesynth.programs.msccl.thread_blocks import BlockPlan, Connection
@@ -71,7 +72,6 @@ def runs_of(schedule: Schedule, steps: Ints, dispatch: Dispatch, room: int) -> R
     return runs
 
 
-Pair = tuple[Rank, Rank]
 Shared = dict[int, int]
 """Runs that end at a rank with the run that begins there and shares their thread block."""
 
@@ -129,8 +129,7 @@ def shared_blocks(runs: Runs, ends: Sequence[Pair], dispatch: Dispatch, blocks: 
 
 def steps_of_messages(schedule: Schedule, target: Target) -> Ints:
     """Of each transfer, the steps that its receiver needs."""
-    adding = 1 if "rrc" in target.ops else 2
-    return np.array([adding if t.reduce else 1 for t in schedule.transfers], dtype=np.int64)
+    return np.array([target.steps_of_addition if t.reduce else 1 for t in schedule.transfers], dtype=np.int64)
 
 
 ROOMS = (57, 48, 38, 30)
@@ -199,7 +198,7 @@ def lower_dispatched(
             src, rank = arcs[runs.link[r]].src, arcs[runs.link[r]].dst
             partners[rank][src, channels[r]] = arcs[runs.link[out]].dst, channels[out]
         placement = Placer(layout, messages, target).run()
-        plans = [BlockPlan(rank, {}, sharing="none", partners=partners[rank]) for rank in range(problem.ranks)]
+        plans = [BlockPlan(rank, {}, partners=partners[rank]) for rank in range(problem.ranks)]
         draft = grouped(placement, messages, options.fusion, target, target.slots(options.protocol), plans)
         if within(draft.steps, target):
             draft = ordered(draft, after)
@@ -227,28 +226,11 @@ def _channels(runs: Runs, shared: Shared, problem: Problem, target: Target) -> l
         while chain[-1] in shared:
             chain.append(shared[chain[-1]])
         chains.append(chain)
-    used: dict[Pair, set[int]] = defaultdict(set)
-    sending: dict[tuple[Rank, int], int] = defaultdict(int)
-    receiving: dict[tuple[Rank, int], int] = defaultdict(int)
-    channels = [-1] * len(pair_of)
-    most = target.max_peers_per_channel
+    room, channels = ChannelRoom(target), [-1] * len(pair_of)
     for chain in sorted(chains, key=lambda chain: (-len(chain), chain)):
         pairs = [pair_of[r] for r in chain]
         alike = parallel[pairs[0]]
-        for c in range(alike.index(runs.link[chain[0]]), target.channels, len(alike)):
-            room = all(sending[src, c] < most and receiving[dst, c] < most for src, dst in pairs)
-            if room and not any(c in used[pair] for pair in pairs):
-                break
-        else:
-            raise HetesynthError(
-                f"ranks {pairs[0][0]} and {pairs[0][1]} need more channels than {target.channels}, the limit of "
-                f"target {target.name}",
-                code="HS503",
-                help=FEWER,
-            )
-        for r, (src, dst) in zip(chain, pairs, strict=True):
+        c = room.take(pairs, range(alike.index(runs.link[chain[0]]), target.channels, len(alike)))
+        for r in chain:
             channels[r] = c
-            used[src, dst].add(c)
-            sending[src, c] += 1
-            receiving[dst, c] += 1
     return channels

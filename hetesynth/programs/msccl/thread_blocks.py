@@ -37,7 +37,7 @@ from hetesynth.programs.msccl.placement import OPS, Ints, Operations, named_plac
 from hetesynth.search.machine_code import run_kernel
 
 Connection = tuple[Rank, int]  # (peer, channel); the direction is known from where it stands
-Sharing = Literal["all", "needed", "none"]
+Sharing = Literal["all", "needed"]
 """Which send and receive connections share a thread block. ``needed``: those where a receive is sent on at once by
 one instruction, and as many others as the limit of thread blocks asks for. ``all``: as many as can."""
 
@@ -149,8 +149,6 @@ def partners(
     partner: dict[Connection, Connection] = {}
     if plan.partners is not None:
         return dict(plan.partners)
-    if plan.sharing == "none":
-        return partner
     free = set(connections.sends)
 
     def join(r: Connection, s: Connection) -> bool:
