@@ -284,8 +284,8 @@ README_PART = string.Template(
     """\
 Programs by the default command, simulated, in percent of the proved limit, median and least of $clusters
 clusters of 3 to 32 GPUs: examples, generated ones, machines of published runs; made before
-programs were cut from a [dispatch](docs/model.md). XML is for RCCL and the MSCCL executor, plans are for
-MSCCL++. $incomplete
+programs were cut from a [dispatch](docs/model.md) and paid for hops, which flatters 64 KB. XML: RCCL, MSCCL
+executor; plans: MSCCL++. $incomplete
 
 $table
 
@@ -298,7 +298,8 @@ PAGE_TEXT = string.Template(
     """\
 # Programs of the default command
 
-How good are the files that `synth --size` writes with its defaults (before they were cut from a dispatch)?
+How good are the files that `synth --size` writes with its defaults (before they were cut from a dispatch and paid
+for hops by protocol, which flatters 64 KB)?
 Measured on $clusters clusters of 3 to 32
 GPUs: examples, generated clusters (gen100 to gen111) and machines of published runs (examples/measured).
 $incomplete
