@@ -17,59 +17,50 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
 from hetesynth.model.timeline import Ints
-from hetesynth.model.topology import Rank
 from hetesynth.programs.cut_chunks import collective_in_pieces
 from hetesynth.programs.layout import Layout
 from hetesynth.programs.msccl.assembly import grouped, ordered
 from hetesynth.programs.msccl.channels import ChannelRoom, Message, Pair
 from hetesynth.programs.msccl.lower import FEWER, Lowered, LoweringOptions, lowered_as, within
-from hetesynth.programs.msccl.placement import Placer
+from hetesynth.programs.msccl.placement import Placer, starts
+from hetesynth.programs.msccl.run_kernels import Cut, Ended, Held, LaneStates, Sent, cut, hold
 from hetesynth.programs.msccl.thread_blocks import BlockPlan, Connection
+from hetesynth.search.machine_code import run_kernel
 
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """``of[m]``: the run of message m. ``messages[r]``: of run r, in the order of time. ``after[r]``: the last
-    message of the lane before it, -1: none. ``link[r]``: which one it sends over. ``steps[r]``: of its
-    receiver."""
+    """``of[m]``: the run of message m. Run r has the messages ``messages[first[r]:first[r + 1]]``, in the order of
+    time. ``after[r]``: the last message of the lane before it, -1: none. ``link[r]``: which one it sends over.
+    ``steps[r]``: of its receiver."""
 
     of: Ints
-    messages: list[list[int]]
-    after: list[int]
-    link: list[int]
-    steps: list[int]
+    messages: Ints
+    first: Ints
+    after: Ints
+    link: Ints
+    steps: Ints
 
 
 def runs_of(schedule: Schedule, steps: Ints, dispatch: Dispatch, room: int) -> Runs:
     """The runs of a dispatch of ``schedule``. ``steps``: of the receiver of each transfer, ``room`` of a run."""
-    start, group = dispatch.start, np.tile(dispatch.lanes.of, dispatch.pieces)
+    start, group, n = dispatch.start, np.tile(dispatch.lanes.of, dispatch.pieces), len(dispatch.start)
     links = np.tile(np.array([t.link for t in schedule.transfers], dtype=np.int64), dispatch.pieces)
-    lanes = dispatch.lanes.number.tolist()
-    runs = Runs(np.empty(len(start), dtype=np.int64), [], [], [], [])
-    # of each lane: when it is idle, the run it is in, its steps that are left, the last message
-    state: dict[int, list[tuple[float, int, int, int]]] = {}
     order = np.lexsort((start, group))
-    columns = (c[order].tolist() for c in (group, links, start, dispatch.sent, np.tile(steps, dispatch.pieces)))
-    for m, g, link, begin, end, needed in zip(order.tolist(), *columns, strict=True):
-        own = state.setdefault(g, [(-1.0, -1, 0, -1)] * lanes[g])
-        idle = [i for i, lane in enumerate(own) if lane[0] <= begin] or [own.index(min(own))]
-        # the run that is nearest to its end goes on, else the lane whose run is over
-        with_room = [i for i in idle if own[i][2] >= needed]
-        if with_room:
-            i = min(with_room, key=lambda i: own[i][2])
-            _, run, left, _ = own[i]
-        else:
-            i = max(idle, key=lambda i: own[i][1] >= 0)
-            run, left = len(runs.link), room
-            runs.messages.append([])
-            runs.after.append(own[i][3])
-            runs.link.append(link)
-            runs.steps.append(0)
-        own[i] = end, run, left - needed, m
-        runs.of[m] = run
-        runs.messages[run].append(m)
-        runs.steps[run] += needed
-    return runs
+    needed = np.tile(steps, dispatch.pieces)[order]
+    sent = Sent(group[order], start[order], dispatch.sent[order], needed, starts(dispatch.lanes.number), room)
+    lanes = int(dispatch.lanes.number.sum())
+    none = np.full(lanes, -1)
+    cuts = Cut(*np.zeros((3, n), dtype=np.int64))
+    number = run_kernel(
+        cut, sent, LaneStates(np.full(lanes, -1.0), none, np.zeros_like(none), none.copy()), cuts, seconds=6e-6 * n
+    )
+    of = np.empty(n, dtype=np.int64)
+    of[order] = cuts.run
+    messages = order[np.argsort(cuts.run, kind="stable")]
+    first, after = starts(np.bincount(cuts.run, minlength=number)), cuts.after[:number]
+    after = np.where(after < 0, -1, order[after])
+    return Runs(of, messages, first, after, links[messages[first[:-1]]], cuts.steps[:number])
 
 
 Shared = dict[int, int]
@@ -80,51 +71,54 @@ def shared_blocks(runs: Runs, ends: Sequence[Pair], dispatch: Dispatch, blocks: 
     """Which runs share thread blocks so that no rank has more than ``blocks`` of ``room`` steps; None: they do not
     fit. Those share first of which what arrives is held up least by what is being sent. Runs over parallel links,
     whose channels are to take turns, share with none."""
-    over = Counter(ends)
-    parallel = {r for r, link in enumerate(runs.link) if over[ends[link]] > 1}
-    arriving: dict[Rank, list[int]] = defaultdict(list)
-    leaving: dict[Rank, list[int]] = defaultdict(list)
-    for r, link in enumerate(runs.link):
-        leaving[ends[link][0]].append(r)
-        arriving[ends[link][1]].append(r)
+    over, sources, targets = Counter(ends), *np.array(ends, dtype=np.int64)[runs.link].T
+    alone = np.array([over[pair] == 1 for pair in ends])[runs.link]
+    excess = np.bincount(np.concatenate((sources, targets))) - blocks
+    candidates: list[tuple[Ints, Ints]] = []
+    for rank in np.flatnonzero(excess > 0).tolist():
+        arriving, leaving = (np.flatnonzero((at == rank) & alone) for at in (targets, sources))
+        enough = runs.steps[arriving] + np.diff(runs.first)[leaving][:, None] <= room
+        out, r = np.nonzero(enough)
+        candidates.append((arriving[r], leaving[out]))
+    if not candidates:
+        return {}
+    arrives, leaves = (np.concatenate(of) for of in zip(*candidates, strict=True))
+    held = Held(np.zeros(len(arrives)))
+    begin, end = dispatch.start[runs.messages], dispatch.sent[runs.messages]
+    ended = Ended(runs.first, begin, end, arrives, leaves)
+    run_kernel(hold, ended, held, seconds=2e-6 * float(np.diff(runs.first)[arrives].sum()))
+    order = np.lexsort((leaves, arrives, held.seconds, targets[arrives]))
+    return _joined(runs, ends, excess.tolist(), arrives[order].tolist(), leaves[order].tolist())
+
+
+def _joined(
+    runs: Runs, ends: Sequence[Pair], excess: list[int], arrives: list[int], leaves: list[int]
+) -> Shared | None:
+    """Pairs of runs, the first ones that may share until no rank has an ``excess``; None: one still has."""
     shared: Shared = {}
-    joined = list(range(len(runs.link)))  # runs of one channel have one number
-    pairs = [{ends[link]} for link in runs.link]  # by that number
+    link = runs.link.tolist()
+    joined = list(range(len(link)))  # runs of one channel have one number
+    pairs = [{ends[a]} for a in link]  # by that number
+    senders: set[int] = set()
 
     def number(r: int) -> int:
         while joined[r] != r:
             r = joined[r]
         return r
 
-    for rank in sorted({*arriving, *leaving}):
-        excess = len(arriving[rank]) + len(leaving[rank]) - blocks
-        if excess <= 0:
+    for r, out in zip(arrives, leaves, strict=True):
+        rank = ends[link[out]][0]
+        if excess[rank] <= 0 or r in shared or out in senders:
             continue
-        delays: list[tuple[float, int, int]] = []
-        for out in leaving[rank]:
-            messages = runs.messages[out]
-            begins, ends_of = dispatch.start[messages], dispatch.sent[messages]
-            for r in arriving[rank]:
-                if runs.steps[r] + len(messages) <= room and not {r, out} & parallel:
-                    at = dispatch.sent[runs.messages[r]]
-                    place = np.searchsorted(begins, at) - 1
-                    waiting = np.where(place >= 0, np.maximum(0.0, ends_of[place] - at), 0.0)
-                    delays.append((float(waiting.sum()), r, out))
-        senders: set[int] = set()
-        for _, r, out in sorted(delays):
-            one, other = number(r), number(out)
-            if r in shared or out in senders or one == other or pairs[one] & pairs[other]:
-                continue
-            shared[r] = out
-            senders.add(out)
-            joined[other] = one
-            pairs[one] |= pairs[other]
-            excess -= 1
-            if excess == 0:
-                break
-        if excess:
-            return None
-    return shared
+        one, other = number(r), number(out)
+        if one == other or pairs[one] & pairs[other]:
+            continue
+        shared[r] = out
+        senders.add(out)
+        joined[other] = one
+        pairs[one] |= pairs[other]
+        excess[rank] -= 1
+    return None if any(e > 0 for e in excess) else shared
 
 
 def steps_of_messages(schedule: Schedule, target: Target) -> Ints:
@@ -146,7 +140,7 @@ def arranged(
     parallel = Counter(ends)
     for room in ROOMS:
         runs = runs_of(schedule, steps, dispatch, room * target.max_steps // 64)
-        if any(number > target.channels // parallel[ends[a]] for a, number in Counter(runs.link).items()):
+        if any(number > target.channels // parallel[ends[a]] for a, number in Counter(runs.link.tolist()).items()):
             continue
         shared = shared_blocks(runs, ends, dispatch, target.thread_blocks - 1, target.max_steps - 2)
         if shared is not None:
@@ -188,15 +182,12 @@ def lower_dispatched(
             )
             for i, m in enumerate(order)
         ]
-        after = {
-            number[of_run[0]]: number[last]
-            for of_run, last in zip(runs.messages, runs.after, strict=True)
-            if last >= 0
-        }
+        begins = runs.messages[runs.first[:-1]].tolist()
+        after = {number[m]: number[last] for m, last in zip(begins, runs.after.tolist(), strict=True) if last >= 0}
         partners: list[dict[Connection, Connection]] = [{} for _ in range(problem.ranks)]
         for r, out in shared.items():
-            src, rank = arcs[runs.link[r]].src, arcs[runs.link[r]].dst
-            partners[rank][src, channels[r]] = arcs[runs.link[out]].dst, channels[out]
+            arc = arcs[runs.link[r]]
+            partners[arc.dst][arc.src, channels[r]] = arcs[runs.link[out]].dst, channels[out]
         placement = Placer(layout, messages, target).run()
         plans = [BlockPlan(rank, {}, partners=partners[rank]) for rank in range(problem.ranks)]
         draft = grouped(placement, messages, options.fusion, target, target.slots(options.protocol), plans)
@@ -215,7 +206,8 @@ def lower_dispatched(
 def _channels(runs: Runs, shared: Shared, problem: Problem, target: Target) -> list[int]:
     """Of each run: one for those that share thread blocks one after the other, else the lowest that their pairs do
     not use; channels take parallel links by their number. HetesynthError HS503 where they do not suffice."""
-    pair_of = [(problem.arcs[link].src, problem.arcs[link].dst) for link in runs.link]
+    links = runs.link.tolist()
+    pair_of = [(problem.arcs[link].src, problem.arcs[link].dst) for link in links]
     parallel: dict[Pair, list[int]] = defaultdict(list)
     for link, arc in enumerate(problem.arcs):
         parallel[arc.src, arc.dst].append(link)
@@ -230,7 +222,7 @@ def _channels(runs: Runs, shared: Shared, problem: Problem, target: Target) -> l
     for chain in sorted(chains, key=lambda chain: (-len(chain), chain)):
         pairs = [pair_of[r] for r in chain]
         alike = parallel[pairs[0]]
-        c = room.take(pairs, range(alike.index(runs.link[chain[0]]), target.channels, len(alike)))
+        c = room.take(pairs, range(alike.index(links[chain[0]]), target.channels, len(alike)))
         for r in chain:
             channels[r] = c
     return channels

@@ -1,0 +1,108 @@
+"""Runs of a dispatch on arrays: plain Python for small programs, compiled by numba for large."""
+
+from typing import Any, NamedTuple
+
+Row = Any  # a list or an array of numbers
+
+
+class Sent(NamedTuple):
+    """Messages by group of lanes, and in the order of time. ``first_lane[g]``: of group g. ``room``: steps of a
+    run."""
+
+    group: Row
+    begin: Row
+    end: Row
+    steps: Row
+    first_lane: Row
+    room: int
+
+
+class LaneStates(NamedTuple):
+    """Of each lane: when it is idle, the run it is in (-1: none), its steps that are left, its last message."""
+
+    idle: Row
+    run: Row
+    left: Row
+    last: Row
+
+
+class Cut(NamedTuple):
+    """Of each message its run; of each run its steps, and the last message of its lane before it (-1: none)."""
+
+    run: Row
+    steps: Row
+    after: Row
+
+
+def next_lane(s: Sent, lanes: LaneStates, m: int) -> int:
+    """The lane that sends message m: of those that are idle, or else of the one that is soonest, that whose run is
+    nearest to its end and goes on, else one whose run is over."""
+    first, end = s.first_lane[s.group[m]], s.first_lane[s.group[m] + 1]
+    going, over, unused, soonest = -1, -1, -1, first
+    for i in range(first, end):
+        if lanes.idle[i] < lanes.idle[soonest]:
+            soonest = i
+        if lanes.idle[i] <= s.begin[m]:
+            if lanes.left[i] >= s.steps[m] and (going < 0 or lanes.left[i] < lanes.left[going]):
+                going = i
+            if over < 0 and lanes.run[i] >= 0:
+                over = i
+            if unused < 0:
+                unused = i
+    if going >= 0:
+        return int(going)
+    if over >= 0:
+        return int(over)
+    return int(unused if unused >= 0 else soonest)
+
+
+def cut(s: Sent, lanes: LaneStates, c: Cut) -> int:
+    """Cut what lanes send into runs; how many there are."""
+    runs = 0
+    for m in range(len(s.group)):
+        i = next_lane(s, lanes, m)
+        if lanes.left[i] < s.steps[m]:
+            c.after[runs] = lanes.last[i]
+            c.steps[runs] = 0
+            lanes.run[i], lanes.left[i] = runs, s.room
+            runs += 1
+        run = lanes.run[i]
+        lanes.idle[i], lanes.last[i] = s.end[m], m
+        lanes.left[i] -= s.steps[m]
+        c.run[m] = run
+        c.steps[run] += s.steps[m]
+    return runs
+
+
+class Ended(NamedTuple):
+    """Messages by run: those of run r from ``first[r]`` on; pairs of a run that arrives and one that leaves."""
+
+    first: Row
+    begin: Row
+    end: Row
+    arriving: Row
+    leaving: Row
+
+
+class Held(NamedTuple):
+    """Seconds of each pair for which what arrives is held up by what is being sent."""
+
+    seconds: Row
+
+
+def hold(e: Ended, h: Held) -> None:
+    """How long, of each pair."""
+    for k in range(len(e.arriving)):
+        seconds = 0.0
+        r, out = e.arriving[k], e.leaving[k]
+        for m in range(e.first[r], e.first[r + 1]):
+            low, high = e.first[out], e.first[out + 1]
+            while low < high:  # the first that begins no sooner
+                middle = (low + high) // 2
+                if e.begin[middle] < e.end[m]:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low > e.first[out]:
+                seconds += max(0.0, e.end[low - 1] - e.end[m])
+        h.seconds[k] = seconds
