@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from hetesynth.model.calibration import CALIBRATIONS, CalibrationName, calibrated
@@ -119,6 +120,7 @@ class Costs:
         return tabled.of(protocol) if stated is None else tabled.scaled_to(stated).of(protocol)
 
 
+@lru_cache(maxsize=16)
 def costs(topology: Topology, calibration: CalibrationName = "spec", runtime: RuntimeCosts | None = None) -> Costs:
     """The prices of ``topology``. A calibration without overheads has none of the runtime either."""
     choice, topology = CALIBRATIONS[calibration], calibrated(topology, calibration)

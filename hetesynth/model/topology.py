@@ -114,6 +114,10 @@ class Topology:
     whole: Topology | None = field(default=None, compare=False, repr=False)
     numbers: tuple[int, ...] = ()
 
+    def __hash__(self) -> int:
+        """Of the vertices: hashing the fractions of all links takes as long as many a question on them."""
+        return hash((self.name, self.vertices, len(self.wires), len(self.links)))
+
     @property
     def servers(self) -> tuple[str, ...]:
         """The server of each rank, by name."""
