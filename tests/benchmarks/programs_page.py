@@ -1,4 +1,4 @@
-"""What the default command writes on 30 clusters, beside the proved limit and what the library takes.
+"""What the default command writes on 100 clusters, beside the proved limit and what the library takes.
 
     PYTHONPATH=tests python tests/benchmarks/programs_page.py [--jobs 2] [--only CLUSTER ...]
 
@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -39,32 +40,37 @@ EXAMPLES = (
     "fig10", "dgx1", "ring8", "v100_fail_one8", "h20_4p8", "v100_4p8_sharednic", "two_dc_50km", "a100_x2",
     "mi250_x1", "h20_8x2p4",
 )  # fmt: skip
-SEEDS = range(100, 112)
+SEEDS = range(100, 182)
+PLAN_SIZES = ("16MB", "1GB")
+"""In the table of the README."""
+PLANNED = 12
+"""Of the generated clusters so many have plans, and all others."""
 MEASURED = ("a100x4", "h200x7_of_8", "abci_v_2", "h100x8", "b200x8", "mi300x8", "a100x8_2", "h100x8_2")
 COLLECTIVES = {
     "allgather": "AllGather", "reducescatter": "ReduceScatter", "allreduce": "AllReduce", "broadcast": "Broadcast",
     "alltoall": "AllToAll",
 }  # fmt: skip
-SIZES = {"64KB": "64 KB", "16MB": "16 MB", "1GB": "1 GB"}
-STRATEGIES = {
-    "ring": ("allgather", "reducescatter", "allreduce", "broadcast"),
-    "double-tree": ("allreduce",),
-    "all-pairs": ("alltoall",),
-    "direct": ("alltoall",),
-}
-"""What libraries run, with the collectives that are measured."""
+SIZES = {"64KB": "64 KB", "1MB": "1 MB", "16MB": "16 MB", "1GB": "1 GB"}
 COLUMNS = [
-    "cluster", "gpus", "collective", "size", "limit_us", "program_us", "percent", "no_program", "plan_us",
-    "plan_percent", "no_plan", "library", "library_us", "checked", "no_library", "factor", "plan_factor",
-    *(f"{name}_us" for name in STRATEGIES), "seconds",
+    "cluster", "gpus", "collective", "size", "limit_us", "program_us", "percent", "target_percent", "no_program",
+    "plan_us", "plan_percent", "no_plan", "library", "library_us", "checked", "no_library", "factor",
+    "plan_factor", "program_seconds", "seconds",
 ]  # fmt: skip
 ALIKE = 0.01
 """Share of the time: what differs by less is taken to be equal."""
+GPUS = ((3, 8), (9, 16), (17, 32), (33, 64))
+"""Ranges of the table of seconds."""
 NAMED = 5
 """So many cells of a list are named on the page."""
 
 Row = dict[str, str]
 Cell = tuple[str, str, str]
+
+
+@cache
+def with_plans() -> frozenset[str]:
+    """The clusters for which plans are measured too."""
+    return frozenset((*EXAMPLES, *(c.name for c in generated_clusters(SEEDS[:PLANNED])), *MEASURED))
 
 
 def names() -> list[str]:
@@ -122,21 +128,23 @@ def synth(file: Path, collective: str, size: str, *words: str) -> dict[str, Any]
 def measured(cell: Cell, file: Path) -> Row:
     """The row of ``cell``, times in microseconds; ``seconds`` of the processor, for all its commands."""
     began = time.process_time()
-    _, collective, size = cell
-    ours, plan = synth(file, collective, size), synth(file, collective, size, "--target", "mscclpp")
+    cluster, collective, size = cell
+    ours = synth(file, collective, size)
+    seconds = time.process_time() - began
+    plan = synth(file, collective, size, "--target", "mscclpp") if cluster in with_plans() else {}
     known = ours if "error" not in ours else plan
+    percent = ours.get("percent_of_limit")
     values: dict[str, Any] = {
         "gpus": known.get("ranks"), "limit_us": known.get("limit_us"),
-        "program_us": ours.get("program_us"), "percent": ours.get("percent_of_limit"),
+        "program_us": ours.get("program_us"), "percent": percent,
+        "target_percent": ours.get("percent_of_target_limit") or percent,
         "no_program": ours.get("error"), "factor": ours.get("factor_over_library"),
         "plan_us": plan.get("program_us"), "plan_percent": plan.get("percent_of_limit"),
         "no_plan": plan.get("error"), "plan_factor": plan.get("factor_over_library"),
         "library": known.get("library"), "library_us": known.get("library_us"),
         "checked": known.get("library_checked"), "no_library": known.get("no_library"),
+        "program_seconds": round(seconds, 1),
     }  # fmt: skip
-    for name, collectives in STRATEGIES.items():
-        if collective in collectives:
-            values[f"{name}_us"] = synth(file, collective, size, "--strategy", name).get("program_us")
     values |= dict(zip(("cluster", "collective", "size"), cell, strict=True))
     values["seconds"] = round(time.process_time() - began, 1)
     shown = {name: round(v, 3) if isinstance(v, float) else v for name, v in values.items() if v is not None}
@@ -158,19 +166,6 @@ def slower(rows: Iterable[Row], column: str) -> list[str]:
     return [f"{_name(row)} ({factor:.2f} x)" for factor, row in sorted(found, key=lambda pair: pair[0])]
 
 
-def quicker_strategies(rows: Iterable[Row]) -> list[str]:
-    """The ``--strategy`` runs that undercut the library by more than 1 %, of algorithms that libraries have for
-    the collective."""
-    found = []
-    for row in rows:
-        for name in STRATEGIES:
-            seconds, library = figure(row, f"{name}_us"), figure(row, "library_us")
-            quicker = seconds is not None and library is not None and library > (1 + ALIKE) * seconds
-            if quicker and row["collective"] in STRATEGIES[name]:
-                found.append((library / seconds, f"{_name(row)} {name}"))
-    return [f"{what} ({factor:.2f} x)" for factor, what in sorted(found, reverse=True)]
-
-
 def _name(row: Row) -> str:
     return f"{row['cluster']} {row['collective']} {SIZES[row['size']]}"
 
@@ -183,28 +178,28 @@ def median_and_least(rows: Iterable[Row], collective: str, size: str, column: st
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """Median and least percent of the limit, and factor over the library, of programs and plans."""
-    columns = (("percent", 1), ("plan_percent", 1), ("factor", 2), ("plan_factor", 2))
+    """Median and least percent of both limits, and factor over the library, of programs and plans."""
+    columns = (("percent", 1), ("target_percent", 1), ("factor", 2), ("plan_percent", 1), ("plan_factor", 2))
     shown = []
     for size, size_text in SIZES.items():
         for name, title in COLLECTIVES.items():
             count = sum((row["size"], row["collective"]) == (size, name) for row in rows)
             figures = (median_and_least(rows, name, size, *column) for column in columns)
-            shown.append([size_text, title, str(count), *(figure for pair in figures for figure in pair)])
-    head = ["size", "collective", "cells"]
-    for what in ("percent", "factor"):
-        head += [f"{of} {what}, {which}" for which in ("XML", "plans") for of in ("median", "least")]
-    return markdown(head, shown)
+            shown.append([size_text, title, str(count), *(", ".join(pair) for pair in figures)])
+    return markdown(
+        ["size", "collective", "cells", "percent", "of the target's", "factor", "plan percent", "plan factor"],
+        shown,
+    )
 
 
 def readme_part(rows: Sequence[Row], asked: int) -> str:
     """The paragraph and the table of README.md."""
-    columns = [(size, column) for size in SIZES for column in ("percent", "plan_percent")]
+    columns = [*((size, "percent") for size in SIZES), *((size, "plan_percent") for size in PLAN_SIZES)]
     shown = []
     for name, title in COLLECTIVES.items():
         pairs = (median_and_least(rows, name, size, column, 1) for size, column in columns)
         shown.append([title, *("-" if pair[0] == "-" else ", ".join(pair) for pair in pairs)])
-    head = ["", *(f"{size}, {what}" for size in SIZES.values() for what in ("XML", "plan"))]
+    head = ["", *SIZES.values(), *(f"plan, {SIZES[size]}" for size in PLAN_SIZES)]
     counts = {column: str(len(slower(rows, column))) for column in ("factor", "plan_factor")}
     compared = {column: str(sum(bool(row[column]) for row in rows)) for column in counts}
     medians = []
@@ -213,9 +208,32 @@ def readme_part(rows: Sequence[Row], asked: int) -> str:
             medians.append(f"{title} {median(factors):.2f}")
     return wrapped(README_PART.substitute(
         clusters=len({row["cluster"] for row in rows}), incomplete=incomplete(rows, asked),
+        planned=len(with_plans()), **gpus_of(rows),
         table=markdown(head, shown), slower=counts["factor"], compared=compared["factor"],
         slower_plans=counts["plan_factor"], compared_plans=compared["plan_factor"], medians=", ".join(medians),
     ))  # fmt: skip
+
+
+def gpus_of(rows: Sequence[Row]) -> dict[str, str]:
+    """The ``least`` and the most ``gpus`` of a cluster."""
+    counts = [int(row["gpus"]) for row in rows if row["gpus"]]
+    return {"least": str(min(counts, default=0)), "gpus": str(max(counts, default=0))}
+
+
+def seconds_of(rows: Sequence[Row]) -> str:
+    """Median and most seconds by sizes of clusters and of buffers."""
+    head, shown = ["GPUs", *SIZES.values()], []
+    for low, high in GPUS:
+        line = [f"{low} to {high}"]
+        for size in SIZES:
+            of = [
+                float(r["program_seconds"])
+                for r in rows
+                if r["size"] == size and low <= int(r["gpus"] or 0) <= high
+            ]
+            line.append(f"{median(of):.1f}, {max(of):.1f}" if of else "-")
+        shown.append(line)
+    return markdown(head, shown)
 
 
 def incomplete(rows: Sequence[Row], asked: int) -> str:
@@ -226,17 +244,15 @@ def incomplete(rows: Sequence[Row], asked: int) -> str:
 def page(rows: dict[Cell, Row], clusters: Sequence[str], made_on: dict[str, str]) -> str:
     """docs/benchmarks_programs.md."""
     known = [rows[cell] for cell in cells(clusters) if cell in rows]
-    lists = {
-        "slower": slower(known, "factor"), "slower_plans": slower(known, "plan_factor"),
-        "quicker": quicker_strategies(known),
-    }  # fmt: skip
+    lists = {"slower": slower(known, "factor"), "slower_plans": slower(known, "plan_factor")}
     counts = {f"{name}_count": len(each) for name, each in lists.items()}
     named = {name: "; ".join(each[:NAMED]) or "none" for name, each in lists.items()}
     return wrapped(PAGE_TEXT.substitute(
         named, **counts, incomplete=incomplete(known, len(cells(clusters))), clusters=len(clusters),
         summary=summary(known), compared=sum(bool(row["factor"]) for row in known),
         compared_plans=sum(bool(row["plan_factor"]) for row in known),
-        runs=sum(bool(row[f"{name}_us"]) for row in known for name in STRATEGIES),
+        planned=len(with_plans()), last=SEEDS[-1], last_planned=SEEDS[PLANNED - 1], **gpus_of(known),
+        seconds=seconds_of(known),
         minutes=f"{sum(float(row['seconds']) for row in known) / 60:.0f}",
         made_on=", ".join(f"{name} {value}" for name, value in made_on.items()),
     ))  # fmt: skip
@@ -282,10 +298,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 FIRST, LAST = "<!-- programs: written by tests/benchmarks/programs_page.py -->", "<!-- /programs -->"
 README_PART = string.Template(
     """\
-Programs by the default command, simulated, in percent of the proved limit, median and least of $clusters
-clusters of 3 to 32 GPUs: examples, generated ones, machines of published runs; made before
-programs were cut from a [dispatch](docs/model.md) and paid for hops, which flatters 64 KB. XML: RCCL, MSCCL
-executor; plans: MSCCL++. $incomplete
+Programs (MSCCL XML) by the default command, simulated, in percent of the proved limit of the hardware, median and
+least of $clusters clusters of $least to $gpus GPUs: examples, generated ones, machines of published runs; plans
+(MSCCL++) of $planned of them. $incomplete
 
 $table
 
@@ -298,19 +313,20 @@ PAGE_TEXT = string.Template(
     """\
 # Programs of the default command
 
-How good are the files that `synth --size` writes with its defaults (before they were cut from a dispatch and paid
-for hops by protocol, which flatters 64 KB)?
-Measured on $clusters clusters of 3 to 32
-GPUs: examples, generated clusters (gen100 to gen111) and machines of published runs (examples/measured).
-$incomplete
+How good are the files that `synth --size` writes with its defaults? Measured on $clusters clusters of $least to
+$gpus GPUs: examples, generated clusters (seeds 100 to $last) and machines of published runs (examples/measured).
+Plans on $planned of them (seeds up to $last_planned). $incomplete
 
-All times are **simulated** ([model.md](model.md)); nothing was timed on GPUs. XML is for RCCL and the MSCCL
-executor (target `portable`), plans are for MSCCL++ (target `mscclpp`). Percent are of a proved lower bound of the
-time at the rates that runs reach, the start of a kernel included. A factor of 2 means twice as fast as the
-library, which is what NCCL or RCCL would choose by its formulas ([reality.md](reality.md)) or its rings, trees or
-sends with as many channels as pay, whichever is quicker ([sizes.md](sizes.md)).
+All times are **simulated** ([model.md](model.md)); nothing was timed on GPUs. Programs are XML for RCCL and the
+MSCCL executor (target `portable`), plans are for MSCCL++ (target `mscclpp`). Percent are of a proved lower bound
+of the time at the rates that runs reach, the start of a kernel included; *of the target's*: of what is proved for
+programs of the target, where that is more. A factor of 2 means twice as fast as the library, which is what NCCL or
+RCCL would choose by its formulas ([reality.md](reality.md)) or its rings, trees or sends with as many channels as
+pay, whichever is quicker ([sizes.md](sizes.md)).
 
 ## Summary
+
+Median and least:
 
 $summary
 
@@ -321,15 +337,17 @@ By more than 1 % (`synth` says so in its report, and `build` leaves such sizes t
 - $slower_count of $compared XML programs, the worst: $slower
 - $slower_plans_count of $compared_plans plans, the worst: $slower_plans
 
-Of $runs runs with `--strategy` ring, double-tree, all-pairs or direct (XML), $quicker_count are faster than the
-library by more than 1 % with an algorithm that it has for the collective: $quicker
+## Seconds of the processor
+
+For an XML program, by GPUs, median and most, caches of machine code filled:
+
+$seconds
 
 ## The data
 
 Every cell is a row of [data/programs.csv](data/programs.csv): times in microseconds, percent, factors, the
-library's choice (`checked`: the formula was compared with measurements on such machines), refusals, and the times
-of the four strategies. To measure again, delete rows and run
-`PYTHONPATH=tests python tests/benchmarks/programs_page.py`; all
+library's choice (`checked`: the formula was compared with measurements on such machines), refusals and seconds. To
+measure again, delete rows and run `PYTHONPATH=tests python tests/benchmarks/programs_page.py`; all
 cells took $minutes minutes of one processor ($made_on)."""
 )
 
