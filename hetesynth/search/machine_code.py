@@ -1,7 +1,9 @@
 """Kernels as machine code: how they are compiled, and the one rule for when.
 
 In: the function on arrays by which a kernel is entered. Out: the function compiled by numba together with those of
-its module that it calls, and kept on disk where that is possible. Kernels give the same results either way.
+its module that it calls, and kept on disk where that is possible. Kernels give the same results either way. A
+module whose kernels make no arrays nor lists says ``MAKES_ARRAYS = False``: references need not be counted then,
+which took half of the time.
 """
 
 import os
@@ -127,6 +129,6 @@ def _numba_function(kernel: FunctionType, *, cache: bool) -> Kernel:
         own = FunctionType(function.__code__, names, function.__name__)
         own.__module__ = function.__module__
         options = {"cache": cache} if function is kernel else inner
-        names[function.__name__] = njit(own, nogil=True, **options)
+        names[function.__name__] = njit(own, nogil=True, _nrt=names.get("MAKES_ARRAYS", True), **options)
     entry: Kernel = names[kernel.__name__]
     return entry

@@ -18,6 +18,7 @@ SLACK = 1e-12  # of a rate: a resource asked for this little more than it has is
 SAME = 1e-14  # of a share of a resource
 LOWER = 1.0 - 1e-9  # of a level: a rate below that is lower, and not by rounding
 
+MAKES_ARRAYS = False
 DELAY, FLOW, AFTER, ENDED = 0, 1, 2, 3
 LOST, GAINED = 1, 2  # a flow, since rates were set
 

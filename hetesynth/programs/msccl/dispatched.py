@@ -83,11 +83,11 @@ def shared_blocks(runs: Runs, ends: Sequence[Pair], dispatch: Dispatch, blocks: 
     if not candidates:
         return {}
     arrives, leaves = (np.concatenate(of) for of in zip(*candidates, strict=True))
-    held = Held(np.zeros(len(arrives)))
+    delays = Held(np.zeros(len(arrives)))
     begin, end = dispatch.start[runs.messages], dispatch.sent[runs.messages]
     ended = Ended(runs.first, begin, end, arrives, leaves)
-    run_kernel(hold, ended, held, seconds=2e-6 * float(np.diff(runs.first)[arrives].sum()))
-    order = np.lexsort((leaves, arrives, held.seconds, targets[arrives]))
+    run_kernel(hold, ended, delays, seconds=2e-6 * float(np.diff(runs.first)[arrives].sum()))
+    order = np.lexsort((leaves, arrives, delays.seconds, targets[arrives]))
     return _joined(runs, ends, excess.tolist(), arrives[order].tolist(), leaves[order].tolist())
 
 

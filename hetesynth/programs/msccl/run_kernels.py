@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+MAKES_ARRAYS = False
 Row = Any  # a list or an array of numbers
 
 
