@@ -306,7 +306,7 @@ def demands(
     network: Network, name: CollectiveName, root: int | None, alike: Symmetry, policy: PackingPolicy
 ) -> Demands:
     """What ``name`` asks for: rows for one of the ranks that stand alike, amounts for all of them."""
-    seconds = network.latency + 2**21 / network.link_rate  # of a slice of 2 MB
+    seconds = network.slice_seconds
     n = network.ranks
     roots = alike.representatives
     orbit_size = np.bincount(alike.rank_orbit).astype(np.float64)
