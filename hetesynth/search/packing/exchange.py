@@ -209,40 +209,36 @@ class _Exchange:
     def shorten(self) -> None:
         """Join ranks on the longest way of each tree nearer to its root, as long as nothing carries more than the
         fullest does, and no rank has more to send and receive than the busiest."""
-        loads, ranks = self.loads, self.network.ranks
-        ends = np.bincount(np.concatenate([self._ends(tree.links) for tree in self.all]), minlength=ranks)
+        loads, network, ranks = self.loads, self.network, np.arange(self.network.ranks)
+        every = np.concatenate([tree.links for tree in self.all])
+        ends = np.bincount(np.append(network.src[every], network.dst[every]), minlength=len(ranks))
         top, busiest = max(1.0, float(loads.load.max())) * (1.0 + ROUND), ends.max()
         for tree in self.all:
             links = tree.network.cheapest(loads.growth()[loads.columns].sum(axis=1))[1]
-            seconds = np.where(links >= 0, self.network.slice_seconds[links], np.inf)
+            seconds = np.where(links >= 0, network.slice_seconds[links], np.inf)
             moved = True
             while moved:
-                parents, moved = tree.parents(), False
-                sooner = np.zeros(ranks)
+                parents, arrival = tree.parents(), np.zeros(len(ranks))
                 for rank in tree.below(tree.root, parents)[1:]:
-                    sooner[rank] = sooner[parents[rank]] + self.network.slice_seconds[tree.link_to[rank]]
-                way = [int(sooner.argmax())]
-                while parents[way[-1]] != tree.root:
-                    way.append(parents[way[-1]])
-                for rank in reversed(way):
-                    link, by = int(tree.link_to[rank]), links[:, rank]
+                    arrival[rank] = arrival[parents[rank]] + network.slice_seconds[tree.link_to[rank]]
+                way = [int(arrival.argmax())]
+                while parents[way[0]] != tree.root:
+                    way.insert(0, parents[way[0]])
+                for rank in way:  # the first that can be joined elsewhere
+                    parent, link = parents[rank], int(tree.link_to[rank])
                     loads.add([link], -1)
-                    columns = loads.columns[by]
+                    columns = loads.columns[links[:, rank]]
                     may = (loads.load[columns] + loads.weight[columns]).max(axis=1) <= top
-                    may &= (ends < busiest) | (np.arange(ranks) == parents[rank])
+                    may &= (ends < busiest) | (ranks == parent)
                     may[tree.below(rank, parents)] = False
-                    arrival = np.where(may, sooner + seconds[:, rank], np.inf)
-                    src = int(arrival.argmin())
-                    moved = bool(arrival[src] < sooner[rank] * (1.0 - ROUND))
-                    tree.link_to[rank] = by[src] if moved else link
+                    sooner = np.where(may, arrival + seconds[:, rank], np.inf)
+                    src = int(sooner.argmin())
+                    moved = bool(sooner[src] < arrival[rank] * (1.0 - ROUND))
+                    tree.link_to[rank] = links[src, rank] if moved else link
                     loads.add([int(tree.link_to[rank])], 1)
                     if moved:
-                        ends[parents[rank]] -= 1
-                        ends[src] += 1
+                        ends[[parent, src]] += -1, 1
                         break
-
-    def _ends(self, links: Ints) -> Ints:
-        return np.concatenate([self.network.src[links], self.network.dst[links]])
 
     def _rehang(self, tree: _Tree, top: int) -> bool:
         """Join the ranks below ``top`` to the others where that costs least; whether it was kept."""
