@@ -227,8 +227,8 @@ class Dispatching:
         for pieces in self.ladder(numbers, unlooped):  # until more do not pay
             if tried(Arrangement(pieces, spare, PACE)) > 1.02 * min(seconds.values()):
                 break
-        for _ in range(2):
-            best = min(seconds, key=seconds.__getitem__)
+        for _ in range(2):  # loops go well only where every tree has lanes of its own
+            best = min(seconds, key=lambda arrangement: (arrangement.spare is None, seconds[arrangement]))
             for spare, pace in ((1.0, PACE), (2.0, PACE), (3.0, PACE), (6.0, PACE), (1.0, 0.0), (2.0, 0.0)):
                 tried(Arrangement(best.pieces, spare, pace))
             best = min(seconds, key=seconds.__getitem__)

@@ -19,7 +19,7 @@ from hetesynth.policy import DEFAULT
 from hetesynth.search.packing.column_generation import GAP, optimal_packing
 from hetesynth.search.packing.exchange import _Exchange, few_trees
 from hetesynth.search.packing.network import Network
-from hetesynth.search.packing.rounding import Expansion, whole
+from hetesynth.search.packing.rounding import Expansion, WholePacking, whole
 from hetesynth.search.packing.structures import demands
 from hetesynth.search.packing.symmetry import trivial
 
@@ -60,6 +60,36 @@ def test_few_trees_are_far_better_than_rounded_ones(
     for link in (link for carrier in packed.carriers for link in (*carrier.outward, *carrier.inward)):
         ends.update((int(fractional.network.src[link]), int(fractional.network.dst[link])))
     assert limit is None or max(ends.values()) <= limit
+
+
+@pytest.mark.parametrize(("example", "name"), [("v100_fail_one4", "allreduce"), ("mi250_x1", "allgather")])
+def test_trees_are_shortened_where_nothing_carries_more(example: str, name: CollectiveName) -> None:
+    fractional = expansion(example, name)
+    exchange = _Exchange(fractional, whole(fractional, 4).carriers, None, 2)
+    exchange.improve()
+    network, before = fractional.network, exchange.packing(0.0)
+    exchange.shorten()
+    after = exchange.packing(0.0)
+    load = exchange.loads.load.copy()
+    exchange.loads.load[:] = 0.0
+    for tree in exchange.all:
+        exchange.loads.add(tree.links, 1)
+    assert load == pytest.approx(exchange.loads.load)
+
+    def hops(packed: WholePacking) -> list[int]:
+        sides = [
+            (carrier.root, links) for carrier in packed.carriers for links in (carrier.outward, carrier.inward)
+        ]
+        graphs = [
+            (root, nx.Graph([(int(network.src[i]), int(network.dst[i])) for i in links]))
+            for root, links in sides
+            if len(links)
+        ]
+        return [max(nx.single_source_shortest_path_length(graph, root).values()) for root, graph in graphs]
+
+    assert after.seconds <= before.seconds * (1 + 1e-9)
+    assert all(now <= then for now, then in zip(hops(after), hops(before), strict=True))
+    assert sum(hops(after)) < sum(hops(before))
 
 
 def small(rng: random.Random) -> tuple[Expansion, int]:

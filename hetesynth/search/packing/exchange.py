@@ -29,6 +29,7 @@ def few_trees(expansion: Expansion, trees: int, connections: int | None, rounds:
     exchange = _Exchange(expansion, rounded.carriers, connections, rounds)
     fitted = exchange.loads.within_connections
     exchange.improve()
+    exchange.shorten()
     packing = exchange.packing(rounded.least)
     if exchange.loads.within_connections != fitted:
         return rounded if fitted else packing
@@ -204,6 +205,40 @@ class _Exchange:
                 for trees in self.carriers:
                     if not self._ended:
                         moved |= self._reroot(trees)
+
+    def shorten(self) -> None:
+        """Join ranks on the longest way of each tree nearer to its root, as long as nothing carries more than the
+        fullest does, and no rank has more to send and receive than the busiest."""
+        loads, network, ranks = self.loads, self.network, np.arange(self.network.ranks)
+        every = np.concatenate([tree.links for tree in self.all])
+        ends = np.bincount(np.append(network.src[every], network.dst[every]), minlength=len(ranks))
+        top, busiest = max(1.0, float(loads.load.max())) * (1.0 + ROUND), ends.max()
+        for tree in self.all:
+            links = tree.network.cheapest(loads.growth()[loads.columns].sum(axis=1))[1]
+            seconds = np.where(links >= 0, network.slice_seconds[links], np.inf)
+            moved = True
+            while moved:
+                parents, arrival = tree.parents(), np.zeros(len(ranks))
+                for rank in tree.below(tree.root, parents)[1:]:
+                    arrival[rank] = arrival[parents[rank]] + network.slice_seconds[tree.link_to[rank]]
+                way = [int(arrival.argmax())]
+                while parents[way[0]] != tree.root:
+                    way.insert(0, parents[way[0]])
+                for rank in way:  # the first that can be joined elsewhere
+                    parent, link = parents[rank], int(tree.link_to[rank])
+                    loads.add([link], -1)
+                    columns = loads.columns[links[:, rank]]
+                    may = (loads.load[columns] + loads.weight[columns]).max(axis=1) <= top
+                    may &= (ends < busiest) | (ranks == parent)
+                    may[tree.below(rank, parents)] = False
+                    sooner = np.where(may, arrival + seconds[:, rank], np.inf)
+                    src = int(sooner.argmin())
+                    moved = bool(sooner[src] < arrival[rank] * (1.0 - ROUND))
+                    tree.link_to[rank] = links[src, rank] if moved else link
+                    loads.add([int(tree.link_to[rank])], 1)
+                    if moved:
+                        ends[[parent, src]] += -1, 1
+                        break
 
     def _rehang(self, tree: _Tree, top: int) -> bool:
         """Join the ranks below ``top`` to the others where that costs least; whether it was kept."""

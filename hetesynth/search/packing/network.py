@@ -100,6 +100,11 @@ class Network:
         return np.minimum.reduceat(self.rate[self.uses], self.uses_start[:-1])
 
     @cached_property
+    def slice_seconds(self) -> Floats:
+        """Seconds of a slice of 2 MB over each link alone."""
+        return self.latency + 2**21 / self.link_rate
+
+    @cached_property
     def link_of_use(self) -> Ints:
         """The link of each entry of ``uses``."""
         return np.repeat(np.arange(len(self.src)), np.diff(self.uses_start))

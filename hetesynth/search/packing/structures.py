@@ -306,7 +306,6 @@ def demands(
     network: Network, name: CollectiveName, root: int | None, alike: Symmetry, policy: PackingPolicy
 ) -> Demands:
     """What ``name`` asks for: rows for one of the ranks that stand alike, amounts for all of them."""
-    seconds = network.latency + 2**21 / network.link_rate  # of a slice of 2 MB
     n = network.ranks
     roots = alike.representatives
     orbit_size = np.bincount(alike.rank_orbit).astype(np.float64)
@@ -314,12 +313,12 @@ def demands(
     single = np.array([root or 0])
     match name:
         case "allgather" | "reducescatter":
-            return Spanning([Trees(graph, roots, 0, seconds)], orbit_size / n)
+            return Spanning([Trees(graph, roots, 0, network.slice_seconds)], orbit_size / n)
         case "broadcast" | "reduce":
-            return Spanning([Trees(graph, single, 0, seconds)], np.ones(1))
+            return Spanning([Trees(graph, single, 0, network.slice_seconds)], np.ones(1))
         case "allreduce":
-            out_trees = Trees(network, roots, 0, seconds)
-            in_trees = Trees(network.reversed(), roots, len(roots), seconds)
+            out_trees = Trees(network, roots, 0, network.slice_seconds)
+            in_trees = Trees(network.reversed(), roots, len(roots), network.slice_seconds)
             return Spanning([out_trees, in_trees], None, policy.few_roots)
         case "alltoall":
             return Exchanging(ShortestPaths(graph, roots), orbit_size / n, None)
