@@ -284,7 +284,6 @@ class _TuningRun:
 
     def _try(self, spec: CandidateSpec, record: Decisions) -> None:
         """Solve, predict and keep what is among the quickest."""
-        self.effort.spent += self.specs.transfers(spec.chunks)
         left = self.deadline.left()
         seconds = None if math.isinf(left) else 0.2 * max(left, 0.1)
         clock_decisions = self.clock_decisions.inside(spec.label)
@@ -304,6 +303,7 @@ class _TuningRun:
             self.refusals.append(error.message)
             record.note(spec.label, "refused", error.message)
             return
+        self.effort.spent += self.specs.transfers(spec.chunks)
         if not isinstance(outcome, Solution):
             record.note(spec.label, "tried", outcome.reason)
             return
