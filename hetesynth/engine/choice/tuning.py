@@ -293,7 +293,7 @@ class _TuningRun:
             clock_decisions=clock_decisions,
             strict_deadline=self.budget.strict_deadline or bool(self.candidates),
         )
-        problem = self.specs.factory.problem(spec.chunking, spec.chunks)
+        problem = self.specs.problem(spec)
         policy = for_size(self.specs.request.policy, self.budget.effort)
         try:
             first = first_candidate(self.specs.request, problem, self.specs.topology)
