@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import lru_cache
 
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
@@ -272,7 +273,7 @@ def _side_by_side(prices: Costs) -> int:
     return max((n for (ends, rate, alpha), n in best.items() if quickest[ends] == (rate, -alpha)), default=1)
 
 
-def ring_limit(topology: Topology, name: CollectiveName, size: int, options: CostOptions) -> float:
+def ring_limit(topology: Topology, name: CollectiveName, size: int | Fraction, options: CostOptions) -> float:
     """Seconds that the bytes alone take on any rings; 0 where there are none."""
     prices, ranks = costs(topology, options.rates), topology.ranks
     each = ring_seconds(prices, tuple(map(tuple, ring_servers(_problem(topology)))))

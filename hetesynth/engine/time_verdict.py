@@ -26,7 +26,7 @@ from hetesynth.model.cost import Costs, bandwidths, chunk_bytes, delayed
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Protocol
 from hetesynth.model.schedule import Schedule
-from hetesynth.model.target import Target
+from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.words import AT_RATES, of_limit, size_text, whole_percent
 from hetesynth.policy import Policy
@@ -264,7 +264,9 @@ def library_rival(
     if not by_switch:
         seconds = max(limit, seconds)
     if formula.algorithm == "Ring":
-        seconds = max(seconds, ring_limit(topology, name, size, options))
+        sent = size * PORTABLE.fifo(formula.protocol, name).overhead
+        started = options.costs(topology).start(formula.protocol)
+        seconds = max(seconds, started + ring_limit(topology, name, sent, options))
     if simulated.seconds <= seconds:
         return rival
     return replace(rival, how=formula.label, seconds=seconds)

@@ -27,7 +27,7 @@ from hetesynth.model.runtime_costs import (
     RuntimeCosts,
     fabric_of,
 )
-from hetesynth.model.topology import HOST_KINDS, NETWORK_KINDS, Link, Rank, Topology, VertexKind
+from hetesynth.model.topology import HOST_KINDS, NETWORK_KINDS, Link, Rank, SharedGroup, Topology, VertexKind
 from hetesynth.model.words import told_apart
 
 COPY_PER_REDUCE = 1.5
@@ -162,12 +162,14 @@ def costs(topology: Topology, calibration: CalibrationName = "spec", runtime: Ru
 
 def delayed(topology: Topology, prices: Costs, protocol: Protocol) -> Topology:
     """``topology``, whose ``prices`` these are, with links that take as long as a message with ``protocol``, to
-    the nanosecond."""
+    the nanosecond, and the limits that they share with it."""
     links = [
         link if lag <= alpha else replace(link, latency=Fraction(round(lag * 1e9), 10**9))
         for link, lag, alpha in zip(topology.links, prices.lags(protocol), prices.link_alpha, strict=True)
     ]
-    return replace(topology, links=tuple(links))
+    limits = prices.ll_limits if protocol == "LL" else ()
+    groups = [SharedGroup(name, "", Fraction(round(rate)), links) for name, rate, links in limits]
+    return replace(topology, links=tuple(links), groups=(*topology.groups, *groups))
 
 
 def _by_protocol(topology: Topology, runtime: RuntimeCosts) -> dict[str, Any]:

@@ -74,6 +74,8 @@ ROWS: tuple[StrategyRow, ...] = (
                 "hetesynth.search.timed.matching:matching_strategy", "time", accepts=TO_EVERYBODY),
     StrategyRow("crossing", "sums that cross each slow fabric once, traded between pairs of groups", "hetesynth",
                 "hetesynth.search.baselines.crossing:crossing_strategy", "time", accepts=("allreduce",)),
+    StrategyRow("trading", "sums that all servers trade at once, in one crossing", "hetesynth",
+                "hetesynth.search.baselines.crossing:trading_strategy", "time", accepts=("allreduce",)),
     StrategyRow("steady-state", "the packing of trees that loads the fullest resource least, in whole chunks",
                 "Edmonds 1967; Beaumont et al. 2005; ForestColl",
                 "hetesynth.search.steady_state:steady_state_strategy", "time", accepts=TO_EVERYBODY),

@@ -80,3 +80,14 @@ def test_what_is_too_large_or_too_late_is_not_timed_and_comes_last(monkeypatch: 
     monkeypatch.setattr("hetesynth.engine.choice.program_ranking.MOST_TRANSFERS", few)
     ranked = ranking(candidates[0], size).of(candidates)
     assert [(r.candidate, r.seconds is None) for r in ranked] == [(candidates[1], False), (candidates[0], True)]
+
+
+def test_a_schedule_is_lowered_once() -> None:
+    size = 64 << 20
+    first, again = candidate("h20_4p8", 1, "ring", size), candidate("h20_4p8", 1, "ring", size)
+    timed = ranking(first, size)
+    ranked = timed.of([first, again])
+    assert ranked[0].candidate is first and ranked[1].candidate is again and ranked[1].seconds is None
+    assert [d.why for d in timed.decisions.entries if d.verdict == "skipped"] == [
+        "its schedule is that of another"
+    ]

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.clusters import cluster, ring
 
-from hetesynth.engine.choice import candidates
-from hetesynth.engine.choice.tuning import CandidateSpecs, tune
+from hetesynth.engine.choice import candidates, tuning
+from hetesynth.engine.choice.tuning import CandidateSpecs, Effort, Efforts, tune
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
@@ -122,6 +122,15 @@ def test_what_is_stated_restricts_the_tuning_run() -> None:
     fixed = ChunkingOptions(reference=Fraction(1, 1000), rounding="floor")
     (kept,) = tune(CandidateSpecs(topology, asked(chunks=2, strategy="greedy", chunking=fixed), 10**6)).candidates
     assert kept.chunking.tau_ref == Fraction(1, 1000) and kept.chunking.options.rounding == "floor"
+
+
+def test_what_is_refused_takes_no_effort(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else strategies that are not for a cluster leave others untried."""
+    effort = Effort(100.0)
+    monkeypatch.setattr(tuning, "efforts", lambda *_: Efforts(effort, effort, effort))
+    with pytest.raises(HetesynthError, match="it is for allreduce"):
+        tune(CandidateSpecs(load_topology(EXAMPLES / "dgx1" / "topo.dsl"), asked(strategy="crossing"), 10**6))
+    assert effort.spent == 0
 
 
 def test_a_size_too_small_and_a_cluster_in_two_parts_are_refused() -> None:

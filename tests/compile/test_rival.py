@@ -6,9 +6,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from benchmarks.generated_clusters import generated_cluster
 
 from hetesynth.engine.predictors import CostOptions
-from hetesynth.engine.ring_baseline import Baseline, ring_baseline
+from hetesynth.engine.ring_baseline import Baseline, ring_baseline, ring_limit
 from hetesynth.engine.time_verdict import Rival, bounds_of, library_rival
 from hetesynth.library.machine import library_of, machine_of
 from hetesynth.library.times import chosen
@@ -73,3 +74,11 @@ def test_the_library_is_that_of_the_gpus(model: str, library: str | None, checke
     assert library_of(on) == library
     machine = machine_of(on)
     assert (machine is not None and machine.checked) == checked
+
+
+def test_rings_of_ll_carry_its_flags() -> None:
+    """A ring over PCIe: the formula does not see that all of it crosses one bus, with two bytes for each."""
+    cluster = parse_topology(generated_cluster(522).text)
+    found = library_rival(cluster, "reducescatter", None, 64_000, OPTIONS, 0.0)
+    assert isinstance(found, Rival) and "LL" in found.how
+    assert found.seconds >= 6.6e-6 + ring_limit(cluster, "reducescatter", 128_000, OPTIONS)

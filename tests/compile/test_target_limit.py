@@ -161,3 +161,21 @@ def test_a_message_occupies_wires_before_its_latency(monkeypatch: pytest.MonkeyP
     plain = ProgramPredictor(topology, chains, options).run(2**20)[0].makespan
     verdict = time_verdict.time_verdict(topology, 0, bounds, 2**20, plain, options, without_library="not asked")
     assert verdict.limit <= plain < bounds.seconds(2**20)
+
+
+def test_what_ll_carries_out_of_a_server_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two servers whose four NICs carry 200 GB/s: processors read the flags of LL, at 39 GB/s of data."""
+    text = """
+    node n {
+      model "H100"
+      gpus 4
+      switch s { ports gpu[0-3]; bandwidth 450 GB/s; latency 0.7 us; kind nvlink }
+      nic nic[0-3] { bandwidth 400 Gbps }
+      attach gpu[0-3] -> nic[0-3]
+    }
+    cluster c { instance a[0-1] = n fabric net { join *.nic*; latency 1.3 us } }"""
+    topology, options = parse_topology(text), CostOptions(runtime=NCCL_TABLES, calibration="spec")
+    bounds = bounds_of(topology, "broadcast", 0, options)
+    monkeypatch.setattr(time_verdict, "supported", lambda *_: ["LL"])
+    seconds = target_seconds(topology, bounds, 0, 2**20, options, PORTABLE)
+    assert 2**20 / 39e9 < seconds < 2**20 / 39e9 + 15e-6

@@ -8,9 +8,10 @@ import pytest
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.request import Request
 from hetesynth.judge.schedule.judge import schedule_violations
-from hetesynth.model.problem import Problem
+from hetesynth.model.problem import Budget, Problem
 from hetesynth.policy import DEFAULT
-from hetesynth.search.baselines.crossing import crossing, crossing_strategy, levels_of
+from hetesynth.search.baselines.crossing import crossing, crossing_strategy, levels_of, trading_strategy
+from hetesynth.search.search import Search
 from hetesynth.search.timed.earliest_arrival import Rates
 from hetesynth.topology.language import load_topology
 
@@ -48,3 +49,22 @@ def test_what_it_does_not_take(name: str, collective: str, why: str) -> None:
     problem, rates = question(name, collective)
     refused = crossing_strategy(rates).refuses(problem, DEFAULT) or ""
     assert why in refused or "traded by more ranks" in refused
+
+
+def test_servers_trade_at_once() -> None:
+    """Three servers: each of the two others gets the sum of a server in one step, before it is added to."""
+    path = EXAMPLES / "h20_4x3" / "topo.dsl"
+    specs = CandidateSpecs(load_topology(path), Request(path, "allreduce"), 64_000)
+    [spec] = specs.of("trading", 1)
+    problem = specs.problem(spec)
+    assert trading_strategy(specs.rates(1)).refuses(problem, DEFAULT) is None
+    search = Search(problem, 1, Budget(), schedule_violations)
+    spec.strategy.improve(search)
+    assert search.best is not None
+    server = {
+        rank: number for number, group in enumerate(levels_of(problem, specs.rates(1).alpha)[1]) for rank in group
+    }
+    ends = [(t, problem.arcs[t.link]) for t in search.best.transfers]
+    between = [(t, arc) for t, arc in ends if server[arc.src] != server[arc.dst]]
+    assert len(between) == 6 * len(problem.collective.chunks) and all(t.reduce for t, _ in between)
+    assert len({(t.chunk, t.start) for t, _ in between}) == len(problem.collective.chunks)

@@ -15,6 +15,7 @@ from hetesynth.engine.time_verdict import Bounds, bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import PERSONALIZED, transfers
 from hetesynth.model.cost import chunk_bytes, costs
+from hetesynth.model.problem import Problem
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
 from hetesynth.programs.msccl.lower import LoweringOptions
@@ -118,6 +119,9 @@ class CandidateSpecs:
         if self.chunk_bytes(chunks) < 1:
             raise self.too_small(chunks)
         row, chunking = row_of(name), self.paper_chunking(chunks)
+        if name == "trading" and self.request.chunking.reference == "slowest":  # a trade takes one step
+            longer = replace(chunking.options, reference=chunking.tau_ref * self.topology.ranks)
+            chunking = chunk(self.topology, longer)
         if name == self.request.strategy and self.request.rings:
             variants = [(name, strategy_of(self.request, self.topology))]
         elif row.objective == "steps":
@@ -128,6 +132,12 @@ class CandidateSpecs:
             variants.reverse()
         for variant, one in variants:
             yield CandidateSpec(f"{variant}, c={chunks}", name, variant, chunks, chunking, one)
+
+    def problem(self, spec: CandidateSpec) -> Problem:
+        """What ``spec`` solves; trades add several values at once, which is for programs to put in order."""
+        problem = self.factory.problem(spec.chunking, spec.chunks)
+        trades = spec.name == "trading" and self.request.exclusion == "auto"
+        return replace(problem, exclusive_reduction=False) if trades else problem
 
     def paper_chunking(self, chunks: int) -> Chunking:
         """The paper's capacities; where tiny chunks make them absurd, by a shorter reference step."""

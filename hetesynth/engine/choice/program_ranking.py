@@ -77,6 +77,8 @@ class ProgramRanking:
                 reason = f"{transfers:,} transfers are more than {MOST_TRANSFERS:,}"
             if reason is None and ranked and self.deadline.expired("programs left untimed"):
                 reason = LATE
+            if any(c.solution.schedule == other.candidate.solution.schedule for other in ranked):
+                reason = "its schedule is that of another"
             if reason is not None:
                 self.decisions.note(c.label, "skipped", reason)
                 ranked.append(Ranked(c))

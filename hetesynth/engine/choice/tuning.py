@@ -284,7 +284,6 @@ class _TuningRun:
 
     def _try(self, spec: CandidateSpec, record: Decisions) -> None:
         """Solve, predict and keep what is among the quickest."""
-        self.effort.spent += self.specs.transfers(spec.chunks)
         left = self.deadline.left()
         seconds = None if math.isinf(left) else 0.2 * max(left, 0.1)
         clock_decisions = self.clock_decisions.inside(spec.label)
@@ -294,7 +293,7 @@ class _TuningRun:
             clock_decisions=clock_decisions,
             strict_deadline=self.budget.strict_deadline or bool(self.candidates),
         )
-        problem = self.specs.factory.problem(spec.chunking, spec.chunks)
+        problem = self.specs.problem(spec)
         policy = for_size(self.specs.request.policy, self.budget.effort)
         try:
             first = first_candidate(self.specs.request, problem, self.specs.topology)
@@ -304,6 +303,7 @@ class _TuningRun:
             self.refusals.append(error.message)
             record.note(spec.label, "refused", error.message)
             return
+        self.effort.spent += self.specs.transfers(spec.chunks)
         if not isinstance(outcome, Solution):
             record.note(spec.label, "tried", outcome.reason)
             return

@@ -1,13 +1,13 @@
 """AllReduce whose sums cross each slow fabric once: groups scatter sums among their ranks, trade them level by
 level with the other groups, and gather. A reduce-scatter before an allgather crosses every fabric twice.
 
-Levels are the groups that links of no more than some latency join; two groups trade what their ranks hold of a
-chunk, all at once, before anything of it is added.
+Levels are the groups that links of no more than some latency join; groups trade what their ranks hold of a chunk,
+all at once, before anything of it is added.
 """
 
 import heapq
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
@@ -125,11 +125,21 @@ def crossing(problem: Problem, alpha: Sequence[float], levels: Sequence[Groups],
 
 
 def crossing_strategy(rates: Rates) -> Strategy:
-    """A strategy that offers the schedule in which the smallest groups scatter."""
+    """A strategy that offers the schedule in which the smallest groups scatter, and trade level by level."""
+    return _strategy("crossing", lambda problem: levels_of(problem, rates.alpha), rates)
+
+
+def trading_strategy(rates: Rates) -> Strategy:
+    """The same where all of the smallest groups trade at once: one crossing, with more bytes."""
 
     def levels(problem: Problem) -> list[Groups]:
-        return levels_of(problem, rates.alpha)
+        every = levels_of(problem, rates.alpha)
+        return [*every[:2], every[-1]] if len(every) > 2 else every
 
+    return _strategy("trading", levels, rates)
+
+
+def _strategy(name: str, levels: Callable[[Problem], list[Groups]], rates: Rates) -> Strategy:
     def refuses(problem: Problem, policy: Policy) -> str | None:
         if problem.collective.name != "allreduce":
             return "it is for allreduce"
@@ -142,6 +152,6 @@ def crossing_strategy(rates: Rates) -> Strategy:
         return None
 
     def improve(search: Search) -> None:
-        search.offer(crossing(search.problem, rates.alpha, levels(search.problem), 1), "crossing")
+        search.offer(crossing(search.problem, rates.alpha, levels(search.problem), 1), name)
 
-    return Strategy("crossing", improve, refuses, whole=True)
+    return Strategy(name, improve, refuses, whole=True)
