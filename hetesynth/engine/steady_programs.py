@@ -1,5 +1,7 @@
 """How the trees of a schedule become a program or a plan that keeps all of them busy, and what libraries run."""
 
+from __future__ import annotations
+
 import gc
 import math
 from collections import defaultdict
@@ -7,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import ClassVar
 
 from hetesynth.engine.formats import servers_of
@@ -57,11 +60,13 @@ class Arrangement:
 @dataclass(slots=True)
 class Dispatched:
     """Messages of a schedule for a buffer of ``size`` bytes dispatched as ``arrangement`` says, on links of
-    ``costs``. ``latest``: its program, and what it was made of."""
+    ``costs``. ``known``: its dispatch, for messages of which schedule. ``latest``: its program, and what it was
+    made of."""
 
     arrangement: Arrangement
     costs: Costs
     size: int
+    known: tuple[Schedule, Fifo, Dispatch] | None = field(default=None, compare=False, repr=False)
     latest: tuple[Problem, Schedule, LoweringOptions, Lowered] | None = field(
         default=None, compare=False, repr=False
     )
@@ -79,7 +84,9 @@ class Dispatched:
             if of is problem and along == schedule and under == options.unnamed:
                 return replace(lowered, program=_named(lowered.program, options))
         dispatching = Dispatching(problem, schedule, self.costs, options, self.size)
-        lowered = lower_dispatched(problem, schedule, dispatching.run(self.arrangement), options)
+        if self.known is None or self.known[:2] != (schedule, dispatching.fifo):
+            self.known = schedule, dispatching.fifo, dispatching.run(self.arrangement)
+        lowered = lower_dispatched(problem, schedule, self.known[2], options)
         self.latest = problem, schedule, options.unnamed, lowered
         return lowered
 
@@ -105,16 +112,17 @@ class Dispatching:
     @cached_property
     def dispatcher(self) -> Dispatcher:
         """Of the schedule."""
-        return Dispatcher(self.schedule, self.costs, self.options.protocol, float(self._fifo.overhead))
+        return Dispatcher(self.schedule, self.costs, self.options.protocol, float(self.fifo.overhead))
 
     @property
-    def _fifo(self) -> Fifo:
+    def fifo(self) -> Fifo:
+        """Of the connections, for the protocol by which messages are dispatched."""
         return self.options.target.fifo(self.options.protocol, self.problem.collective.name)
 
     @property
     def most_bytes(self) -> float:
         """Of a message: longer pieces loop."""
-        return self._fifo.slice_bytes
+        return self.fifo.slice_bytes
 
     @property
     def longest(self) -> float:
@@ -156,6 +164,11 @@ class Dispatching:
             dispatch = self.dispatcher.run(pieces, self._piece(pieces), lanes, pace)
             self._dispatches[arrangement, pieces] = dispatch
         return self._dispatches[arrangement, pieces]
+
+    def pipeline(self, arrangement: Arrangement) -> Dispatched | DispatchedPlan:
+        """The program or plan."""
+        known = self.schedule, self.fifo, self.run(arrangement)
+        return Dispatched(arrangement, self.costs, self.size, known)
 
     def lanes(self, arrangement: Arrangement) -> Lanes:
         """Of each link."""
@@ -201,9 +214,9 @@ class Dispatching:
         chunks = len(self.problem.collective.chunks)
         return max(1, min(room // max(steps.values(), default=1), target.max_offset // chunks))
 
-    def best(self, messages: float) -> tuple[list[tuple[float, Arrangement]], int]:
+    def best(self, messages: float) -> tuple[Iterator[tuple[float, Arrangement]], int]:
         """Arrangements that fit, with the seconds expected, the quickest first, and how many messages were
-        dispatched to find them: about ``messages`` at most."""
+        dispatched to find them: about ``messages`` at most. Whether one fits is looked at when it is asked for."""
         numbers = [n for n in PIECES if n <= self.most_pieces and (n == 1 or self.chunk / n >= LEAST_PIECE)]
         unlooped = [n for n in numbers if self.chunk / n <= self.longest]
         seconds: dict[Arrangement, float] = {}
@@ -235,12 +248,8 @@ class Dispatching:
             for pieces in unlooped:
                 if best.pieces / 1.5 <= pieces <= best.pieces * 1.5:
                     tried(replace(best, pieces=pieces))
-        fitting: list[tuple[float, Arrangement]] = []
-        for arrangement in sorted(seconds, key=seconds.__getitem__):
-            if len(fitting) < self.kept and self.fits(arrangement):
-                fitting.append((seconds[arrangement], arrangement))
-        self._dispatches.clear()  # they are large
-        return fitting, spent
+        fitting = ((seconds[a], a) for a in sorted(seconds, key=seconds.__getitem__) if self.fits(a))
+        return islice(fitting, self.kept), spent
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,6 +268,10 @@ class PlanDispatching(Dispatching):
     def servers(self) -> Sequence[str]:
         """Of each rank."""
         return servers_of(self.problem, self.options)
+
+    def pipeline(self, arrangement: Arrangement) -> DispatchedPlan:
+        """The plan."""
+        return DispatchedPlan(arrangement, self.costs, self.size)
 
     @property
     def most_bytes(self) -> float:

@@ -102,17 +102,19 @@ class ProgramRanking:
         costs, many = self.costs.costs(self.topology), len(candidate.solution.schedule.transfers)
         dispatching = Dispatching(candidate.problem, candidate.solution.schedule, costs, self.options, self.size)
         arrangements, _ = dispatching.best(DISPATCHED * many)
-        if not arrangements:
+        best = next(arrangements, None)
+        if best is None:
             self.decisions.note(label, "refused", "its program does not fit")
             return Ranked(candidate)
         self.effort.spent += many
-        steady = Dispatched(arrangements[0][1], costs, self.size)
+        steady = dispatching.pipeline(best[1])
         predictor = candidate.lowering(self.size, self.options, self.costs).predictor(steady)
         if predictor is None:
             self.decisions.note(label, "refused", "its program does not fit")
             return Ranked(candidate)
         seconds = predictor.timeline(self.size).makespan
-        steady.forget()
+        if isinstance(steady, Dispatched):
+            steady.forget()
         self.decisions.note(label, "tried", f"{steady.label}: {microseconds(seconds)}")
         return Ranked(candidate, seconds, steady)
 

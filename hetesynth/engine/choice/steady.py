@@ -2,11 +2,15 @@
 Numbers are tried in the order of what their rounding leaves of the optimum, until a program is near enough to the
 bound or the effort, which is counted in operations, is spent."""
 
+from __future__ import annotations
+
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
+from heapq import heapify, heappop, heappush
 
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.program_ranking import Ranked
@@ -17,9 +21,9 @@ from hetesynth.engine.steady_programs import Dispatched, DispatchedPlan, Dispatc
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import Costs
 from hetesynth.model.deadline import Deadline
-from hetesynth.model.decisions import Decisions
+from hetesynth.model.decisions import OVER_EFFORT, Decisions
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.model.schedule import Schedule, hops
+from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.model.words import microseconds
@@ -61,6 +65,11 @@ class Plan:
     def label(self) -> str:
         """What it is called."""
         return label_of(self.chunks, self.trees, self.peers)
+
+    @property
+    def name(self) -> str:
+        """With its arrangement."""
+        return f"{self.label}: {self.pipeline.label}"
 
 
 def label_of(chunks: int, trees: int, peers: int | None = None) -> str:
@@ -128,6 +137,22 @@ def numbers_of_peers(servers: Sequence[str], blocks: int, fewest: int) -> tuple[
 NEAR = "the limit is near"
 
 
+@dataclass(frozen=True)
+class Turn:
+    """What may be tried: a packing, estimated, or its ``plan``, and the further ``plans`` of the packing, which
+    are looked at one by one."""
+
+    label: str
+    seconds: float
+    work: float
+    plans: Iterator[Plan]
+    plan: Plan | None = None
+
+    def of(self, plan: Plan, work: float) -> Turn:
+        """That of the next plan."""
+        return Turn(plan.name, plan.seconds, work, self.plans, plan)
+
+
 @dataclass
 class SteadyCandidates:
     """Tries them. ``limit``: seconds that nothing is quicker than. Nothing is begun after ``deadline``. ``told``:
@@ -158,54 +183,58 @@ class SteadyCandidates:
 
     def try_all(self) -> None:
         """Try the plans in their order, until a program is near the limit or the effort or the time is spent."""
-        for plans in self._exchanges() if self.specs.personalized else [self._plans()]:
-            for plan in sorted(plans, key=lambda plan: plan.seconds):
-                reason = NEAR if self.near_bound else self._ended(plan)
-                if reason is None:
-                    self.try_plan(plan)
-                else:
-                    self.decisions.note(self._name(plan), "skipped", reason)
+        if not self.specs.personalized:
+            self._try(self._packed())
+            return
+        for paths in self._exchanges():
+            self._try([paths])
+
+    def _try(self, packings: Iterable[Turn]) -> None:
+        """The quickest first: a packing by its estimate, dispatched when its turn comes, then by its best plan."""
+        waiting = [(turn.seconds, place, turn) for place, turn in enumerate(packings)]
+        heapify(waiting)
+        while waiting:
+            _, place, turn = heappop(waiting)
+            reason = NEAR if self.near_bound else self._ended(turn)
+            if reason is not None:
+                self.decisions.note(turn.label, "skipped", reason)
+            elif turn.plan is not None:
+                self.try_plan(turn.plan)
+            if reason is None or OVER_EFFORT in reason:
+                following = next(turn.plans, None)
+                if following is not None:
+                    heappush(waiting, (following.seconds, place, turn.of(following, self._work(following))))
 
     def _late(self, *, first: bool) -> bool:
         """Whether the deadline has passed; of nothing but this strategy the ``first`` is tried all the same."""
         alone = self.specs.request.strategy == NAME and first
         return not alone and self.deadline.expired(UNTRIED)
 
-    def _ended(self, plan: Plan) -> str | None:
+    def _ended(self, turn: Turn) -> str | None:
         if self.ranked:
-            exceeded = self.effort.exceeded_by(self._work(plan))
+            exceeded = self.effort.exceeded_by(turn.work)
             if exceeded is not None:
                 return exceeded
             best = self.best_seconds
-            if plan.seconds >= best:
-                return f"{microseconds(plan.seconds)} are expected, the best program takes {microseconds(best)}"
+            if turn.seconds >= best:
+                return f"{microseconds(turn.seconds)} are expected, the best program takes {microseconds(best)}"
         return LATE if self._late(first=not self.ranked) else None
 
     def _work(self, plan: Plan) -> float:
         each = 0.5 if isinstance(plan.pipeline, DispatchedPlan) else 1.0  # a plan has half as many operations
         return each * plan.pipeline.arrangement.pieces * self.specs.transfers(plan.chunks)
 
-    def _plans(self) -> Iterator[Plan]:
-        """Those of packings in whole chunks whose fullest resource needs less than the best so far is expected to
-        take, in the order of what is expected of them."""
-        best, seen = math.inf, set[Schedule]()
-        entries: list[tuple[float, int, Packed, Dispatching]] = []
+    def _packed(self) -> Iterator[Turn]:
+        """Different packings in whole chunks."""
+        seen = set[Schedule]()
         for entry in self._packings():
             schedule = schedule_along(entry.problem, entry.packing)
             if schedule not in seen:
                 seen.add(schedule)
-                dispatching = self.dispatching(entry.problem, schedule)
-                entries.append((dispatching.estimate, len(entries), entry, dispatching))
-        for place, (_, _, entry, dispatching) in enumerate(sorted(entries, key=lambda entry: entry[:2])):
-            if self._late(first=place == 0):
-                return
-            if entry.packing.seconds * self.specs.size >= best:
-                continue
-            solved = cache(partial(self.solved_by, entry.problem, along(entry.packing)))
-            plan = partial(Plan, entry.packing.seconds, entry.chunks, entry.trees, solved)
-            for arranged in self.arranged(plan, dispatching):
-                best = min(best, arranged.seconds)
-                yield arranged
+                solved = cache(partial(self.solved_by, entry.problem, along(entry.packing)))
+                plan = partial(Plan, entry.packing.seconds, entry.chunks, entry.trees, solved)
+                dispatching, label = self.dispatching(entry.problem, schedule), label_of(entry.chunks, entry.trees)
+                yield Turn(label, dispatching.estimate, len(schedule.transfers), self.arranged(plan, dispatching))
 
     def _packings(self) -> Iterator[Packed]:
         """By numbers of trees, until twice as many as load the fullest resource with its share."""
@@ -262,7 +291,7 @@ class SteadyCandidates:
         ]
         return fitting or counts[:1]
 
-    def _exchanges(self) -> Iterator[list[Plan]]:
+    def _exchanges(self) -> Iterator[Turn]:
         """Balanced paths, where every chunk is for one rank; by numbers of chunks and of peers."""
         request, counts = self.specs.request, (1, 2)
         fixed, blocks = request.fixed_chunks, self.target.thread_blocks - 1
@@ -283,10 +312,10 @@ class SteadyCandidates:
             elif self._late(first=place == 0):
                 self.decisions.note(label, "skipped", LATE)
             else:
-                yield self._exchange(label, chunks, few)
+                yield from self._exchange(label, chunks, few)
 
-    def _exchange(self, label: str, chunks: int, few: int | None) -> list[Plan]:
-        """The plans of paths for ``chunks`` chunks per rank over ``few`` peers of each."""
+    def _exchange(self, label: str, chunks: int, few: int | None) -> Iterator[Turn]:
+        """That of paths for ``chunks`` chunks per rank over ``few`` peers of each."""
         problem = self.specs.factory.problem(self.specs.paper_chunking(chunks), chunks)
         _, strategy = timed_strategies(row_of("exchange"), self.specs.rates(chunks))[0]
         solved = cache(partial(self.solved_by, problem, strategy if few is None else limited(strategy, few)))
@@ -294,12 +323,12 @@ class SteadyCandidates:
             solution = solved()
         except HetesynthError as error:
             self.decisions.note(label, "refused", error.message)
-            return []
-        if not isinstance(solution, Solution):
-            return []
-        dispatching = self.dispatching(problem, solution.schedule)
-        plan = partial(Plan, dispatching.load, chunks, chunks, solved, peers=few)
-        return list(self.arranged(plan, dispatching))
+            return
+        if isinstance(solution, Solution):
+            dispatching = self.dispatching(problem, solution.schedule)
+            plan = partial(Plan, dispatching.load, chunks, chunks, solved, peers=few)
+            work, plans = len(solution.schedule.transfers), self.arranged(plan, dispatching)
+            yield Turn(label, dispatching.least_seconds, work, plans)
 
     def dispatching(self, problem: Problem, schedule: Schedule) -> Dispatching:
         """``schedule``, to be dispatched for the size and the target."""
@@ -309,16 +338,13 @@ class SteadyCandidates:
 
     def arranged(self, plan: Callable[..., Plan], dispatching: Dispatching) -> Iterator[Plan]:
         """A plan for each of the arrangements of the program that are expected to be quickest."""
-        problem, schedule, size = dispatching.problem, dispatching.schedule, self.specs.size
-        pipeline = DispatchedPlan if self.target.format.plan else Dispatched
+        problem, schedule = dispatching.problem, dispatching.schedule
         messages = min(DISPATCHED * self.effort.allotted, ENOUGH)
-        try:
+        with suppress(HetesynthError):  # chunks that do not take trees
             arrangements, spent = dispatching.best((messages - self.dispatched) / 3)
-        except HetesynthError:  # chunks that do not take trees
-            return
-        self.dispatched += spent
-        for seconds, arrangement in arrangements:
-            yield plan(problem, schedule, pipeline(arrangement, self._costs, size), seconds)
+            self.dispatched += spent
+            for seconds, arrangement in arrangements:
+                yield plan(problem, schedule, dispatching.pipeline(arrangement), seconds)
 
     @cached_property
     def _costs(self) -> Costs:
@@ -343,14 +369,12 @@ class SteadyCandidates:
             return
         solution = plan.solved()
         if not isinstance(solution, Solution):
-            self.decisions.note(self._name(plan), "refused", "its schedule was not accepted")
+            self.decisions.note(plan.name, "refused", "its schedule was not accepted")
             return
         topology, size, pipeline = self.specs.topology, self.specs.size, plan.pipeline
         costs, options = self.specs.costs, self.specs.lowering_for(self.target)
-        problem, schedule = plan.problem, solution.schedule
-        slowest = max(float(link.latency) for link in topology.links)
-        latency = costs.start(topology) + hops(schedule, problem.arcs) * slowest
-        pipelined = Pipelined(latency, plan.seconds_per_byte, plan.trees)
+        problem = plan.problem
+        pipelined = Pipelined(self.specs.latency(problem, solution.schedule), plan.seconds_per_byte, plan.trees)
         chunking = self.specs.paper_chunking(plan.chunks)
         candidate = Candidate.of(plan.label, NAME, chunking, problem, solution, size, costs, pipelined)
         self.verified = self.verified or Ranked(candidate, steady=plan.pipeline)
@@ -364,9 +388,9 @@ class SteadyCandidates:
             predictor = lowering.predictor(pipeline)
             seconds = None if predictor is None else predictor.timeline(size).makespan
         if seconds is None:
-            self.decisions.note(self._name(plan), "refused", "it does not fit the target")
+            self.decisions.note(plan.name, "refused", "it does not fit the target")
             return
-        self.decisions.note(self._name(plan), "tried", microseconds(seconds))
+        self.decisions.note(plan.name, "tried", microseconds(seconds))
         ranked = Ranked(candidate, seconds, plan.pipeline)
         self.told(ranked)
         others = [r for r in self.ranked if r.candidate.label == plan.label]
@@ -377,6 +401,3 @@ class SteadyCandidates:
         for steady in (pipeline, *(r.steady for r in self.ranked)):
             if isinstance(steady, Dispatched) and steady is not best:
                 steady.forget()
-
-    def _name(self, plan: Plan) -> str:
-        return f"{plan.label}: {plan.pipeline.label}"
