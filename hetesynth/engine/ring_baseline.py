@@ -240,7 +240,7 @@ def tree_baseline(topology: Topology, size: int, options: CostOptions) -> Baseli
 def _simulated_trees(topology: Topology, size: int, options: CostOptions) -> Baseline | None:
     try:
         trees = tuple(trees_of(CopyProblem(_problem(topology)), TREES[-1]))
-        best = Baseline("NCCL's trees", math.inf, 0, 1, 1, 1, "allreduce", topology.ranks, None)
+        best = Baseline("NCCL's trees", math.inf, 0, TREES[0], 1, 1, "allreduce", topology.ranks, None)
         rings = ring_baseline(topology, "allreduce", None, size, options)
         most, prices = math.inf if isinstance(rings, str) else rings.seconds, options.costs(topology)
         for parts in TREE_PARTS:

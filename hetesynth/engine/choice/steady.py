@@ -125,11 +125,11 @@ def copied(problem: Problem) -> Problem:
 
 
 def numbers_of_peers(servers: Sequence[str], blocks: int, fewest: int) -> tuple[int | None, ...]:
-    """To how many others a rank may send, the best number first; None: to all. Each takes two of ``blocks``. Over
+    """To how many others a rank may send, the best number first; None: to all. What it sends and receives shares ``blocks``. Over
     relays a rank needs the others of its server and a rank of every other, or ``fewest``."""
     sizes = Counter(servers)
     few = max(fewest, max(sizes.values()) + len(sizes) - 2)
-    every: tuple[int | None, ...] = (None,) if 2 * (len(servers) - 1) <= blocks else ()
+    every: tuple[int | None, ...] = (None,) if len(servers) - 1 < blocks else ()
     narrow = (few,) if few < len(servers) - 1 and 2 * few <= blocks else ()
     return every + narrow or (None,)
 
