@@ -125,8 +125,9 @@ def copied(problem: Problem) -> Problem:
 
 
 def numbers_of_peers(servers: Sequence[str], blocks: int, fewest: int) -> tuple[int | None, ...]:
-    """To how many others a rank may send, the best number first; None: to all. What it sends and receives shares ``blocks``. Over
-    relays a rank needs the others of its server and a rank of every other, or ``fewest``."""
+    """To how many others a rank may send, the best number first; None: to all, of which what comes from one and
+    goes to another may share one of ``blocks``. Over relays each takes two, and a rank needs the others of its
+    server and a rank of every other, or ``fewest``."""
     sizes = Counter(servers)
     few = max(fewest, max(sizes.values()) + len(sizes) - 2)
     every: tuple[int | None, ...] = (None,) if len(servers) - 1 < blocks else ()
