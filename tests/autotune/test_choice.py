@@ -72,7 +72,7 @@ def test_a_program_near_the_limit_ends_the_choice(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(choice, "tune", no_other)
     answer = chosen(asked(near=NEAR))
     best = answer.ranked[0]
-    assert names(answer) == {"steady-state", "ring"}
+    assert names(answer) == {"steady-state"}  # the library, known to be slower, is not made a program of
     assert best.steady is not None and best.seconds is not None
     assert answer.run.candidates[0] is best.candidate and answer.run.ending == "tried" and not answer.run.cut_short
     assert (
@@ -151,13 +151,13 @@ def test_ctrl_c_in_steady_state_keeps_what_was_tried(number: int, monkeypatch: p
     assert schedule_violations(problem, schedule) == []
 
 
-def test_what_the_library_runs_is_tried_first_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_a_budget_what_the_library_runs_is_tried_first_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(steady.SteadyCandidates, "try_all", interrupted)
     told: list[Ranked] = []
-    request = asked("allreduce")
+    request = replace(asked("allreduce"), budget=Budget(seconds=100.0))
     topology = load_topology(request.topology)
     specs = CandidateSpecs(topology, request, 64 * MIB)
     answer = choose(specs, keep=lambda bounds, number, ranked: told.append(ranked))
