@@ -13,12 +13,13 @@ from itertools import islice
 from typing import ClassVar
 
 from hetesynth.engine.formats import servers_of
+from hetesynth.engine.protocols import supported
 from hetesynth.model.collective import Collective
 from hetesynth.model.cost import Costs, chunk_bytes
 from hetesynth.model.dispatch import Dispatch, Lanes
 from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Problem
-from hetesynth.model.program import Program
+from hetesynth.model.program import Program, Protocol
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Fifo
 from hetesynth.model.topology import Rank
@@ -60,12 +61,13 @@ class Arrangement:
 @dataclass(slots=True)
 class Dispatched:
     """Messages of a schedule for a buffer of ``size`` bytes dispatched as ``arrangement`` says, on links of
-    ``costs``. ``known``: its dispatch, for messages of which schedule. ``latest``: its program, and what it was
-    made of."""
+    ``costs``, as they move by ``protocol``. ``known``: its dispatch, of which schedule. ``latest``: its program,
+    and what it was made of."""
 
     arrangement: Arrangement
     costs: Costs
     size: int
+    protocol: Protocol = "Simple"
     known: tuple[Schedule, Fifo, Dispatch] | None = field(default=None, compare=False, repr=False)
     latest: tuple[Problem, Schedule, LoweringOptions, Lowered] | None = field(
         default=None, compare=False, repr=False
@@ -83,7 +85,7 @@ class Dispatched:
             of, along, under, lowered = self.latest
             if of is problem and along == schedule and under == options.unnamed:
                 return replace(lowered, program=_named(lowered.program, options))
-        dispatching = Dispatching(problem, schedule, self.costs, options, self.size)
+        dispatching = Dispatching(problem, schedule, self.costs, options, self.size, self.protocol)
         if self.known is None or self.known[:2] != (schedule, dispatching.fifo):
             self.known = schedule, dispatching.fifo, dispatching.run(self.arrangement)
         lowered = lower_dispatched(problem, schedule, self.known[2], options)
@@ -97,8 +99,9 @@ class Dispatched:
 
 @dataclass(frozen=True, eq=False)
 class Dispatching:
-    """``schedule`` for a buffer of ``size`` bytes, its messages to be dispatched. ``first``: spare lanes with
-    which numbers of pieces are tried; ``kept``: how many arrangements are lowered."""
+    """``schedule`` for a buffer of ``size`` bytes, its messages to be dispatched as they move by ``protocol``,
+    which need not be that to whose FIFO a program is fitted. ``first``: spare lanes with which numbers of pieces
+    are tried; ``kept``: how many arrangements are lowered."""
 
     first: ClassVar[tuple[float, ...]] = (1.0, 2.0)
     kept: ClassVar[int] = 3
@@ -108,16 +111,17 @@ class Dispatching:
     costs: Costs
     options: LoweringOptions
     size: int
+    protocol: Protocol = "Simple"
 
     @cached_property
     def dispatcher(self) -> Dispatcher:
         """Of the schedule."""
-        return Dispatcher(self.schedule, self.costs, self.options.protocol, float(self.fifo.overhead))
+        return Dispatcher(self.schedule, self.costs, self.protocol, float(self.fifo.overhead))
 
     @property
     def fifo(self) -> Fifo:
-        """Of the connections, for the protocol by which messages are dispatched."""
-        return self.options.target.fifo(self.options.protocol, self.problem.collective.name)
+        """Of the connections."""
+        return self.options.target.fifo(self.protocol, self.problem.collective.name)
 
     @property
     def most_bytes(self) -> float:
@@ -168,7 +172,7 @@ class Dispatching:
     def pipeline(self, arrangement: Arrangement) -> Dispatched | DispatchedPlan:
         """The program or plan."""
         known = self.schedule, self.fifo, self.run(arrangement)
-        return Dispatched(arrangement, self.costs, self.size, known)
+        return Dispatched(arrangement, self.costs, self.size, self.protocol, known)
 
     def lanes(self, arrangement: Arrangement) -> Lanes:
         """Of each link."""
@@ -179,9 +183,10 @@ class Dispatching:
 
     @property
     def estimate(self) -> float:
-        """Seconds, before anything is dispatched: those of the fullest resource, and half of the longest
-        way with as many pieces as fit."""
-        return self.least_seconds + 0.5 * self.dispatcher.longest(self._piece(self.most_pieces))
+        """Seconds, before anything is dispatched: the start, those of the fullest resource, and half of the
+        longest way with as many pieces as fit."""
+        longest = self.dispatcher.longest(self._piece(self.most_pieces))
+        return self.dispatcher.begin + self.least_seconds + 0.5 * longest
 
     def expected(self, arrangement: Arrangement) -> tuple[float, int]:
         """Seconds, and how many messages were dispatched to know: those of some loops, as if all were
@@ -305,6 +310,20 @@ class PlanDispatching(Dispatching):
         for part in parts_of(self.problem, self.schedule, groups, self.servers):
             number[part.station.rank] += part.operations
         return max(1, 46 * self.options.target.thread_blocks // max(number))
+
+
+def dispatchings(
+    problem: Problem, schedule: Schedule, costs: Costs, options: LoweringOptions, size: int
+) -> list[Dispatching]:
+    """That of a plan, or of a program with each protocol that may pay, by what is expected of them."""
+    question = problem, schedule, costs, options, size
+    if options.target.format.plan:
+        return [PlanDispatching(*question)]
+    simple = Dispatching(*question)
+    if not costs.hops or simple.least_seconds > 20 * (simple.estimate - simple.least_seconds):
+        return [simple]  # others lose more on the wire
+    protocols = supported(costs, options.target, problem.collective.name, options.servers)
+    return sorted((Dispatching(*question, protocol) for protocol in protocols), key=lambda d: d.estimate)
 
 
 @dataclass(frozen=True, slots=True)

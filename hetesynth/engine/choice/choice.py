@@ -375,7 +375,7 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         return None
     quickest = ranked[0].seconds or 0.0
     near = candidates.limit >= NEAR_THE_LIMIT * quickest
-    if not near and budget.effort is not None and budget.effort <= 1 and candidates.limit >= ENOUGH * quickest:
+    if not near and budget.effort is not None and budget.effort <= 1 and bounds.seconds(size) >= ENOUGH * quickest:
         near = True
         if simulated:  # where it was not, what earlier runs of the process did must not decide
             rival = library_rival(topology, request.collective, root, size, costs, bounds.seconds(size))

@@ -12,7 +12,7 @@ from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.tuning import LATE, Candidate, Effort, efforts
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.request import Request
-from hetesynth.engine.steady_programs import Dispatched, Dispatching, Pipeline
+from hetesynth.engine.steady_programs import Dispatched, Pipeline, dispatchings
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions, Verdict
 from hetesynth.model.target import Target
@@ -99,8 +99,9 @@ class ProgramRanking:
         if self.deadline.expired("programs left untimed"):
             self.decisions.note(label, "skipped", LATE)
             return Ranked(candidate)
-        costs, many = self.costs.costs(self.topology), len(candidate.solution.schedule.transfers)
-        dispatching = Dispatching(candidate.problem, candidate.solution.schedule, costs, self.options, self.size)
+        costs, schedule = self.costs.costs(self.topology), candidate.solution.schedule
+        many = len(schedule.transfers)
+        dispatching = dispatchings(candidate.problem, schedule, costs, self.options, self.size)[0]
         arrangements, _ = dispatching.best(DISPATCHED * many)
         best = next(arrangements, None)
         if best is None:

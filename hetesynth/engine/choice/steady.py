@@ -17,7 +17,7 @@ from hetesynth.engine.choice.program_ranking import Ranked
 from hetesynth.engine.choice.tuning import LATE, UNTRIED, Candidate, Effort, Pipelined
 from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.problem import verified_solver
-from hetesynth.engine.steady_programs import Dispatched, DispatchedPlan, Dispatching, PlanDispatching
+from hetesynth.engine.steady_programs import Dispatched, DispatchedPlan, Dispatching, dispatchings
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import Costs
 from hetesynth.model.deadline import Deadline
@@ -234,8 +234,9 @@ class SteadyCandidates:
                 seen.add(schedule)
                 solved = cache(partial(self.solved_by, entry.problem, along(entry.packing)))
                 plan = partial(Plan, entry.packing.seconds, entry.chunks, entry.trees, solved)
-                dispatching, label = self.dispatching(entry.problem, schedule), label_of(entry.chunks, entry.trees)
-                yield Turn(label, dispatching.estimate, len(schedule.transfers), self.arranged(plan, dispatching))
+                label, work = label_of(entry.chunks, entry.trees), len(schedule.transfers)
+                for dispatching in self.dispatchings(entry.problem, schedule):
+                    yield Turn(label, dispatching.estimate, work, self.arranged(plan, dispatching))
 
     def _packings(self) -> Iterator[Packed]:
         """By numbers of trees, until twice as many as load the fullest resource with its share."""
@@ -326,16 +327,15 @@ class SteadyCandidates:
             self.decisions.note(label, "refused", error.message)
             return
         if isinstance(solution, Solution):
-            dispatching = self.dispatching(problem, solution.schedule)
+            dispatching = self.dispatchings(problem, solution.schedule)[0]
             plan = partial(Plan, dispatching.load, chunks, chunks, solved, peers=few)
             work, plans = len(solution.schedule.transfers), self.arranged(plan, dispatching)
             yield Turn(label, dispatching.least_seconds, work, plans)
 
-    def dispatching(self, problem: Problem, schedule: Schedule) -> Dispatching:
+    def dispatchings(self, problem: Problem, schedule: Schedule) -> list[Dispatching]:
         """``schedule``, to be dispatched for the size and the target."""
         options = self.specs.lowering_for(self.target)
-        kind = PlanDispatching if self.target.format.plan else Dispatching
-        return kind(problem, schedule, self._costs, options, self.specs.size)
+        return dispatchings(problem, schedule, self._costs, options, self.specs.size)
 
     def arranged(self, plan: Callable[..., Plan], dispatching: Dispatching) -> Iterator[Plan]:
         """A plan for each of the arrangements of the program that are expected to be quickest."""
