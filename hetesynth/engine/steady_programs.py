@@ -29,7 +29,7 @@ from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
 from hetesynth.simulate.dispatch import Dispatcher, PlanDispatcher
 
 PIECES = tuple(sorted(base << k for base in (1, 3, 5, 7) for k in range(9)))
-LEAST_PIECE = 1 << 14  # bytes; programs that cut chunks further were never the quickest
+LEAST_PIECE = 1 << 12  # bytes; programs that cut chunks further were never the quickest
 LOOPS = 8  # that are dispatched; further ones are taken to be as long as wires need
 PACE = 0.25
 """Of the time of the fullest resource: what is tried first; 0, the longest way first, is sometimes 1 % quicker."""
