@@ -47,7 +47,7 @@ CHAIN_PARTS = (1, 4, 16, 32, 64)
 TREES = (4, 8, 16, 32)
 TREE_PARTS = (4, 16, 64, 1)
 MOST_TREE_MOVES = 40_000
-LEAST_TREE_PART = 1 << 13
+LEAST_TREE_PART = 1 << 12
 """Channels of trees that are tried, then parts of each; a program of so many moves takes seconds to simulate; more
 than the fewest parts have so many bytes at least: smaller ones were never the quickest."""
 
