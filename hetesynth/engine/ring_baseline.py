@@ -47,9 +47,7 @@ CHAIN_PARTS = (1, 4, 16, 32, 64)
 TREES = (4, 8, 16, 32)
 TREE_PARTS = (4, 16, 64, 1)
 MOST_TREE_MOVES = 40_000
-LEAST_TREE_PART = 1 << 12
-"""Channels of trees that are tried, then parts of each; a program of so many moves takes seconds to simulate; more
-than the fewest parts have so many bytes at least: smaller ones were never the quickest."""
+"""Channels of trees that are tried, then parts of each; a program of so many moves takes seconds to simulate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +247,7 @@ def _simulated_trees(topology: Topology, size: int, options: CostOptions) -> Bas
             for n in TREES if parts == TREE_PARTS[0] else sorted({best.channels, 16}):
                 if 2 * (topology.ranks - 1) * n * parts > MOST_TREE_MOVES or size < n * parts:
                     continue
-                if parts > TREE_PARTS[0] and size < LEAST_TREE_PART * n * parts:
+                if parts > TREE_PARTS[0] and size < 4_096 * n * parts:  # such were never the quickest
                     continue
                 if _bytes_alone(prices, trees[:n], size) >= min(most, best.seconds):
                     continue

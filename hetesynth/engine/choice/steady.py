@@ -36,7 +36,6 @@ from hetesynth.search.steady_state import refuses, schedule_of, whole_packing
 
 NAME = "steady-state"
 NEAR_THE_LIMIT = 0.98  # a program that is so near ends the choice
-MOST_DISPATCHED = 500_000  # messages, to find what is lowered
 PEERS = 18  # of a rank where every chunk is for one, relays included: 24 to 64 GPUs lose with 12, 15 and 22
 COUNTS: tuple[int, ...] = (1, 2, 3, 4)  # trees of each root
 ROOTED_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # trees of a broadcast or a reduce
@@ -337,7 +336,7 @@ class SteadyCandidates:
     def arranged(self, plan: Callable[..., Plan], dispatching: Dispatching) -> Iterator[Plan]:
         """A plan for each of the arrangements of the program that are expected to be quickest."""
         problem, schedule = dispatching.problem, dispatching.schedule
-        messages = min(DISPATCHED * self.effort.allotted, MOST_DISPATCHED)
+        messages = min(DISPATCHED * self.effort.allotted, 500_000)
         with suppress(HetesynthError):  # chunks that do not take trees
             arrangements, spent = dispatching.best((messages - self.dispatched) / 3)
             self.dispatched += spent
