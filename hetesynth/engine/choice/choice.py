@@ -34,7 +34,7 @@ from hetesynth.engine.problem import verified_solver
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import MOST_RANKS_RINGS, Baseline, ring_baseline, tree_baseline
 from hetesynth.engine.steady_programs import LibraryProgram, Pipeline
-from hetesynth.engine.time_verdict import Bounds, library_rival, target_seconds
+from hetesynth.engine.time_verdict import ALIKE, Bounds, Rival, library_rival, target_seconds
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import Deadline, now
@@ -374,11 +374,13 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     if not ranked:
         return None
     quickest = ranked[0].seconds or 0.0
-    near = candidates.limit >= NEAR_THE_LIMIT * quickest
-    if not near and budget.effort is not None and budget.effort <= 1 and bounds.seconds(size) >= ENOUGH * quickest:
-        near = True
-        if simulated:  # where it was not, what earlier runs of the process did must not decide
-            rival = library_rival(topology, request.collective, root, size, costs, bounds.seconds(size))
-            near = isinstance(rival, str) or quickest <= rival.seconds
+    # where no library was simulated, what earlier runs of the process did must not decide
+    rival = (
+        library_rival(topology, request.collective, root, size, costs, bounds.seconds(size)) if simulated else ""
+    )
+    least = rival.seconds if isinstance(rival, Rival) and rival.seconds >= candidates.limit else math.inf
+    near = candidates.limit >= NEAR_THE_LIMIT * quickest and least >= (1 - ALIKE) * quickest
+    if budget.effort is not None and budget.effort <= 1:
+        near = near or (bounds.seconds(size) >= ENOUGH * quickest and least >= quickest)
     settled = near or request.strategy == NAME
     return _Opening(size, bounds, ranked, settled, unspent=max(0.0, effort.allotted - effort.spent))
