@@ -224,9 +224,8 @@ class _TuningRun:
                     attempt.strategy, "skipped", "it is tried early, and fewer chunks take half the effort"
                 )
         for number, (chunks, tried_here) in enumerate([*early, *rest]):
-            left = self.effort.allotted - self.effort.spent
-            if number == len(early) and left < self.specs.transfers(least[0]):
-                self.effort = Effort(left)  # the first whatever it takes
+            if number == len(early):  # of what is left, and the first whatever it takes
+                self.effort = Effort(self.effort.allotted - self.effort.spent)
             record = self.decisions.inside(f"chunks {chunks}")
             reason = self._ended()
             low, high = sorted((counts[0], chunks))
@@ -285,6 +284,7 @@ class _TuningRun:
 
     def _try(self, spec: CandidateSpec, record: Decisions) -> None:
         """Solve, predict and keep what is among the quickest."""
+        self.effort.spent += self.specs.transfers(spec.chunks)
         left = self.deadline.left()
         seconds = None if math.isinf(left) else 0.2 * max(left, 0.1)
         clock_decisions = self.clock_decisions.inside(spec.label)
@@ -304,7 +304,6 @@ class _TuningRun:
             self.refusals.append(error.message)
             record.note(spec.label, "refused", error.message)
             return
-        self.effort.spent += self.specs.transfers(spec.chunks)
         if not isinstance(outcome, Solution):
             record.note(spec.label, "tried", outcome.reason)
             return
