@@ -72,7 +72,7 @@ def test_a_program_near_the_limit_ends_the_choice(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(choice, "tune", no_other)
     answer = chosen(asked(near=NEAR))
     best = answer.ranked[0]
-    assert names(answer) == {"steady-state"}  # the library, known to be slower, is not made a program of
+    assert names(answer) == {"steady-state", "ring"}
     assert best.steady is not None and best.seconds is not None
     assert answer.run.candidates[0] is best.candidate and answer.run.ending == "tried" and not answer.run.cut_short
     assert (
@@ -80,6 +80,13 @@ def test_a_program_near_the_limit_ends_the_choice(monkeypatch: pytest.MonkeyPatc
         <= best.seconds
         <= answer.run.bounds.seconds(64 * MIB) / NEAR
     )
+
+
+def test_a_library_that_is_known_to_be_slower_is_not_lowered() -> None:
+    record = Decisions()
+    assert names(chosen(asked("allreduce", near=NEAR, cluster="h20_4p8"), decisions=record)) == {"steady-state"}
+    skipped = {d.what for d in record.entries if d.stage == "opening" and d.verdict == "skipped"}
+    assert "NCCL's rings" in skipped
 
 
 def test_a_program_that_is_not_near_does_not() -> None:

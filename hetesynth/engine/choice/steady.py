@@ -74,16 +74,6 @@ def label_of(chunks: int, trees: int, peers: int | None = None) -> str:
     return f"{NAME}, c={chunks}{of_trees}{'' if peers is None else f', {peers} peers'}"
 
 
-@dataclass(frozen=True)
-class Packed:
-    """A packing with ``trees`` trees, or as many of each root."""
-
-    packing: WholePacking
-    chunks: int
-    trees: int
-    problem: Problem
-
-
 def limited(strategy: Strategy, peers: int) -> Strategy:
     """``strategy`` on the problem in which a rank sends to, and receives from, no more than ``peers`` others."""
 
@@ -181,7 +171,7 @@ class SteadyCandidates:
     def try_all(self) -> None:
         """Try the plans in their order, until a program is near the limit or the effort or the time is spent."""
         if not self.specs.personalized:
-            self._try(self._packed())
+            self._try(self._packings())
             return
         for paths in self._exchanges():
             self._try([paths])
@@ -221,22 +211,9 @@ class SteadyCandidates:
         each = 0.5 if isinstance(plan.pipeline, DispatchedPlan) else 1.0  # a plan has half as many operations
         return each * plan.pipeline.arrangement.pieces * self.specs.transfers(plan.chunks)
 
-    def _packed(self) -> Iterator[Turn]:
-        """Different packings in whole chunks."""
-        seen = set[Schedule]()
-        for entry in self._packings():
-            schedule = schedule_along(entry.problem, entry.packing)
-            if schedule not in seen:
-                seen.add(schedule)
-                solved = cache(partial(self.solved_by, entry.problem, along(entry.packing)))
-                plan = partial(Plan, entry.packing.seconds, entry.chunks, entry.trees, solved)
-                label, work = label_of(entry.chunks, entry.trees), len(schedule.transfers)
-                for dispatching in self.dispatchings(entry.problem, schedule):
-                    yield Turn(label, dispatching.estimate, work, self.arranged(plan, dispatching))
-
-    def _packings(self) -> Iterator[Packed]:
-        """By numbers of trees, until twice as many as load the fullest resource with its share."""
-        policy, enough = self.specs.request.policy, math.inf
+    def _packings(self) -> Iterator[Turn]:
+        """Different ones, by numbers of trees, until twice as many as load the fullest resource with its share."""
+        policy, enough, seen = self.specs.request.policy, math.inf, set[Schedule]()
         for place, (chunks, trees) in enumerate(self._counts()):
             if trees > enough:
                 break
@@ -255,7 +232,15 @@ class SteadyCandidates:
             self.limit = max(self.limit, packing.least * self.specs.size)
             if packing.near_bound:
                 enough = min(enough, 2 * trees)
-            yield Packed(packing, chunks, trees, problem)
+            schedule = schedule_along(problem, packing)
+            if schedule in seen:
+                continue
+            seen.add(schedule)
+            solved = cache(partial(self.solved_by, problem, along(packing)))
+            plan = partial(Plan, packing.seconds, chunks, trees, solved)
+            label, work = label_of(chunks, trees), len(schedule.transfers)
+            for dispatching in self.dispatchings(problem, schedule):
+                yield Turn(label, dispatching.estimate, work, self.arranged(plan, dispatching))
 
     def connections(self, trees: int) -> int | None:
         """How many a rank may have for every tree to have its own; None where they are too many in any case."""
