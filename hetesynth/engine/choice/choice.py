@@ -381,6 +381,7 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     least = rival.seconds if isinstance(rival, Rival) and rival.seconds >= candidates.limit else math.inf
     near = candidates.limit >= NEAR_THE_LIMIT * quickest and least >= (1 - ALIKE) * quickest
     if budget.effort is not None and budget.effort <= 1:
-        near = near or (bounds.seconds(size) >= ENOUGH * quickest and least >= quickest)
+        enough = max(bounds.seconds(size) / ENOUGH, candidates.limit / 0.95)  # of what the target allows
+        near = near or min(enough, least) >= quickest
     settled = near or request.strategy == NAME
     return _Opening(size, bounds, ranked, settled, unspent=max(0.0, effort.allotted - effort.spent))
