@@ -235,7 +235,7 @@ class Lowering:
         listed: list[DispatchedPlan] = []
         with suppress(HetesynthError):  # chunks that do not take trees
             best, _ = dispatching.best(max(10_000, 3 * len(self.schedule.transfers)))
-            listed = [DispatchedPlan(arrangement, costs, self.size) for _, arrangement in best]
+            listed = [dispatching.pipeline(arrangement) for _, arrangement in best]
         plans = (self.quick_plan(steady) for steady in (*listed, None))
         return min((p for p in plans if p is not None), key=lambda p: p.seconds, default=None)
 

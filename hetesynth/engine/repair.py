@@ -242,7 +242,7 @@ class Repair:
         if isinstance(outcome, Infeasible):
             raise no_schedule(outcome.reason)
         if isinstance(outcome, Solution):
-            dispatching = candidates.dispatching(problem, outcome.schedule)
+            dispatching = candidates.dispatchings(problem, outcome.schedule)[0]
             plan = partial(Plan, dispatching.load, chunks, trees or chunks, mended)
             yield from candidates.arranged(plan, dispatching)
         if specs.personalized or trees is None:
@@ -260,7 +260,7 @@ class Repair:
         schedule = schedule_along(problem, packing)
         solved = cache(partial(candidates.solved_by, problem, along(packing)))
         plan = partial(Plan, packing.seconds, chunks, trees, solved)
-        yield from candidates.arranged(plan, candidates.dispatching(problem, schedule))
+        yield from candidates.arranged(plan, candidates.dispatchings(problem, schedule)[0])
 
 
 @dataclass(frozen=True)

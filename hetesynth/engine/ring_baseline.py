@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -228,7 +229,7 @@ def _widened(
 
 def tree_baseline(topology: Topology, size: int, options: CostOptions) -> Baseline | None:
     """NCCL's AllReduce along double binary trees, in the parts and on the channels that pay; None: a link is
-    missing."""
+    missing, or the bytes alone take longer than with rings."""
     answer = _simulated_trees(topology, size, options)
     _asked.append(((topology, "allreduce", None, size, options), "trees"))
     return answer
@@ -238,12 +239,18 @@ def tree_baseline(topology: Topology, size: int, options: CostOptions) -> Baseli
 def _simulated_trees(topology: Topology, size: int, options: CostOptions) -> Baseline | None:
     try:
         trees = tuple(trees_of(CopyProblem(_problem(topology)), TREES[-1]))
-        best = Baseline("NCCL's trees", math.inf, 0, 1, 1, 1, "allreduce", topology.ranks, None)
+        best = Baseline("NCCL's trees", math.inf, 0, TREES[0], 1, 1, "allreduce", topology.ranks, None)
+        rings = ring_baseline(topology, "allreduce", None, size, options)
+        most, prices = math.inf if isinstance(rings, str) else rings.seconds, options.costs(topology)
         for parts in TREE_PARTS:
             if parts < TREE_PARTS[0] and best.chunks > TREE_PARTS[0] * best.channels:
                 continue  # more are quicker than these
             for n in TREES if parts == TREE_PARTS[0] else sorted({best.channels, 16}):
                 if 2 * (topology.ranks - 1) * n * parts > MOST_TREE_MOVES or size < n * parts:
+                    continue
+                if parts > TREE_PARTS[0] and size < 4_096 * n * parts:  # such were never the quickest
+                    continue
+                if _bytes_alone(prices, trees[:n], size) >= min(most, best.seconds):
                     continue
                 tried = replace(best, channels=n, chunks=n * parts, trees=trees[:n])
                 tried = replace(tried, seconds=seconds_of(topology, tried, size, options))
@@ -251,6 +258,17 @@ def _simulated_trees(topology: Topology, size: int, options: CostOptions) -> Bas
         return best.quickest(topology, size, options) if best.trees else None
     except (NoRoute, HetesynthError):
         return None
+
+
+def _bytes_alone(prices: Costs, trees: Sequence[Tree], size: int) -> float:
+    """Seconds that ``size`` bytes take at least, each tree moving its share up and down."""
+    common: dict[tuple[Rank, Rank], set[int]] = {}  # to all links between two ranks
+    for ends, used in zip(prices.link_ends, prices.link_resources, strict=True):
+        common[ends] = common.get(ends, {*used}) & {*used}
+    edges = [ends for tree in trees for ends in enumerate(tree) if ends[0] != ends[1]]
+    trips = Counter(r for a, b in edges for ends in ((a, b), (b, a)) for r in common[ends])
+    each = max((n / prices.resource_rate[r] for r, n in trips.items()), default=0.0)
+    return size / len(trees) * each
 
 
 def seconds_of(topology: Topology, baseline: Baseline, size: int, options: CostOptions) -> float:

@@ -82,6 +82,13 @@ def test_a_program_near_the_limit_ends_the_choice(monkeypatch: pytest.MonkeyPatc
     )
 
 
+def test_a_library_that_is_known_to_be_slower_is_not_lowered() -> None:
+    record = Decisions()
+    assert names(chosen(asked("allreduce", near=NEAR, cluster="h20_4p8"), decisions=record)) == {"steady-state"}
+    skipped = {d.what for d in record.entries if d.stage == "opening" and d.verdict == "skipped"}
+    assert "NCCL's rings" in skipped
+
+
 def test_a_program_that_is_not_near_does_not() -> None:
     answer = chosen(asked())
     assert "steady-state" in names(answer) and len(names(answer)) > 1
@@ -151,13 +158,13 @@ def test_ctrl_c_in_steady_state_keeps_what_was_tried(number: int, monkeypatch: p
     assert schedule_violations(problem, schedule) == []
 
 
-def test_what_the_library_runs_is_tried_first_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_a_budget_what_the_library_runs_is_tried_first_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(steady.SteadyCandidates, "try_all", interrupted)
     told: list[Ranked] = []
-    request = asked("allreduce")
+    request = replace(asked("allreduce"), budget=Budget(seconds=100.0))
     topology = load_topology(request.topology)
     specs = CandidateSpecs(topology, request, 64 * MIB)
     answer = choose(specs, keep=lambda bounds, number, ranked: told.append(ranked))

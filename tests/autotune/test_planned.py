@@ -31,7 +31,8 @@ def servers(*sizes: int) -> list[str]:
     [
         ((4, 8), 63, (None,)),  # 11 others: sends and receives to and from all have thread blocks
         ((8, 8, 8, 8), 63, (None, 18)),
-        ((8,) * 5, 63, (18,)),  # 39 others: they have not
+        ((8,) * 5, 63, (None, 18)),  # 39 others: they share thread blocks
+        ((8,) * 8, 63, (18,)),  # 63 others: not all can share
         ((4,) * 20, 63, (22,)),  # 3 in the server, one of each of 19 others
         ((2,) * 40, 63, (None,)),  # 40 relays are too many as well: as before
         ((8, 8), 20, (None,)),

@@ -111,8 +111,12 @@ def test_programs_are_right_keep_the_limits_and_take_what_is_expected(
     options, size = LoweringOptions("x", target=TARGETS[target], in_place=bool(seed % 2)), 64 * MIB
     listed, _ = Dispatching(problem, schedule, prices, options, size).best(100_000)
     of_chunk = chunk_bytes(name, problem.ranks, problem.collective.chunks_per_rank, size)
-    for arrangement in [*(arrangement for _, arrangement in listed), Arrangement(16, 2.0, 0.25)]:
-        program, dispatch = dispatched(problem, schedule, prices, arrangement, options, size)
+    for arrangement in [*(arrangement for _, arrangement in listed), Arrangement(16, 2.0)]:
+        try:
+            program, dispatch = dispatched(problem, schedule, prices, arrangement, options, size)
+        except HetesynthError as error:
+            assert error.code == "HS501" and arrangement.pieces > 100  # rounding of what each thread block holds
+            continue
         read = read_program(write_msccl_xml(program, options.target), "x.xml")
         links = {(arc.src, arc.dst) for arc in problem.arcs}
         assert lint(read, options.target, links=links, root=problem.collective.root) == []
@@ -128,7 +132,7 @@ def test_what_shares_thread_blocks_is_right_and_waits_little(seed: int) -> None:
     """With a thread block less than there are connections, a send and a receive share one."""
     problem, schedule, prices = case(seed, "allreduce", 1)
     whole = LoweringOptions("x")
-    arrangement = Arrangement(8, 1.0, 0.25)
+    arrangement = Arrangement(8, 1.0)
     free, _ = dispatched(problem, schedule, prices, arrangement, whole, 64 * MIB)
     most = max(len(gpu.thread_blocks) for gpu in free.gpus)
     tight = replace(whole, target=replace(PORTABLE, max_thread_blocks=most - 1))
@@ -146,7 +150,7 @@ def test_loops_do_not_drain_where_every_tree_has_a_lane(seed: int, name: Collect
     """The same bound for loops of 1 to 40, and each thread block serves one edge of one tree."""
     problem, schedule, prices = case(seed, name, 1)
     options = LoweringOptions("x")
-    program, _ = dispatched(problem, schedule, prices, Arrangement(1, None, 0.25), options, 10**9)
+    program, _ = dispatched(problem, schedule, prices, Arrangement(1, None), options, 10**9)
     ends = Counter(
         rank for t in schedule.transfers for rank in (problem.arcs[t.link].src, problem.arcs[t.link].dst)
     )
@@ -170,7 +174,7 @@ def test_a_chain_takes_what_the_proposition_says(pieces: int) -> None:
     problem = problem_on(topology, "broadcast")
     schedule = Schedule.of(Transfer(i, i + 1, 0, i) for i in range(5))
     prices, options, size = costs(topology), LoweringOptions("x"), 64 * MIB
-    program, _ = dispatched(problem, schedule, prices, Arrangement(pieces, None, 0.25), options, size)
+    program, _ = dispatched(problem, schedule, prices, Arrangement(pieces, None), options, size)
     took = seconds(program, prices, size / pieces, options.target)
     assert took == pytest.approx(5e-6 + 36 * 2 * MIB / 50e9)
 
@@ -182,10 +186,10 @@ def test_more_lanes_hide_the_latency() -> None:
     schedule = Schedule.of([Transfer(0, 1, 0, 0)])
     prices, options, size = costs(topology), LoweringOptions("x"), 32 * MIB
     send = MIB / 50e9
-    program, dispatch = dispatched(problem, schedule, prices, Arrangement(32, 8.0, 0.0), options, size)
+    program, dispatch = dispatched(problem, schedule, prices, Arrangement(32, 8.0), options, size)
     assert dispatch.makespan == pytest.approx(1e-4 + 32 * send)
     assert seconds(program, prices, MIB, options.target) == pytest.approx(dispatch.makespan)
-    program, dispatch = dispatched(problem, schedule, prices, Arrangement(32, 0.001, 0.0), options, size)
+    program, dispatch = dispatched(problem, schedule, prices, Arrangement(32, 0.001), options, size)
     assert 16 * 1e-4 < seconds(program, prices, MIB, options.target) < dispatch.makespan
 
 
@@ -193,5 +197,5 @@ def test_too_many_pieces_are_refused() -> None:
     problem, schedule, prices = case(1, "allgather", 1)
     options = LoweringOptions("x", target=replace(PORTABLE, max_steps=4, max_thread_blocks=12))
     with pytest.raises(HetesynthError) as refused:
-        dispatched(problem, schedule, prices, Arrangement(64, 1.0, 0.25), options, 64 * MIB)
+        dispatched(problem, schedule, prices, Arrangement(64, 1.0), options, 64 * MIB)
     assert refused.value.code == "HS501"

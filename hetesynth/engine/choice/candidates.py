@@ -16,6 +16,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import PERSONALIZED, transfers
 from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule, hops
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
 from hetesynth.programs.msccl.lower import LoweringOptions
@@ -98,6 +99,11 @@ class CandidateSpecs:
     def chunk_bytes(self, chunks: int) -> float:
         """The exact size of a chunk, not rounded; less than one where the buffer is too small."""
         return chunk_bytes(self.request.collective, self.topology.ranks, chunks, self.size)
+
+    def latency(self, problem: Problem, schedule: Schedule) -> float:
+        """Seconds of a message of no bytes along ``schedule``, over the slowest links at worst."""
+        slowest = max(float(link.latency) for link in self.topology.links)
+        return self.costs.start(self.topology) + hops(schedule, problem.arcs) * slowest
 
     def counts(self) -> list[int]:
         """Chunks per rank, the most promising number first. HetesynthError HS611 where no chunk has a byte."""

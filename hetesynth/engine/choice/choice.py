@@ -34,7 +34,7 @@ from hetesynth.engine.problem import verified_solver
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import MOST_RANKS_RINGS, Baseline, ring_baseline, tree_baseline
 from hetesynth.engine.steady_programs import LibraryProgram, Pipeline
-from hetesynth.engine.time_verdict import Bounds
+from hetesynth.engine.time_verdict import ALIKE, Bounds, Rival, library_rival, target_seconds
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import Deadline, now
@@ -61,12 +61,14 @@ def why_skipped(specs: CandidateSpecs, deadline: Deadline) -> str | None:
 
 @dataclass(frozen=True)
 class LibraryCandidates:
-    """The library's own programs for ``specs.size`` bytes that ``target`` holds; none after ``deadline``."""
+    """The library's own programs for ``specs.size`` bytes that ``target`` holds; none after ``deadline``, nor
+    where the library takes ``best`` seconds or more."""
 
     specs: CandidateSpecs
     target: Target
     deadline: Deadline
     record: Decisions
+    best: float = math.inf
 
     def all(self) -> Iterator[Ranked]:
         """Of rings or sends, whichever are soonest, then of trees where these are sooner."""
@@ -87,6 +89,10 @@ class LibraryCandidates:
 
     def _timed(self, baseline: Baseline) -> Iterator[Ranked]:
         """The programs of ``baseline``, or its plan where the target takes plans."""
+        if baseline.seconds >= self.best:
+            expected, best = microseconds(baseline.seconds), microseconds(self.best)
+            self.record.note(baseline.name, "skipped", f"{expected} are expected, the best program takes {best}")
+            return
         fitting = self._fitting(baseline)
         if self.target.format.plan:
             one = LibraryProgram(baseline.orders[: baseline.rings], channels=1)
@@ -149,9 +155,8 @@ class LibraryCandidates:
             if predictor is None:
                 return None
             seconds = predictor.timeline(specs.size).makespan
-            least = round(specs.size / specs.chunk_bytes(chunks))  # chunks of a byte
-            latency = predictor.timeline(least).makespan if least < specs.size else seconds
-            pipelined = Pipelined(latency, max(0.0, seconds - latency) / specs.size)
+            latency = min(seconds, specs.latency(problem, solution.schedule))
+            pipelined = Pipelined(latency, (seconds - latency) / specs.size)
         question = label, RING, chunking, problem, solution, specs.size, options
         return Ranked(Candidate.of(*question, pipelined, seconds), seconds, steady)
 
@@ -342,28 +347,41 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         asked.progress(f"{ranked.candidate.label}: {microseconds(seconds)}{BEST}{microseconds(best)}", None)
         asked.keep(bounds, next(number), ranked)
 
-    candidates = SteadyCandidates(specs, target, bounds.seconds(size), deadline, rule, effort, tried)
-    rings: list[Ranked] = []
+    root, topology, costs = specs.factory.root, specs.topology, specs.costs
+    limit = max(bounds.seconds(size), target_seconds(topology, bounds, root, size, costs, target))
+    candidates = SteadyCandidates(specs, target, limit, deadline, rule, effort, tried)
+    library: list[Ranked] = []
     simulated = request.strategy != NAME and why_skipped(specs, deadline) is None
+
+    def try_library() -> None:
+        for ranked in LibraryCandidates(specs, target, deadline, rule, best).all():
+            library.append(ranked)
+            tried(ranked)
+
+    first = request.strategy != NAME and math.isfinite(deadline.left())  # soon there is a program
     try:
-        if request.strategy != NAME:
-            for library in LibraryCandidates(specs, target, deadline, rule).all():
-                rings = _merged([library], rings)
-                tried(library)
+        if first:
+            try_library()
         candidates.try_all()
+        if not first and request.strategy != NAME:
+            try_library()
     except KeyboardInterrupt:
-        kept = _merged(candidates.ranked, rings) or [r for r in [candidates.verified] if r is not None]
+        kept = _merged(candidates.ranked, library) or [r for r in [candidates.verified] if r is not None]
         if not kept:
             raise
         return _Opening(size, bounds, kept, settled=True, interrupted=True)
-    ranked = _merged(candidates.ranked, rings)
+    ranked = _merged(candidates.ranked, library)
     if not ranked:
         return None
-    enough = NEAR_THE_LIMIT if budget.effort is None or budget.effort > 1 else ENOUGH
     quickest = ranked[0].seconds or 0.0
-    near = candidates.limit >= enough * quickest
-    if simulated:  # where they were not, what earlier runs of the process did must not decide
-        baseline = ring_baseline(specs.topology, request.collective, specs.factory.root, size, specs.costs)
-        near = near and (isinstance(baseline, str) or quickest <= baseline.seconds)
+    # where no library was simulated, what earlier runs of the process did must not decide
+    rival = (
+        library_rival(topology, request.collective, root, size, costs, bounds.seconds(size)) if simulated else ""
+    )
+    least = rival.seconds if isinstance(rival, Rival) and rival.seconds >= candidates.limit else math.inf
+    near = candidates.limit >= NEAR_THE_LIMIT * quickest and least >= (1 - ALIKE) * quickest
+    if budget.effort is not None and budget.effort <= 1:
+        enough = max(bounds.seconds(size) / ENOUGH, candidates.limit / 0.95)  # of what the target allows
+        near = near or min(enough, least) >= quickest
     settled = near or request.strategy == NAME
     return _Opening(size, bounds, ranked, settled, unspent=max(0.0, effort.allotted - effort.spent))

@@ -12,7 +12,7 @@ from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.tuning import LATE, Candidate, Effort, efforts
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.request import Request
-from hetesynth.engine.steady_programs import Dispatched, Dispatching, Pipeline
+from hetesynth.engine.steady_programs import Dispatched, Pipeline, dispatchings
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions, Verdict
 from hetesynth.model.target import Target
@@ -101,20 +101,23 @@ class ProgramRanking:
         if self.deadline.expired("programs left untimed"):
             self.decisions.note(label, "skipped", LATE)
             return Ranked(candidate)
-        costs, many = self.costs.costs(self.topology), len(candidate.solution.schedule.transfers)
-        dispatching = Dispatching(candidate.problem, candidate.solution.schedule, costs, self.options, self.size)
+        costs, schedule = self.costs.costs(self.topology), candidate.solution.schedule
+        many = len(schedule.transfers)
+        dispatching = dispatchings(candidate.problem, schedule, costs, self.options, self.size)[0]
         arrangements, _ = dispatching.best(DISPATCHED * many)
-        if not arrangements:
+        best = next(arrangements, None)
+        if best is None:
             self.decisions.note(label, "refused", "its program does not fit")
             return Ranked(candidate)
         self.effort.spent += many
-        steady = Dispatched(arrangements[0][1], costs, self.size)
+        steady = dispatching.pipeline(best[1])
         predictor = candidate.lowering(self.size, self.options, self.costs).predictor(steady)
         if predictor is None:
             self.decisions.note(label, "refused", "its program does not fit")
             return Ranked(candidate)
         seconds = predictor.timeline(self.size).makespan
-        steady.forget()
+        if isinstance(steady, Dispatched):
+            steady.forget()
         self.decisions.note(label, "tried", f"{steady.label}: {microseconds(seconds)}")
         return Ranked(candidate, seconds, steady)
 

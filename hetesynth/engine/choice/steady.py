@@ -2,24 +2,28 @@
 Numbers are tried in the order of what their rounding leaves of the optimum, until a program is near enough to the
 bound or the effort, which is counted in operations, is spent."""
 
+from __future__ import annotations
+
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
+from heapq import heapify, heappop, heappush
 
 from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.program_ranking import Ranked
+from hetesynth.engine.choice.program_ranking import DISPATCHED, Ranked
 from hetesynth.engine.choice.tuning import LATE, UNTRIED, Candidate, Effort, Pipelined
 from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.problem import verified_solver
-from hetesynth.engine.steady_programs import Dispatched, DispatchedPlan, Dispatching, PlanDispatching
+from hetesynth.engine.steady_programs import Dispatched, DispatchedPlan, Dispatching, dispatchings
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import Costs
 from hetesynth.model.deadline import Deadline
-from hetesynth.model.decisions import Decisions
+from hetesynth.model.decisions import OVER_EFFORT, Decisions
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.model.schedule import Schedule, hops
+from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.model.words import microseconds
@@ -32,10 +36,6 @@ from hetesynth.search.steady_state import refuses, schedule_of, whole_packing
 
 NAME = "steady-state"
 NEAR_THE_LIMIT = 0.98  # a program that is so near ends the choice
-DISPATCHED, ENOUGH = (
-    24.0,
-    500_000,
-)  # messages for each transfer of the effort, and at most, to find what is lowered
 PEERS = 18  # of a rank where every chunk is for one, relays included: 24 to 64 GPUs lose with 12, 15 and 22
 COUNTS: tuple[int, ...] = (1, 2, 3, 4)  # trees of each root
 ROOTED_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # trees of a broadcast or a reduce
@@ -62,21 +62,16 @@ class Plan:
         """What it is called."""
         return label_of(self.chunks, self.trees, self.peers)
 
+    @property
+    def name(self) -> str:
+        """With its arrangement."""
+        return f"{self.label}: {self.pipeline.label}"
+
 
 def label_of(chunks: int, trees: int, peers: int | None = None) -> str:
     """What a candidate with these numbers is called."""
     of_trees = f", {trees} trees" if trees != chunks else ""
     return f"{NAME}, c={chunks}{of_trees}{'' if peers is None else f', {peers} peers'}"
-
-
-@dataclass(frozen=True)
-class Packed:
-    """A packing with ``trees`` trees, or as many of each root."""
-
-    packing: WholePacking
-    chunks: int
-    trees: int
-    problem: Problem
 
 
 def limited(strategy: Strategy, peers: int) -> Strategy:
@@ -116,16 +111,33 @@ def copied(problem: Problem) -> Problem:
 
 
 def numbers_of_peers(servers: Sequence[str], blocks: int, fewest: int) -> tuple[int | None, ...]:
-    """To how many others a rank may send, the best number first; None: to all. Each takes two of ``blocks``. Over
-    relays a rank needs the others of its server and a rank of every other, or ``fewest``."""
+    """To how many others a rank may send, the best number first; None: to all, of which what comes from one and
+    goes to another may share one of ``blocks``. Over relays each takes two, and a rank needs the others of its
+    server and a rank of every other, or ``fewest``."""
     sizes = Counter(servers)
     few = max(fewest, max(sizes.values()) + len(sizes) - 2)
-    every: tuple[int | None, ...] = (None,) if 2 * (len(servers) - 1) <= blocks else ()
+    every: tuple[int | None, ...] = (None,) if len(servers) - 1 < blocks else ()
     narrow = (few,) if few < len(servers) - 1 and 2 * few <= blocks else ()
     return every + narrow or (None,)
 
 
 NEAR = "the limit is near"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What may be tried: a packing, estimated, or its ``plan``, and the further ``plans`` of the packing, which
+    are looked at one by one."""
+
+    label: str
+    seconds: float
+    work: float
+    plans: Iterator[Plan]
+    plan: Plan | None = None
+
+    def of(self, plan: Plan, work: float) -> Turn:
+        """That of the next plan."""
+        return Turn(plan.name, plan.seconds, work, self.plans, plan)
 
 
 @dataclass
@@ -158,58 +170,50 @@ class SteadyCandidates:
 
     def try_all(self) -> None:
         """Try the plans in their order, until a program is near the limit or the effort or the time is spent."""
-        for plans in self._exchanges() if self.specs.personalized else [self._plans()]:
-            for plan in sorted(plans, key=lambda plan: plan.seconds):
-                reason = NEAR if self.near_bound else self._ended(plan)
-                if reason is None:
-                    self.try_plan(plan)
-                else:
-                    self.decisions.note(self._name(plan), "skipped", reason)
+        if not self.specs.personalized:
+            self._try(self._packings())
+            return
+        for paths in self._exchanges():
+            self._try([paths])
+
+    def _try(self, packings: Iterable[Turn]) -> None:
+        """The quickest first: a packing by its estimate, dispatched when its turn comes, then by its best plan."""
+        waiting = [(turn.seconds, place, turn) for place, turn in enumerate(packings)]
+        heapify(waiting)
+        while waiting:
+            _, place, turn = heappop(waiting)
+            reason = NEAR if self.near_bound else self._ended(turn)
+            if reason is not None:
+                self.decisions.note(turn.label, "skipped", reason)
+            elif turn.plan is not None:
+                self.try_plan(turn.plan)
+            if reason is None or OVER_EFFORT in reason:
+                following = next(turn.plans, None)
+                if following is not None:
+                    heappush(waiting, (following.seconds, place, turn.of(following, self._work(following))))
 
     def _late(self, *, first: bool) -> bool:
         """Whether the deadline has passed; of nothing but this strategy the ``first`` is tried all the same."""
         alone = self.specs.request.strategy == NAME and first
         return not alone and self.deadline.expired(UNTRIED)
 
-    def _ended(self, plan: Plan) -> str | None:
+    def _ended(self, turn: Turn) -> str | None:
         if self.ranked:
-            exceeded = self.effort.exceeded_by(self._work(plan))
+            exceeded = self.effort.exceeded_by(turn.work)
             if exceeded is not None:
                 return exceeded
             best = self.best_seconds
-            if plan.seconds >= best:
-                return f"{microseconds(plan.seconds)} are expected, the best program takes {microseconds(best)}"
+            if turn.seconds >= best:
+                return f"{microseconds(turn.seconds)} are expected, the best program takes {microseconds(best)}"
         return LATE if self._late(first=not self.ranked) else None
 
     def _work(self, plan: Plan) -> float:
         each = 0.5 if isinstance(plan.pipeline, DispatchedPlan) else 1.0  # a plan has half as many operations
         return each * plan.pipeline.arrangement.pieces * self.specs.transfers(plan.chunks)
 
-    def _plans(self) -> Iterator[Plan]:
-        """Those of packings in whole chunks whose fullest resource needs less than the best so far is expected to
-        take, in the order of what is expected of them."""
-        best, seen = math.inf, set[Schedule]()
-        entries: list[tuple[float, int, Packed, Dispatching]] = []
-        for entry in self._packings():
-            schedule = schedule_along(entry.problem, entry.packing)
-            if schedule not in seen:
-                seen.add(schedule)
-                dispatching = self.dispatching(entry.problem, schedule)
-                entries.append((dispatching.estimate, len(entries), entry, dispatching))
-        for place, (_, _, entry, dispatching) in enumerate(sorted(entries, key=lambda entry: entry[:2])):
-            if self._late(first=place == 0):
-                return
-            if entry.packing.seconds * self.specs.size >= best:
-                continue
-            solved = cache(partial(self.solved_by, entry.problem, along(entry.packing)))
-            plan = partial(Plan, entry.packing.seconds, entry.chunks, entry.trees, solved)
-            for arranged in self.arranged(plan, dispatching):
-                best = min(best, arranged.seconds)
-                yield arranged
-
-    def _packings(self) -> Iterator[Packed]:
-        """By numbers of trees, until twice as many as load the fullest resource with its share."""
-        policy, enough = self.specs.request.policy, math.inf
+    def _packings(self) -> Iterator[Turn]:
+        """Different ones, by numbers of trees, until twice as many as load the fullest resource with its share."""
+        policy, enough, seen = self.specs.request.policy, math.inf, set[Schedule]()
         for place, (chunks, trees) in enumerate(self._counts()):
             if trees > enough:
                 break
@@ -228,7 +232,15 @@ class SteadyCandidates:
             self.limit = max(self.limit, packing.least * self.specs.size)
             if packing.near_bound:
                 enough = min(enough, 2 * trees)
-            yield Packed(packing, chunks, trees, problem)
+            schedule = schedule_along(problem, packing)
+            if schedule in seen:
+                continue
+            seen.add(schedule)
+            solved = cache(partial(self.solved_by, problem, along(packing)))
+            plan = partial(Plan, packing.seconds, chunks, trees, solved)
+            label, work = label_of(chunks, trees), len(schedule.transfers)
+            for dispatching in self.dispatchings(problem, schedule):
+                yield Turn(label, dispatching.estimate, work, self.arranged(plan, dispatching))
 
     def connections(self, trees: int) -> int | None:
         """How many a rank may have for every tree to have its own; None where they are too many in any case."""
@@ -262,7 +274,7 @@ class SteadyCandidates:
         ]
         return fitting or counts[:1]
 
-    def _exchanges(self) -> Iterator[list[Plan]]:
+    def _exchanges(self) -> Iterator[Turn]:
         """Balanced paths, where every chunk is for one rank; by numbers of chunks and of peers."""
         request, counts = self.specs.request, (1, 2)
         fixed, blocks = request.fixed_chunks, self.target.thread_blocks - 1
@@ -283,10 +295,10 @@ class SteadyCandidates:
             elif self._late(first=place == 0):
                 self.decisions.note(label, "skipped", LATE)
             else:
-                yield self._exchange(label, chunks, few)
+                yield from self._exchange(label, chunks, few)
 
-    def _exchange(self, label: str, chunks: int, few: int | None) -> list[Plan]:
-        """The plans of paths for ``chunks`` chunks per rank over ``few`` peers of each."""
+    def _exchange(self, label: str, chunks: int, few: int | None) -> Iterator[Turn]:
+        """That of paths for ``chunks`` chunks per rank over ``few`` peers of each."""
         problem = self.specs.factory.problem(self.specs.paper_chunking(chunks), chunks)
         _, strategy = timed_strategies(row_of("exchange"), self.specs.rates(chunks))[0]
         solved = cache(partial(self.solved_by, problem, strategy if few is None else limited(strategy, few)))
@@ -294,31 +306,27 @@ class SteadyCandidates:
             solution = solved()
         except HetesynthError as error:
             self.decisions.note(label, "refused", error.message)
-            return []
-        if not isinstance(solution, Solution):
-            return []
-        dispatching = self.dispatching(problem, solution.schedule)
-        plan = partial(Plan, dispatching.load, chunks, chunks, solved, peers=few)
-        return list(self.arranged(plan, dispatching))
+            return
+        if isinstance(solution, Solution):
+            dispatching = self.dispatchings(problem, solution.schedule)[0]
+            plan = partial(Plan, dispatching.load, chunks, chunks, solved, peers=few)
+            work, plans = len(solution.schedule.transfers), self.arranged(plan, dispatching)
+            yield Turn(label, dispatching.least_seconds, work, plans)
 
-    def dispatching(self, problem: Problem, schedule: Schedule) -> Dispatching:
+    def dispatchings(self, problem: Problem, schedule: Schedule) -> list[Dispatching]:
         """``schedule``, to be dispatched for the size and the target."""
         options = self.specs.lowering_for(self.target)
-        kind = PlanDispatching if self.target.format.plan else Dispatching
-        return kind(problem, schedule, self._costs, options, self.specs.size)
+        return dispatchings(problem, schedule, self._costs, options, self.specs.size)
 
     def arranged(self, plan: Callable[..., Plan], dispatching: Dispatching) -> Iterator[Plan]:
         """A plan for each of the arrangements of the program that are expected to be quickest."""
-        problem, schedule, size = dispatching.problem, dispatching.schedule, self.specs.size
-        pipeline = DispatchedPlan if self.target.format.plan else Dispatched
-        messages = min(DISPATCHED * self.effort.allotted, ENOUGH)
-        try:
+        problem, schedule = dispatching.problem, dispatching.schedule
+        messages = min(DISPATCHED * self.effort.allotted, 500_000)
+        with suppress(HetesynthError):  # chunks that do not take trees
             arrangements, spent = dispatching.best((messages - self.dispatched) / 3)
-        except HetesynthError:  # chunks that do not take trees
-            return
-        self.dispatched += spent
-        for seconds, arrangement in arrangements:
-            yield plan(problem, schedule, pipeline(arrangement, self._costs, size), seconds)
+            self.dispatched += spent
+            for seconds, arrangement in arrangements:
+                yield plan(problem, schedule, dispatching.pipeline(arrangement), seconds)
 
     @cached_property
     def _costs(self) -> Costs:
@@ -343,14 +351,12 @@ class SteadyCandidates:
             return
         solution = plan.solved()
         if not isinstance(solution, Solution):
-            self.decisions.note(self._name(plan), "refused", "its schedule was not accepted")
+            self.decisions.note(plan.name, "refused", "its schedule was not accepted")
             return
         topology, size, pipeline = self.specs.topology, self.specs.size, plan.pipeline
         costs, options = self.specs.costs, self.specs.lowering_for(self.target)
-        problem, schedule = plan.problem, solution.schedule
-        slowest = max(float(link.latency) for link in topology.links)
-        latency = costs.start(topology) + hops(schedule, problem.arcs) * slowest
-        pipelined = Pipelined(latency, plan.seconds_per_byte, plan.trees)
+        problem = plan.problem
+        pipelined = Pipelined(self.specs.latency(problem, solution.schedule), plan.seconds_per_byte, plan.trees)
         chunking = self.specs.paper_chunking(plan.chunks)
         candidate = Candidate.of(plan.label, NAME, chunking, problem, solution, size, costs, pipelined)
         self.verified = self.verified or Ranked(candidate, steady=plan.pipeline)
@@ -364,9 +370,9 @@ class SteadyCandidates:
             predictor = lowering.predictor(pipeline)
             seconds = None if predictor is None else predictor.timeline(size).makespan
         if seconds is None:
-            self.decisions.note(self._name(plan), "refused", "it does not fit the target")
+            self.decisions.note(plan.name, "refused", "it does not fit the target")
             return
-        self.decisions.note(self._name(plan), "tried", microseconds(seconds))
+        self.decisions.note(plan.name, "tried", microseconds(seconds))
         ranked = Ranked(candidate, seconds, plan.pipeline)
         self.told(ranked)
         others = [r for r in self.ranked if r.candidate.label == plan.label]
@@ -377,6 +383,3 @@ class SteadyCandidates:
         for steady in (pipeline, *(r.steady for r in self.ranked)):
             if isinstance(steady, Dispatched) and steady is not best:
                 steady.forget()
-
-    def _name(self, plan: Plan) -> str:
-        return f"{plan.label}: {plan.pipeline.label}"
