@@ -53,14 +53,15 @@ def leavable(call: Callable[[], T]) -> T:
 
 def pays(kernel: Kernel, seconds: float) -> bool:
     """Whether machine code is quicker for a call of ``kernel`` that takes about ``seconds`` interpreted: from then
-    on that all calls together take as long as loading it (0.3 s), or where it is not on disk making it (5 s)."""
+    on that all calls together take as long as loading it (0.3 s), or where it is not on disk 2 s: making it takes
+    1 to 5, once for all runs."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return False
     if kernel in _running:
         return True
     _interpreted[kernel] += seconds
-    if _interpreted[kernel] < 0.3 or _interpreted[kernel] > 5.0:
-        return _interpreted[kernel] > 5.0
+    if _interpreted[kernel] < 0.3 or _interpreted[kernel] > 2.0:
+        return _interpreted[kernel] > 2.0
     return _on_disk(cast(FunctionType, kernel), os.environ.get("NUMBA_CACHE_DIR"))
 
 

@@ -12,6 +12,8 @@ from math import gcd
 from hetesynth.engine.artifacts import SolvedRequest
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.program_ranking import (
+    MOST_TRANSFERS,
+    ProgramRanking,
     Ranked,
     ranked_programs,
     step_candidate,
@@ -24,6 +26,7 @@ from hetesynth.engine.choice.tuning import (
     SECONDS_AFTER_INTERRUPT,
     UNTRIED,
     Candidate,
+    Effort,
     Pipelined,
     TuningRun,
     efforts,
@@ -39,7 +42,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.decisions import Decisions
-from hetesynth.model.problem import Budget
+from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.target import Target
 from hetesynth.model.words import microseconds
 from hetesynth.search.baselines.table import DOUBLE_TREE, ring_strategy
@@ -97,7 +100,7 @@ class LibraryCandidates:
         if self.target.format.plan:
             one = LibraryProgram(baseline.orders[: baseline.rings], channels=1)
             fitting = iter([(one, self.specs.request.fixed_chunks or max(1, baseline.rings))])
-        timed = False
+        least = math.inf
         for program, chunks in fitting:
             if self.deadline.expired(UNTRIED):
                 self.record.note(baseline.name, "skipped", LATE)
@@ -105,11 +108,30 @@ class LibraryCandidates:
             label = f"{baseline.name}, c={chunks}"
             ranked = self._ranked(label, program, chunks)
             if ranked is not None:
-                timed = True
+                least = min(least, ranked.seconds or 0.0)
                 self.record.note(f"{label}: {program.label}", "tried", microseconds(ranked.seconds or 0.0))
                 yield ranked
-        if not timed:
+        if math.isinf(least):
             self.record.note(baseline.name, "refused", f"no program of them fits {self.target.name}")
+        if baseline.orders and not self.target.format.plan and (1 - ALIKE) * least > baseline.seconds:
+            yield from self._dispatched(baseline)
+
+    def _dispatched(self, baseline: Baseline) -> Iterator[Ranked]:
+        """Chunks along the rings of ``baseline``, dispatched: for a target that does not hold its channels."""
+        specs, program = self.specs, LibraryProgram(baseline.orders[: baseline.rings])
+        chunks = specs.request.fixed_chunks or baseline.rings
+        solved = self._solution(program, chunks) if specs.chunk_bytes(chunks) >= 1 else None
+        if solved is None or len(solved[1].schedule.transfers) > MOST_TRANSFERS:
+            return
+        question = specs.paper_chunking(chunks), *solved, specs.size, specs.costs
+        candidate = Candidate.of(f"{baseline.name}, c={chunks}", RING, *question)
+        under, effort = specs.lowering_for(self.target), Effort(math.inf)
+        ranking = ProgramRanking(
+            specs.topology, specs.size, under, specs.costs, self.deadline, self.record, effort
+        )
+        ranked = ranking.in_steady_state(candidate)
+        if ranked.seconds is not None:
+            yield ranked
 
     def _fitting(self, baseline: Baseline) -> Iterator[tuple[LibraryProgram, int]]:
         """The program of ``baseline`` and its chunks; where the target holds only less of it, the widest of each
@@ -128,19 +150,25 @@ class LibraryCandidates:
                         return
                     break
 
-    def _ranked(self, label: str, program: LibraryProgram, chunks: int) -> Ranked | None:
-        """The verified schedule along the links of ``program`` with the time of that, or of its plan; None: there
-        is none."""
-        specs, request, topology = self.specs, self.specs.request, self.specs.topology
-        first, chunking, options = topology.links[0], specs.paper_chunking(chunks), specs.costs
-        problem = specs.factory.problem(chunking, chunks)
+    def _solution(self, program: LibraryProgram, chunks: int) -> tuple[Problem, Solution] | None:
+        """The verified schedule along the links of ``program``; None: a schedule may have fewer peers."""
+        specs, request, first = self.specs, self.specs.request, self.specs.topology.links[0]
+        problem = specs.factory.problem(specs.paper_chunking(chunks), chunks)
         strategy = DOUBLE_TREE if program.trees else ring_strategy(program.orders, (first.src, first.dst))
         try:
             solution = verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
-        except HetesynthError:  # a schedule may have fewer peers than a program
+        except HetesynthError:
             return None
-        if not isinstance(solution, Solution):
+        return (problem, solution) if isinstance(solution, Solution) else None
+
+    def _ranked(self, label: str, program: LibraryProgram, chunks: int) -> Ranked | None:
+        """The verified schedule along the links of ``program`` with the time of that, or of its plan; None: there
+        is none."""
+        specs, topology = self.specs, self.specs.topology
+        solved, options = self._solution(program, chunks), specs.costs
+        if solved is None:
             return None
+        problem, solution = solved
         steady: Pipeline | None = program
         pipelined: Pipelined | None = None
         under = specs.lowering_for(self.target)
@@ -157,7 +185,7 @@ class LibraryCandidates:
             seconds = predictor.timeline(specs.size).makespan
             latency = min(seconds, specs.latency(problem, solution.schedule))
             pipelined = Pipelined(latency, (seconds - latency) / specs.size)
-        question = label, RING, chunking, problem, solution, specs.size, options
+        question = label, RING, specs.paper_chunking(chunks), problem, solution, specs.size, options
         return Ranked(Candidate.of(*question, pipelined, seconds), seconds, steady)
 
 
@@ -279,7 +307,8 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
             deadline = replace(deadline, at=min(deadline.at, soon))
         effort = efforts(spent, specs.topology.ranks).programs
         effort.allotted += 0.0 if opening is None else opening.unspent
-        ranked = ranked_programs(specs, run.candidates, deadline, record, effort)
+        best = min((r.seconds for r in steady if r.seconds is not None), default=math.inf)
+        ranked = ranked_programs(specs, run.candidates, deadline, record, effort, best)
     except KeyboardInterrupt:
         run = replace(run, interrupted=True, cut_short=True, ending="interrupt")
         ranked = [Ranked(candidate) for candidate in run.candidates]

@@ -12,7 +12,7 @@ from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.tuning import LATE, Candidate, Effort, efforts
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.request import Request
-from hetesynth.engine.steady_programs import Dispatched, Pipeline, dispatchings
+from hetesynth.engine.steady_programs import Dispatched, Dispatching, Pipeline, dispatchings
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions, Verdict
 from hetesynth.model.target import Target
@@ -56,7 +56,8 @@ class Ranked:
 
 @dataclass
 class ProgramRanking:
-    """Times the programs of candidates, lowered as ``options`` say; after ``deadline`` only a first one."""
+    """Times the programs of candidates, lowered as ``options`` say; after ``deadline`` only a first one. ``best``:
+    seconds of a program that was timed before."""
 
     topology: Topology
     size: int
@@ -65,6 +66,7 @@ class ProgramRanking:
     deadline: Deadline
     decisions: Decisions
     effort: Effort
+    best: float = math.inf
 
     def of(self, candidates: Sequence[Candidate]) -> list[Ranked]:
         """``candidates`` by the time of their programs, each step by step or in steady state."""
@@ -79,6 +81,7 @@ class ProgramRanking:
                 reason = LATE
             if any(c.solution.schedule == other.candidate.solution.schedule for other in ranked):
                 reason = "its schedule is that of another"
+            reason = reason or self._behind(c)
             if reason is not None:
                 self.decisions.note(c.label, "skipped", reason)
                 ranked.append(Ranked(c))
@@ -91,7 +94,16 @@ class ProgramRanking:
             )
             ways = [r for r in (Ranked(c, seconds), self.in_steady_state(c)) if r.seconds is not None]
             ranked.append(min(ways, key=lambda r: r.seconds or 0.0, default=Ranked(c)))
+            self.best = min(self.best, ranked[-1].seconds or math.inf)
         return sorted(ranked, key=lambda r: math.inf if r.seconds is None else r.seconds)
+
+    def _behind(self, candidate: Candidate) -> str | None:
+        """Whether the bytes alone take its program longer than the best one."""
+        question = candidate.problem, candidate.solution.schedule, self.costs.costs(self.topology)
+        least = self.costs.launch(self.topology) + Dispatching(*question, self.options, self.size).least_seconds
+        if least < self.best:
+            return None
+        return f"its bytes take {microseconds(least)}, the best program {microseconds(self.best)}"
 
     def in_steady_state(self, candidate: Candidate) -> Ranked:
         """``candidate`` with its program in steady state; untimed where that is not tried, or does not fit."""
@@ -129,12 +141,18 @@ def timed_target(request: Request) -> Target | None:
 
 
 def ranked_programs(
-    specs: CandidateSpecs, candidates: Sequence[Candidate], until: Deadline, decisions: Decisions, effort: Effort
+    specs: CandidateSpecs,
+    candidates: Sequence[Candidate],
+    until: Deadline,
+    decisions: Decisions,
+    effort: Effort,
+    best: float = math.inf,
 ) -> list[Ranked]:
-    """The candidates by the time of their programs for ``timed_target``; as they are without one."""
+    """The candidates by the time of their programs for ``timed_target``; as they are without one. ``best``:
+    seconds of a program that was timed before."""
     target = timed_target(specs.request)
     if target is None:
         return [Ranked(candidate) for candidate in candidates]
     options, record = specs.lowering_for(target), decisions.inside("programs")
-    ranking = ProgramRanking(specs.topology, specs.size, options, specs.costs, until, record, effort)
+    ranking = ProgramRanking(specs.topology, specs.size, options, specs.costs, until, record, effort, best)
     return ranking.of(candidates)
