@@ -246,8 +246,9 @@ class Dispatching:
         for pieces in self.ladder(numbers, unlooped):  # until more do not pay
             if tried(Arrangement(pieces, spare)) > 1.02 * min(seconds.values()):
                 break
-        for _ in range(2):  # loops go well only where every tree has lanes of its own
-            best = min(seconds, key=lambda arrangement: (arrangement.spare is None, seconds[arrangement]))
+        for loops in (True, False):  # they go well only where every tree has lanes of its own
+            some = [a for a in seconds if loops or a.spare is not None]
+            best = min(some, key=seconds.__getitem__)
             for spare, pace in ((1.0, PACE), (2.0, PACE), (4.0, PACE), (1.0, 0.0)):
                 tried(Arrangement(best.pieces, spare, pace))
             best = min(seconds, key=seconds.__getitem__)

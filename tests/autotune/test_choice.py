@@ -82,13 +82,6 @@ def test_a_program_near_the_limit_ends_the_choice(monkeypatch: pytest.MonkeyPatc
     )
 
 
-def test_a_library_that_is_known_to_be_slower_is_not_lowered() -> None:
-    record = Decisions()
-    assert names(chosen(asked("allreduce", near=NEAR, cluster="h20_4p8"), decisions=record)) == {"steady-state"}
-    skipped = {d.what for d in record.entries if d.stage == "opening" and d.verdict == "skipped"}
-    assert "NCCL's rings" in skipped
-
-
 def test_a_program_that_is_not_near_does_not() -> None:
     answer = chosen(asked())
     assert "steady-state" in names(answer) and len(names(answer)) > 1

@@ -53,8 +53,9 @@ def test_candidates_are_ranked_by_their_programs() -> None:
     ]
     ranked = ranking(candidates[0], size).of(candidates)
     assert sorted(id(r.candidate) for r in ranked) == sorted(map(id, candidates))
+    ranked = [r for r in ranked if r.seconds is not None]  # the others' bytes alone take longer
     seconds = [r.seconds or 0.0 for r in ranked]
-    assert seconds == sorted(seconds)
+    assert len(seconds) > 1 and seconds == sorted(seconds)
     lowered = (r.candidate.lowering(size, OPTIONS, CostOptions()) for r in ranked)
     plain = [lowering.seconds() or math.inf for lowering in lowered]
     assert seconds == [

@@ -64,14 +64,12 @@ def why_skipped(specs: CandidateSpecs, deadline: Deadline) -> str | None:
 
 @dataclass(frozen=True)
 class LibraryCandidates:
-    """The library's own programs for ``specs.size`` bytes that ``target`` holds; none after ``deadline``, nor
-    where the library takes ``best`` seconds or more."""
+    """The library's own programs for ``specs.size`` bytes that ``target`` holds; none after ``deadline``."""
 
     specs: CandidateSpecs
     target: Target
     deadline: Deadline
     record: Decisions
-    best: float = math.inf
 
     def all(self) -> Iterator[Ranked]:
         """Of rings or sends, whichever are soonest, then of trees where these are sooner."""
@@ -92,10 +90,6 @@ class LibraryCandidates:
 
     def _timed(self, baseline: Baseline) -> Iterator[Ranked]:
         """The programs of ``baseline``, or its plan where the target takes plans."""
-        if baseline.seconds >= self.best:
-            expected, best = microseconds(baseline.seconds), microseconds(self.best)
-            self.record.note(baseline.name, "skipped", f"{expected} are expected, the best program takes {best}")
-            return
         fitting = self._fitting(baseline)
         if self.target.format.plan:
             one = LibraryProgram(baseline.orders[: baseline.rings], channels=1)
@@ -382,27 +376,21 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     library: list[Ranked] = []
     simulated = request.strategy != NAME and why_skipped(specs, deadline) is None
 
-    def try_library() -> None:
-        for ranked in LibraryCandidates(specs, target, deadline, rule, best).all():
-            library.append(ranked)
-            tried(ranked)
-
-    first = request.strategy != NAME and math.isfinite(deadline.left())  # soon there is a program
     try:
-        if first:
-            try_library()
+        if request.strategy != NAME:
+            for ranked in LibraryCandidates(specs, target, deadline, rule).all():
+                library.append(ranked)
+                tried(ranked)
         candidates.try_all()
-        if not first and request.strategy != NAME:
-            try_library()
     except KeyboardInterrupt:
         kept = _merged(candidates.ranked, library) or [r for r in [candidates.verified] if r is not None]
         if not kept:
             raise
         return _Opening(size, bounds, kept, settled=True, interrupted=True)
-    ranked = _merged(candidates.ranked, library)
-    if not ranked:
+    every = _merged(candidates.ranked, library)
+    if not every:
         return None
-    quickest = ranked[0].seconds or 0.0
+    quickest = every[0].seconds or 0.0
     # where no library was simulated, what earlier runs of the process did must not decide
     rival = (
         library_rival(topology, request.collective, root, size, costs, bounds.seconds(size)) if simulated else ""
@@ -413,4 +401,4 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         enough = max(bounds.seconds(size) / ENOUGH, candidates.limit / 0.95)  # of what the target allows
         near = near or min(enough, least) >= quickest
     settled = near or request.strategy == NAME
-    return _Opening(size, bounds, ranked, settled, unspent=max(0.0, effort.allotted - effort.spent))
+    return _Opening(size, bounds, every, settled, unspent=max(0.0, effort.allotted - effort.spent))
