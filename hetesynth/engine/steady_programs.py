@@ -16,12 +16,12 @@ from hetesynth.engine.formats import servers_of
 from hetesynth.engine.protocols import supported
 from hetesynth.model.collective import Collective
 from hetesynth.model.cost import Costs, chunk_bytes
-from hetesynth.model.dispatch import Dispatch, Lanes
 from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program, Protocol
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Fifo
+from hetesynth.model.timeline import Dispatch, Lanes
 from hetesynth.model.topology import Rank
 from hetesynth.programs.msccl.dispatched import arranged, lower_dispatched, steps_of_messages
 from hetesynth.programs.msccl.library_programs import demand_fit, direct_program, fits, ring_program, tree_program

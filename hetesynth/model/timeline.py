@@ -1,8 +1,9 @@
 """Tasks that share resources, and when each of them ran.
 
 In a ``TransferGraph`` a task waits for others, then for a delay, then sends bytes over resources, then computes. A
-``Timeline`` says when. Arrays, one entry a task: n tasks, R resources. Seconds, bytes, bytes per second. Knows
-nothing of chunks, links and thread blocks: what makes a graph keeps what its tasks stand for.
+``Timeline`` says when, a ``Dispatch`` when the messages of a schedule are sent. Arrays, one entry a task: n tasks,
+R resources. Seconds, bytes, bytes per second. Knows nothing of links and thread blocks: what makes a graph keeps
+what its tasks stand for.
 """
 
 from dataclasses import dataclass
@@ -92,3 +93,24 @@ class Timeline:
     def bottleneck(self) -> ResourceUse | None:
         """The resource with the largest share, the first of equals; None where nothing is sent."""
         return max(self.uses(), key=lambda use: use.share, default=None)
+
+
+@dataclass(frozen=True, eq=False)
+class Lanes:
+    """Thread blocks that each send one message at a time. ``of[t]``: the group of lanes that send transfer t; a
+    group has one link. ``number[g]``: lanes of group g."""
+
+    of: Ints
+    number: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Dispatch:
+    """When a lane begins each message and has sent its last byte, in seconds: piece p of transfer t is message
+    p x transfers + t. ``makespan``: counts the start of the kernel."""
+
+    pieces: int
+    lanes: Lanes
+    start: Floats
+    sent: Floats
+    makespan: float

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetesynth.model.cost import Costs
-from hetesynth.model.dispatch import Dispatch, Lanes
 from hetesynth.model.program import Protocol
 from hetesynth.model.schedule import Schedule
-from hetesynth.model.timeline import Floats, Ints, TransferGraph
+from hetesynth.model.timeline import Dispatch, Floats, Ints, Lanes, TransferGraph
 from hetesynth.simulate.engine import Queues, simulate
 
 

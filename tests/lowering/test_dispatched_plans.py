@@ -15,11 +15,11 @@ from hetesynth.judge.mscclpp.judge import plan_violations
 from hetesynth.judge.mscclpp.reader import read_plan_json
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.cost import Costs, costs
-from hetesynth.model.dispatch import Dispatch
 from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Problem
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.timeline import Dispatch
 from hetesynth.programs.layout import FileOptions
 from hetesynth.programs.mscclpp.dispatched import lower_dispatched_plan
 from hetesynth.programs.mscclpp.json_writer import write_plan_json

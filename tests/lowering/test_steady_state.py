@@ -15,11 +15,11 @@ from hetesynth.judge.msccl.linter import lint
 from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.cost import Costs, chunk_bytes, costs
-from hetesynth.model.dispatch import Dispatch
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE, TARGETS, Target
+from hetesynth.model.timeline import Dispatch
 from hetesynth.model.topology import Topology
 from hetesynth.programs.layout import Layout
 from hetesynth.programs.msccl.dispatched import lower_dispatched

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetesynth.errors import HetesynthError
-from hetesynth.model.dispatch import Dispatch
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
-from hetesynth.model.timeline import Ints
+from hetesynth.model.timeline import Dispatch, Ints
 from hetesynth.programs.cut_chunks import collective_in_pieces
 from hetesynth.programs.layout import Layout
 from hetesynth.programs.msccl.assembly import grouped, ordered

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from hetesynth.errors import HetesynthError
-from hetesynth.model.dispatch import Dispatch
 from hetesynth.model.plan import (
     CHANNEL_TYPES,
     MAX_CHANNELS,
@@ -29,6 +28,7 @@ from hetesynth.model.plan import (
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Buffer, BufferSlice
 from hetesynth.model.schedule import Schedule
+from hetesynth.model.timeline import Dispatch
 from hetesynth.model.topology import Rank
 from hetesynth.programs.cut_chunks import collective_in_pieces
 from hetesynth.programs.layout import CopySlice, FileOptions, Layout, in_place_supported

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hetesynth.model.dispatch import Dispatch
 from hetesynth.model.plan import MAX_CHANNELS
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import BufferSlice
 from hetesynth.model.schedule import Schedule
+from hetesynth.model.timeline import Dispatch
 from hetesynth.model.topology import Rank
 from hetesynth.programs.layout import Layout
 from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS
