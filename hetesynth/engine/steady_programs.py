@@ -247,7 +247,7 @@ class Dispatching:
             if tried(Arrangement(pieces, spare)) > 1.02 * min(seconds.values()):
                 break
         for loops in (True, False):  # they go well only where every tree has lanes of its own
-            some = [a for a in seconds if loops or a.spare is not None]
+            some = [a for a in seconds if loops or a.spare is not None] or [*seconds]
             best = min(some, key=seconds.__getitem__)
             for spare, pace in ((1.0, PACE), (2.0, PACE), (4.0, PACE), (1.0, 0.0)):
                 tried(Arrangement(best.pieces, spare, pace))
