@@ -41,8 +41,10 @@ EXAMPLES = (
     "mi250_x1", "h20_8x2p4",
 )  # fmt: skip
 SEEDS = range(100, 182)
-LARGE = ("16MB", "1GB")
-"""Sizes that are measured on all clusters, and of plans in the table of the README."""
+EVERYWHERE = "1GB"
+"""The size that is measured on all clusters."""
+PLAN_SIZES = ("16MB", "1GB")
+"""In the table of the README."""
 PLANNED = 12
 """Of the generated clusters so many are measured at all sizes and with plans, and all that were not generated."""
 MEASURED = ("a100x4", "h200x7_of_8", "abci_v_2", "h100x8", "b200x8", "mi300x8", "a100x8_2", "h100x8_2")
@@ -94,7 +96,7 @@ def cells(clusters: Iterable[str]) -> list[Cell]:
         (cluster, name, size)
         for cluster in clusters
         for name in COLLECTIVES
-        for size in (SIZES if cluster in with_plans() else LARGE)
+        for size in (SIZES if cluster in with_plans() else [EVERYWHERE])
     ]
 
 
@@ -199,12 +201,12 @@ def summary(rows: Sequence[Row]) -> str:
 
 def readme_part(rows: Sequence[Row], asked: int) -> str:
     """The paragraph and the table of README.md."""
-    columns = [*((size, "percent") for size in SIZES), *((size, "plan_percent") for size in LARGE)]
+    columns = [*((size, "percent") for size in SIZES), *((size, "plan_percent") for size in PLAN_SIZES)]
     shown = []
     for name, title in COLLECTIVES.items():
         pairs = (median_and_least(rows, name, size, column, 1) for size, column in columns)
         shown.append([title, *("-" if pair[0] == "-" else ", ".join(pair) for pair in pairs)])
-    head = ["", *SIZES.values(), *(f"plan, {SIZES[size]}" for size in LARGE)]
+    head = ["", *SIZES.values(), *(f"plan, {SIZES[size]}" for size in PLAN_SIZES)]
     counts = {column: str(len(slower(rows, column))) for column in ("factor", "plan_factor")}
     compared = {column: str(sum(bool(row[column]) for row in rows)) for column in counts}
     medians = []
@@ -304,8 +306,8 @@ FIRST, LAST = "<!-- programs: written by tests/benchmarks/programs_page.py -->",
 README_PART = string.Template(
     """\
 Programs (MSCCL XML) by the default command, simulated, in percent of the proved limit of the hardware, median and
-least of $clusters clusters of $least to $gpus GPUs: examples, generated ones, machines of published runs; 64 KB,
-1 MB and plans (MSCCL++) of $planned of them. $incomplete
+least of $clusters clusters of $least to $gpus GPUs: examples, generated ones, machines of published runs; smaller
+sizes and plans (MSCCL++) of $planned of them. $incomplete
 
 $table
 
@@ -320,7 +322,7 @@ PAGE_TEXT = string.Template(
 
 How good are the files that `synth --size` writes with its defaults? Measured on $clusters clusters of $least to
 $gpus GPUs: examples, generated clusters (seeds 100 to $last) and machines of published runs (examples/measured);
-64 KB, 1 MB and plans on $planned of them (seeds up to $last_planned). $incomplete
+smaller sizes than 1 GB, and plans, on $planned of them (seeds up to $last_planned). $incomplete
 
 All times are **simulated** ([model.md](model.md)); nothing was timed on GPUs. Programs are XML for RCCL and the
 MSCCL executor (target `portable`), plans are for MSCCL++ (target `mscclpp`). Percent are of a proved lower bound
