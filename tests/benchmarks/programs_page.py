@@ -221,6 +221,16 @@ def readme_part(rows: Sequence[Row], asked: int) -> str:
     ))  # fmt: skip
 
 
+def of_target(rows: Sequence[Row]) -> str:
+    """Median and least percent of the target's limit by sizes."""
+    shown = []
+    for size, title in SIZES.items():
+        values = [value for row in rows if row["size"] == size and (value := figure(row, "target_percent"))]
+        if values:
+            shown.append(f"{title} {median(values):.1f}, {min(values):.1f}")
+    return "; ".join(shown)
+
+
 def gpus_of(rows: Sequence[Row]) -> dict[str, str]:
     """The ``least`` and the most ``gpus`` of a cluster."""
     counts = [int(row["gpus"]) for row in rows if row["gpus"]]
@@ -311,7 +321,7 @@ sizes and plans (MSCCL++) of $planned of them. $incomplete
 
 $table
 
-Against what NCCL or RCCL would choose, or its rings, trees or sends with as many channels as pay, whichever is
+Of the limit that is proved for programs of the target, all collectives: $of_target. Against what NCCL or RCCL would choose, or its rings, trees or sends with as many channels as pay, whichever is
 quicker ([docs/sizes.md](docs/sizes.md)), $slower of $compared XML programs are slower by more than 1 %, and
 $slower_plans of $compared_plans plans, which their reports say. XML is so many times as fast in the median:
 $medians. Every cell: [docs/benchmarks_programs.md](docs/benchmarks_programs.md)."""
