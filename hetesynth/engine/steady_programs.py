@@ -255,8 +255,24 @@ class Dispatching:
             for pieces in unlooped:
                 if best.pieces / 1.5 <= pieces <= best.pieces * 1.5:
                     tried(replace(best, pieces=pieces))
-        fitting = ((seconds[a], a) for a in sorted(seconds, key=seconds.__getitem__) if self.fits(a))
-        return islice(fitting, self.kept), spent
+        fewer = [
+            Arrangement(pieces, spare) for pieces in reversed(numbers) if pieces < few for spare in self.first
+        ]
+        return islice(self._fitting(seconds, fewer), self.kept), spent
+
+    def _fitting(
+        self, seconds: dict[Arrangement, float], fewer: Sequence[Arrangement]
+    ) -> Iterator[tuple[float, Arrangement]]:
+        """Those that fit; where only loops of whole chunks do, before them the first of ``fewer`` pieces."""
+        number = 0
+        for arrangement in sorted(seconds, key=seconds.__getitem__):
+            if arrangement.spare is None and not number:
+                less = next((a for a in fewer if a not in seconds and self.fits(a)), None)
+                if less is not None:
+                    yield self.expected(less)[0], less
+            if self.fits(arrangement):
+                number += 1
+                yield seconds[arrangement], arrangement
 
 
 @dataclass(frozen=True, eq=False)

@@ -215,7 +215,8 @@ def readme_part(rows: Sequence[Row], asked: int) -> str:
             medians.append(f"{title} {median(factors):.2f}")
     return wrapped(README_PART.substitute(
         clusters=len({row["cluster"] for row in rows}), incomplete=incomplete(rows, asked),
-        planned=len(with_plans()), **gpus_of(rows),
+        planned=len(with_plans()), of_target=of_target(rows), **gpus_of(rows),
+        broadcasts=str(len(slower([row for row in rows if row["collective"] == "broadcast"], "factor"))),
         table=markdown(head, shown), slower=counts["factor"], compared=compared["factor"],
         slower_plans=counts["plan_factor"], compared_plans=compared["plan_factor"], medians=", ".join(medians),
     ))  # fmt: skip
@@ -321,9 +322,10 @@ sizes and plans (MSCCL++) of $planned of them. $incomplete
 
 $table
 
-Of the limit that is proved for programs of the target, all collectives: $of_target. Against what NCCL or RCCL would choose, or its rings, trees or sends with as many channels as pay, whichever is
-quicker ([docs/sizes.md](docs/sizes.md)), $slower of $compared XML programs are slower by more than 1 %, and
-$slower_plans of $compared_plans plans, which their reports say. XML is so many times as fast in the median:
+Of the limit that is proved for programs of the target, all collectives: $of_target. Against what NCCL or RCCL
+would choose, or its rings, trees or sends, whichever is quicker ([docs/sizes.md](docs/sizes.md)), $slower of
+$compared programs are slower by more than 1 %, $broadcasts of them broadcasts (Simple [hangs](docs/targets.md)
+between servers), and $slower_plans of $compared_plans plans. In the median programs are so many times as fast:
 $medians. Every cell: [docs/benchmarks_programs.md](docs/benchmarks_programs.md)."""
 )
 PAGE_TEXT = string.Template(
