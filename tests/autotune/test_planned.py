@@ -51,7 +51,7 @@ def test_relays_are_used_where_thread_blocks_do_not_suffice(monkeypatch: pytest.
     request = Request(path, "alltoall", budget=Budget(effort=1.0), targets=(target,))
     topology = load_topology(request.topology)
     best = quickest_in_steady_state(topology, request)
-    assert best.candidate.label == "steady-state, c=2, 10 peers" and best.seconds is not None
+    assert best.candidate.label == "steady-state, c=1, 10 peers" and best.seconds is not None
     problem, schedule = best.candidate.problem, best.candidate.solution.schedule
     assert problem.max_peers is None and not schedule_violations(problem, schedule)
     peers = defaultdict(set)
