@@ -181,7 +181,7 @@ def target_seconds(
         ways.append((first + per_byte * float(sent), protocol, sent))
     for least, protocol, sent in sorted(ways):
         if least < best:
-            counts = most_hops * max(prices.lags(protocol)) > ALIKE * least
+            counts = protocol == "LL" or most_hops * max(prices.lags(protocol)) > ALIKE * least  # LL shares limits
             delays = _of_programs(topology, bounds.name, root, options, protocol) if counts else None
             best = min(best, least if delays is None else delays.seconds(sent))
     return best
