@@ -317,16 +317,16 @@ FIRST, LAST = "<!-- programs: written by tests/benchmarks/programs_page.py -->",
 README_PART = string.Template(
     """\
 Programs (MSCCL XML) by the default command, simulated, in percent of the proved limit of the hardware, median and
-least of $clusters clusters of $least to $gpus GPUs: examples, generated ones, machines of published runs; smaller
-sizes and plans (MSCCL++) of $planned of them. $incomplete
+least of $clusters clusters of $least to $gpus GPUs; smaller sizes and plans (MSCCL++) of $planned of them.
+$incomplete
 
 $table
 
-Of the limit that is proved for programs of the target, all collectives: $of_target. Against what NCCL or RCCL
-would choose, or its rings, trees or sends, whichever is quicker ([docs/sizes.md](docs/sizes.md)), $slower of
-$compared programs are slower by more than 1 %, $broadcasts of them broadcasts (Simple [hangs](docs/targets.md)
-between servers), and $slower_plans of $compared_plans plans. In the median programs are so many times as fast:
-$medians. Every cell: [docs/benchmarks_programs.md](docs/benchmarks_programs.md)."""
+Of the limit proved for programs of the target, all collectives: $of_target. Against NCCL or RCCL
+([docs/sizes.md](docs/sizes.md)), $slower of $compared programs are slower by more than 1 %, $broadcasts of them
+broadcasts (Simple [hangs](docs/targets.md) between servers), and $slower_plans of $compared_plans plans. In the
+median programs are so many times as fast: $medians. Every cell:
+[docs/benchmarks_programs.md](docs/benchmarks_programs.md)."""
 )
 PAGE_TEXT = string.Template(
     """\
