@@ -211,11 +211,12 @@ def readme_part(rows: Sequence[Row], asked: int) -> str:
     compared = {column: str(sum(bool(row[column]) for row in rows)) for column in counts}
     medians = []
     for name, title in COLLECTIVES.items():
-        if factors := [f for row in rows if row["collective"] == name and (f := figure(row, "factor"))]:
+        some = [row for row in rows if (row["collective"], row["size"]) == (name, EVERYWHERE)]
+        if factors := [f for row in some if (f := figure(row, "factor"))]:
             medians.append(f"{title} {median(factors):.2f}")
     return wrapped(README_PART.substitute(
         clusters=len({row["cluster"] for row in rows}), incomplete=incomplete(rows, asked),
-        planned=len(with_plans()), of_target=of_target(rows), **gpus_of(rows),
+        planned=len(with_plans()), of_target=of_target(rows), generated=len(SEEDS), **gpus_of(rows),
         broadcasts=str(len(slower([row for row in rows if row["collective"] == "broadcast"], "factor"))),
         table=markdown(head, shown), slower=counts["factor"], compared=compared["factor"],
         slower_plans=counts["plan_factor"], compared_plans=compared["plan_factor"], medians=", ".join(medians),
@@ -316,17 +317,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 FIRST, LAST = "<!-- programs: written by tests/benchmarks/programs_page.py -->", "<!-- /programs -->"
 README_PART = string.Template(
     """\
-Programs (MSCCL XML) by the default command, simulated, in percent of the proved limit of the hardware, median and
-least of $clusters clusters of $least to $gpus GPUs; smaller sizes and plans (MSCCL++) of $planned of them.
+Programs (MSCCL XML) of `synth --size`, simulated, in percent of the proved limit (of AllReduce without switch
+reduction), median and least of $clusters clusters of $least to $gpus GPUs, $generated of them generated; smaller
+sizes and plans (MSCCL++) of $planned.
 $incomplete
 
 $table
 
-Of the limit proved for programs of the target, all collectives: $of_target. Against NCCL or RCCL
-([docs/sizes.md](docs/sizes.md)), $slower of $compared programs are slower by more than 1 %, $broadcasts of them
-broadcasts (Simple [hangs](docs/targets.md) between servers), and $slower_plans of $compared_plans plans. In the
-median programs are so many times as fast: $medians. Every cell:
-[docs/benchmarks_programs.md](docs/benchmarks_programs.md)."""
+Of the limit proved for programs of the target, all collectives: $of_target. Against NCCL or RCCL as computed
+([docs/sizes.md](docs/sizes.md)), $slower of $compared programs are slower by more than 1 %, $broadcasts
+broadcasts (between servers Simple [hangs](docs/targets.md)), and $slower_plans of $compared_plans plans. At 1 GB
+programs are so many times as fast in the median: $medians
+([every cell](docs/benchmarks_programs.md))."""
 )
 PAGE_TEXT = string.Template(
     """\
@@ -338,7 +340,8 @@ smaller sizes than 1 GB, and plans, on $planned of them (seeds up to $last_plann
 
 All times are **simulated** ([model.md](model.md)); nothing was timed on GPUs. Programs are XML for RCCL and the
 MSCCL executor (target `portable`), plans are for MSCCL++ (target `mscclpp`). Percent are of a proved lower bound
-of the time at the rates that runs reach, the start of a kernel included; *of the target's*: of what is proved for
+of the time at the rates that runs reach, the start of a kernel included, of AllReduce without the additions of a
+switch (NVLS may undercut it); *of the target's*: of what is proved for
 programs of the target, where that is more. A factor of 2 means twice as fast as the library, which is what NCCL or
 RCCL would choose by its formulas ([reality.md](reality.md)) or its rings, trees or sends with as many channels as
 pay, whichever is quicker ([sizes.md](sizes.md)).
