@@ -43,8 +43,7 @@ EXAMPLES = (
 SEEDS = range(100, 182)
 EVERYWHERE = "1GB"
 """The size that is measured on all clusters."""
-PLAN_SIZES = ("16MB", "1GB")
-"""In the table of the README."""
+PLAN_SIZES = ("16MB", "1GB")  # in the table of the README
 PLANNED = 12
 """Of the generated clusters so many are measured at all sizes and with plans, and all that were not generated."""
 MEASURED = ("a100x4", "h200x7_of_8", "abci_v_2", "h100x8", "b200x8", "mi300x8", "a100x8_2", "h100x8_2")
@@ -319,8 +318,7 @@ README_PART = string.Template(
     """\
 Programs (MSCCL XML) of `synth --size`, simulated, in percent of the proved limit (of AllReduce without switch
 reduction), median and least of $clusters clusters of $least to $gpus GPUs, $generated of them generated; smaller
-sizes and plans (MSCCL++) of $planned.
-$incomplete
+sizes and plans (MSCCL++) of $planned. $incomplete
 
 $table
 
