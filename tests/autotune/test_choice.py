@@ -151,13 +151,13 @@ def test_ctrl_c_in_steady_state_keeps_what_was_tried(number: int, monkeypatch: p
     assert schedule_violations(problem, schedule) == []
 
 
-def test_with_a_budget_what_the_library_runs_is_tried_first_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_library_runs_is_tried_first_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(steady.SteadyCandidates, "try_all", interrupted)
     told: list[Ranked] = []
-    request = replace(asked("allreduce"), budget=Budget(seconds=100.0))
+    request = asked("allreduce")
     topology = load_topology(request.topology)
     specs = CandidateSpecs(topology, request, 64 * MIB)
     answer = choose(specs, keep=lambda bounds, number, ranked: told.append(ranked))
