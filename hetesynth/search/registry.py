@@ -24,8 +24,8 @@ class StrategyRow:
     """``summary``: what it does; ``source``: who described it; ``accepts``: the collectives that it may solve.
     ``code``: ``module:attribute``. The attribute is a ``Strategy`` where steps are counted, else a function from
     ``Rates`` to a ``Strategy``; ``prices``: the second arguments with which that function is called, if there are
-    several. ``library``: whether it models what communication libraries do. What ``auto`` tries stands in
-    ``search/auto.py``."""
+    several. ``library``: whether it models what communication libraries do. ``at_once``: whether several values
+    are added in one step, which programs put in order. What ``auto`` tries stands in ``search/auto.py``."""
 
     name: str
     summary: str
@@ -35,6 +35,7 @@ class StrategyRow:
     accepts: tuple[CollectiveName, ...] = COLLECTIVE_NAMES
     library: bool = False
     prices: tuple[float, ...] = ()
+    at_once: bool = False
 
 
 ROWS: tuple[StrategyRow, ...] = (
@@ -75,7 +76,8 @@ ROWS: tuple[StrategyRow, ...] = (
     StrategyRow("crossing", "sums that cross each slow fabric once, traded between pairs of groups", "hetesynth",
                 "hetesynth.search.baselines.crossing:crossing_strategy", "time", accepts=("allreduce",)),
     StrategyRow("trading", "sums that all servers trade at once, in one crossing", "hetesynth",
-                "hetesynth.search.baselines.crossing:trading_strategy", "time", accepts=("allreduce",)),
+                "hetesynth.search.baselines.crossing:trading_strategy", "time", accepts=("allreduce",),
+                at_once=True),
     StrategyRow("steady-state", "the packing of trees that loads the fullest resource least, in whole chunks",
                 "Edmonds 1967; Beaumont et al. 2005; ForestColl",
                 "hetesynth.search.steady_state:steady_state_strategy", "time", accepts=TO_EVERYBODY),

@@ -125,7 +125,7 @@ class CandidateSpecs:
         if self.chunk_bytes(chunks) < 1:
             raise self.too_small(chunks)
         row, chunking = row_of(name), self.paper_chunking(chunks)
-        if name == "trading" and self.request.chunking.reference == "slowest":  # a trade takes one step
+        if row.at_once and self.request.chunking.reference == "slowest":  # all of it takes one step
             longer = replace(chunking.options, reference=chunking.tau_ref * self.topology.ranks)
             chunking = chunk(self.topology, longer)
         if name == self.request.strategy and self.request.rings:
@@ -140,10 +140,10 @@ class CandidateSpecs:
             yield CandidateSpec(f"{variant}, c={chunks}", name, variant, chunks, chunking, one)
 
     def problem(self, spec: CandidateSpec) -> Problem:
-        """What ``spec`` solves; trades add several values at once, which is for programs to put in order."""
+        """What ``spec`` solves; what is added at once is for programs to put in order."""
         problem = self.factory.problem(spec.chunking, spec.chunks)
-        trades = spec.name == "trading" and self.request.exclusion == "auto"
-        return replace(problem, exclusive_reduction=False) if trades else problem
+        at_once = row_of(spec.name).at_once and self.request.exclusion == "auto"
+        return replace(problem, exclusive_reduction=False) if at_once else problem
 
     def paper_chunking(self, chunks: int) -> Chunking:
         """The paper's capacities; where tiny chunks make them absurd, by a shorter reference step."""

@@ -375,7 +375,6 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     candidates = SteadyCandidates(specs, target, limit, deadline, rule, effort, tried)
     library: list[Ranked] = []
     simulated = request.strategy != NAME and why_skipped(specs, deadline) is None
-
     try:
         if request.strategy != NAME:
             for ranked in LibraryCandidates(specs, target, deadline, rule).all():
