@@ -64,7 +64,6 @@ def cut(s: Sent, lanes: LaneStates, c: Cut) -> int:
         i = next_lane(s, lanes, m)
         if lanes.left[i] < s.steps[m]:
             c.after[runs] = lanes.last[i]
-            c.steps[runs] = 0
             lanes.run[i], lanes.left[i] = runs, s.room
             runs += 1
         run = lanes.run[i]
