@@ -1,0 +1,64 @@
+"""A table: a collective in rounds of messages, which executors over point-to-point calls carry out.
+
+In a round every message is sent at once, from what its sender held before the round; what is to be added is added
+after it. A rank skips the rounds in which it has no message. Places and counts are in chunks.
+"""
+
+from dataclasses import dataclass
+
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.program import BufferSlice
+from hetesynth.model.topology import Rank
+
+TABLE_VERSION = 1
+MAX_OPERATIONS = 256
+"""Sends and receives of one rank in a round: past that the plans of two NCCL ranks may differ (pytorch 174288)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """``count`` chunks from ``source`` of rank ``src`` to ``landing`` of rank ``dst``. ``added``: what they are
+    added to after the round; None: they stay where they land."""
+
+    src: Rank
+    dst: Rank
+    source: BufferSlice
+    landing: BufferSlice
+    count: int
+    added: BufferSlice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """``count`` chunks that ``rank`` copies before the first round."""
+
+    rank: Rank
+    source: BufferSlice
+    target: BufferSlice
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A collective on ranks 0 to ``len(sizes)`` - 1.
+
+    ``sizes``: chunks of the input, the output and the scratch buffer of each rank. ``min_bytes``, ``max_bytes``: of
+    calls as NCCL counts them (0: no limit). ``permutations``: in every round a rank sends one message at most and
+    receives one at most, all of one count. The buffers may be those of a call in place where the collective has
+    such a form.
+    """
+
+    name: str
+    collective: CollectiveName
+    root: Rank | None
+    sizes: tuple[tuple[int, int, int], ...]
+    copies: tuple[Copy, ...]
+    rounds: tuple[tuple[Message, ...], ...]
+    permutations: bool = False
+    min_bytes: int = 0
+    max_bytes: int = 0
+
+    @property
+    def ranks(self) -> int:
+        """How many take part."""
+        return len(self.sizes)
