@@ -369,7 +369,7 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                 )
                 costs = CostOptions.of(request)
                 program = Lowering(topology, problem, solution.schedule, size, options, costs).emitted(spec.steady)
-                if not target.format.plan and comment:
+                if target.format.program and comment:
                     program = replace(program, data=program.data + comment)
                 if problem.ranks > MANY_RANKS:
                     gc.collect()  # gives back what the lowering used before the judge needs as much

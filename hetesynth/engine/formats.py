@@ -15,19 +15,20 @@ from hetesynth.files.regular_files import open_regular
 from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED, CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
-from hetesynth.model.target import PLAN_JSON, TARGETS, XML, FileFormat, Target
+from hetesynth.model.target import PLAN_JSON, TABLE_JSON, TARGETS, XML, FileFormat, Target
 from hetesynth.model.verdict import Violation
 
 if TYPE_CHECKING:
     from hetesynth.judge.msccl.reader import ReadResult
     from hetesynth.model.plan import Plan
     from hetesynth.model.program import Program
+    from hetesynth.model.table import Table
     from hetesynth.model.topology import Rank
     from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
     from hetesynth.programs.summary import ProgramSummary
 
-FileKind = Literal["program", "schedule", "plan"]
-"""MSCCL XML, a schedule JSON, an MSCCL++ plan."""
+FileKind = Literal["program", "schedule", "plan", "table"]
+"""MSCCL XML, a schedule JSON, an MSCCL++ plan, a table."""
 HEAD = 1024  # bytes of a file that show which format it has
 
 
@@ -127,9 +128,34 @@ def _judge_plan(
     return [*violations, *open_range_violations(plan)]
 
 
+def _emit_table(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Emitted:
+    from hetesynth.programs.tables.lower import lower_table
+
+    return table_of(lower_table(problem, schedule, options, permutations=options.target.permutations), options)
+
+
+def table_of(table: Table, options: LoweringOptions) -> Emitted:
+    """The file that holds a table."""
+    from hetesynth.programs.summary import table_summary
+    from hetesynth.programs.tables.writer import write_table
+
+    return Emitted(options.target, False, write_table(table), table_summary(table))
+
+
+def _judge_table(
+    data: bytes, name: str, problem: Problem, target: Target, servers: Sequence[str]
+) -> list[Violation]:
+    from hetesynth.judge.tables.judge import table_violations
+    from hetesynth.judge.tables.reader import read_table
+
+    links = {(arc.src, arc.dst) for arc in problem.arcs}
+    return table_violations(read_table(data, f"{name}.json"), links=links, root=problem.collective.root)
+
+
 FORMATS: dict[FileFormat, Backend] = {
     XML: Backend(_emit_xml, _judge_xml),
     PLAN_JSON: Backend(_emit_plan, _judge_plan),
+    TABLE_JSON: Backend(_emit_table, _judge_table),
 }
 
 
@@ -160,16 +186,18 @@ def head_of(path: Path) -> bytes:
 
 
 def kind_of(data: bytes, path: Path) -> FileKind:
-    """What ``data``, the contents of ``path``, is meant to be. JSON that is no plan is meant to be a schedule."""
-    if not _format(data[:HEAD], path).plan:
-        return "program"
+    """What ``data``, the contents of ``path``, is meant to be. JSON that is nothing else is meant to be a
+    schedule."""
+    kind = _format(data[:HEAD], path)
+    if not kind.plan:
+        return "table" if kind.table else "program"
     return "plan" if b'"gpus"' in data and b'"hetesynth-schedule"' not in data else "schedule"
 
 
 def _format(head: bytes, path: Path) -> FileFormat:
     first = head.lstrip()[:1]
     if first in (b"{", b"["):
-        return PLAN_JSON
+        return TABLE_JSON if b'"hetesynth-table"' in head else PLAN_JSON
     return PLAN_JSON if first != b"<" and path.suffix.lower() == ".json" else XML
 
 
@@ -210,10 +238,16 @@ def demand_algorithm(read: ReadResult, path: Path) -> None:
 Judge = Callable[..., Sequence[Violation]]  # its parameters: those of the judge of the file's kind, by name
 
 
-def read_moves(path: Path) -> tuple[Program | Plan | None, Judge]:
-    """The program or plan that ``path`` holds, None where an MSCCL XML has none, and its judge. HetesynthError
-    HS542: neither."""
+def read_moves(path: Path) -> tuple[Program | Plan | Table | None, Judge]:
+    """What ``path`` holds, None where an MSCCL XML has no program, and its judge. HetesynthError HS542: none of
+    these."""
     demand_one_run(path)
+    if format_of(path).table:
+        from hetesynth.judge.tables.judge import table_violations
+        from hetesynth.judge.tables.reader import load_table
+
+        table = load_table(path)
+        return table, partial(table_violations, table)
     if format_of(path).plan:
         from hetesynth.judge.mscclpp.judge import plan_violations
         from hetesynth.judge.mscclpp.reader import load_plan
@@ -228,7 +262,7 @@ def read_moves(path: Path) -> tuple[Program | Plan | None, Judge]:
     return read.program, partial(program_violations, read)
 
 
-def guessed_root(subject: Program | Plan, judge: Judge) -> Rank | None:
+def guessed_root(subject: Program | Plan | Table, judge: Judge) -> Rank | None:
     """Of a rooted collective the first root, of a few, for which ``judge`` finds ``subject`` right."""
     guesses = range(min(subject.ranks, MAX_GUESSED_ROOTS) if subject.collective in ROOTED else 0)
     return next((root for root in guesses if not judge(root=root, max_findings=1)), None)
@@ -243,11 +277,12 @@ def refused(path: Path, what: str, violations: Sequence[Violation], code: str, w
 
 
 def forms(target: Target, collective: CollectiveName) -> tuple[bool, ...]:
-    """In place or not: the forms of ``collective`` that programs for ``target`` have, out of place first."""
+    """In place or not: the forms of ``collective`` that programs for ``target`` have, out of place first. A table
+    is for both."""
     from hetesynth.programs.layout import in_place_supported
 
     both = in_place_supported(collective) and collective not in target.out_of_place_only
-    return (False, True) if both else (False,)
+    return (False, True) if both and not target.format.table else (False,)
 
 
 def demand_collective(target: Target, collective: CollectiveName) -> None:

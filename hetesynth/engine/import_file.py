@@ -1,4 +1,4 @@
-"""Files of others back into the compiler: MSCCL XML -> Program -> judge -> lifting -> Schedule -> judge ->
+"""Files of others back into the compiler: MSCCL XML -> Program, or a table -> judge -> lifting -> Schedule -> judge ->
 schedule JSON and programs for other targets, each judged. A schedule JSON enters in the middle."""
 
 import os
@@ -72,7 +72,7 @@ class Imported:
     when the file held it as it is. ``certificate``: only on a topology. ``files``: suffix -> contents."""
 
     request: ImportRequest
-    kind: Literal["program", "schedule"]
+    kind: Literal["program", "schedule", "table"]
     name: str
     problem: Problem
     schedule: Schedule
@@ -106,7 +106,7 @@ def import_file(request: ImportRequest) -> Imported:
     """Read, judge, lift, judge. HetesynthError HS702 (exit 1): a judge refuses the file; HS520, HS542: it is no
     schedule and no program; HS701, HS703-HS706: it cannot be said as a schedule here."""
     demand_one_run(request.path)
-    data = contents(request.path, MAX_FILE_BYTES, "give an MSCCL XML or a schedule JSON")
+    data = contents(request.path, MAX_FILE_BYTES, "give an MSCCL XML, a schedule JSON or a table")
     if len(data) > MAX_FILE_BYTES:
         size = MAX_FILE_BYTES // 2**20
         message = f"{request.path} is larger than {size} MiB"
@@ -131,7 +131,7 @@ def import_file(request: ImportRequest) -> Imported:
     for target, in_place, suffix in variants(request.targets, imported.problem.collective.name):
         servers = () if chunking is None else chunking.topology.servers
         options = LoweringOptions(imported.name, in_place, target=target, servers=servers)
-        if chunking is None or target.format.plan:
+        if chunking is None or not target.format.program:
             program = FORMATS[target.format].emit(imported.problem, imported.schedule, options)
         else:
             size, costs = implied_size(imported.problem, chunking.chunk_bytes), CostOptions(policy=request.policy)
@@ -199,6 +199,26 @@ def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) 
     return Imported(request, "program", title, lifted.problem, lifted.schedule, lifted, chunking, None, {}, {})
 
 
+def _of_table(request: ImportRequest, data: bytes, chunking: Chunking | None) -> Imported:
+    """The table, where the judge finds it right, a round a step; mapped to the links of the topology."""
+    from hetesynth.judge.tables.judge import table_violations
+    from hetesynth.judge.tables.reader import read_table
+    from hetesynth.programs.lifting.table import block_chunks, lift_table
+
+    table = read_table(data, str(request.path))
+    violations = table_violations(table, root=request.root)
+    if violations:
+        raise _refused(request, violations)
+    goal = collective(table.collective, table.ranks, block_chunks(table), table.root)
+    problem, schedule = lift_table(table, goal)
+    on, lifted = _graph(request, chunking, goal), None
+    if on is not None:
+        lifted = lift_schedule(problem, schedule, on)
+        problem, schedule = lifted.problem, lifted.schedule
+    title = _title(table.name or request.path.stem)
+    return Imported(request, "table", title, problem, schedule, lifted, chunking, None, {}, {})
+
+
 def _refused(request: ImportRequest, violations: Sequence[Violation]) -> HetesynthError:
     way_out = f"`hetesynth verify {request.path}` lists what is wrong"
     return refused(request.path, ": not imported, for it is wrong", violations, "HS702", way_out)
@@ -225,11 +245,12 @@ def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None)
 IMPORTERS: dict[FileKind, Callable[[ImportRequest, bytes, Chunking | None], Imported]] = {
     "program": _of_program,
     "schedule": _of_schedule,
+    "table": _of_table,
 }
 NOT_IMPORTED: dict[FileKind, tuple[str, str]] = {
     "plan": (
         "an MSCCL++ plan, which cannot be turned back into a schedule",
-        "`hetesynth verify`, `run` and `simulate` take plans; import takes MSCCL XML and schedule JSON",
+        "`hetesynth verify`, `run` and `simulate` take plans; import takes MSCCL XML, schedule JSON and tables",
     )
 }
 """What such a file is and why it ends here, and the way out."""

@@ -6,6 +6,7 @@ copy faster, and take thread blocks from each other. Where a target or a form of
 program or plan in steady state, or as a library runs it, the schedule is lowered step by step.
 """
 
+import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
@@ -13,12 +14,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
-from hetesynth.engine.formats import FORMATS, Emitted, plan_of, servers_of, xml_of
-from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, PlanPredictor, ProgramPredictor
+from hetesynth.engine.formats import FORMATS, Emitted, plan_of, servers_of, table_of, xml_of
+from hetesynth.engine.predictors import (
+    MAX_PROGRAM_TRANSFERS,
+    CostOptions,
+    PlanPredictor,
+    ProgramPredictor,
+    TablePredictor,
+)
 from hetesynth.engine.protocols import quickest_protocol
 from hetesynth.engine.steady_programs import DispatchedPlan, Pipeline, PlanDispatching, no_collections
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.model.cost import Costs, runtime_bytes
+from hetesynth.model.cost import Costs, chunk_bytes, runtime_bytes
 from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program, Protocol
@@ -28,6 +35,7 @@ from hetesynth.model.target import PLAIN_OPS
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower, lower_with_notes
 from hetesynth.programs.mscclpp.lower import largest_call, lower_plan
+from hetesynth.programs.tables.lower import ORDERS, lower_table
 
 Pair = tuple[Rank, Rank]
 
@@ -107,6 +115,19 @@ class QuickPlan:
     steady: DispatchedPlan | None
 
 
+PIECES = (1, 2, 4, 8, 16, 32, 64, 128)
+LEAST_PIECE = 1024  # bytes
+MOST_MESSAGES = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class QuickTable:
+    """A table with its predictor, and what it takes."""
+
+    predictor: TablePredictor
+    seconds: float
+
+
 @dataclass(frozen=True, eq=False)
 class Lowering:
     """A schedule that is to be lowered as ``options`` say, so that it is quickest for ``size`` bytes by ``costs``;
@@ -137,6 +158,13 @@ class Lowering:
             if plan is None:
                 return FORMATS[options.target.format].emit(self.problem, self.schedule, options)
             return plan_of(plan, options)
+        if options.target.format.table:
+            quick = self.quickest_table()
+            if quick is None:
+                return FORMATS[options.target.format].emit(self.problem, self.schedule, options)
+            table = quick.predictor.table
+            stated = replace(table, name=options.name, min_bytes=options.min_bytes, max_bytes=options.max_bytes)
+            return table_of(stated, options)
         pipelined = self._pipelined(steady)
         if pipelined is not None:
             return xml_of(self._quickest(pipelined), options)
@@ -157,6 +185,9 @@ class Lowering:
         if self.options.target.format.plan:
             quick = self.quickest_plan()
             return None if quick is None else quick.seconds
+        if self.options.target.format.table:
+            table = self.quickest_table()
+            return None if table is None else table.seconds
         for variant in self.variants():
             if variant.seconds is not None:
                 return variant.seconds
@@ -165,8 +196,12 @@ class Lowering:
                 return self.timed(program)[0]
         return None
 
-    def predictor(self, steady: Pipeline | None = None) -> ProgramPredictor | None:
-        """Of the program along ``steady``, or step by step, for any size; None where the target cannot hold it."""
+    def predictor(self, steady: Pipeline | None = None) -> ProgramPredictor | TablePredictor | None:
+        """Of the program along ``steady``, or step by step, for any size, or of the table; None where the target
+        cannot hold it."""
+        if self.options.target.format.table:
+            quick = self.quickest_table()
+            return None if quick is None else quick.predictor
         program: Program | None = None
         with no_collections():
             if steady is None:
@@ -239,6 +274,12 @@ class Lowering:
         plans = (self.quick_plan(steady) for steady in (*listed, None))
         return min((p for p in plans if p is not None), key=lambda p: p.seconds, default=None)
 
+    # tables
+
+    def quickest_table(self) -> QuickTable | None:
+        """The quickest that verifies; None where none does, or there is too much to send."""
+        return _quickest_table(replace(self, options=replace(self.options.unnamed, name="timed")))
+
     # programs step by step
 
     def program(self, options: LoweringOptions) -> Program | None:
@@ -261,6 +302,31 @@ class Lowering:
         named = partial(replace, name=asked.name, min_bytes=asked.min_bytes, max_bytes=asked.max_bytes)
         variants = _timed_variants(replace(self, options=priced))
         return [replace(variant, options=named(variant.options)) for variant in variants]
+
+
+@lru_cache(maxsize=64)
+def _quickest_table(q: Lowering) -> QuickTable | None:
+    """Answered once for the choice and for the file: twice as many pieces while that is quicker."""
+    from hetesynth.judge.tables.judge import table_violations
+
+    goal, target, best = q.problem.collective, q.options.target, None
+    chunk = chunk_bytes(goal.name, goal.ranks, goal.chunks_per_rank, q.size)
+    for order in ORDERS:
+        before = math.inf
+        for pieces in PIECES:
+            if pieces > 1 and (chunk < LEAST_PIECE * pieces or len(q.schedule.transfers) * pieces > MOST_MESSAGES):
+                break
+            table = lower_table(q.problem, q.schedule, q.options, pieces, order, permutations=target.permutations)
+            if pieces == 1 and table_violations(table, root=goal.root, max_findings=1):
+                break  # what a transfer does not wait for must not come before it
+            predictor = TablePredictor(q.topology, table, q.costs, target)
+            seconds = predictor.timeline(q.size).makespan
+            if best is None or seconds < best.seconds * (1 - EQUAL):
+                best = QuickTable(predictor, seconds)
+            if seconds > before:
+                break
+            before = seconds
+    return best
 
 
 @lru_cache(maxsize=16)

@@ -19,6 +19,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.runtime_costs import RuntimeCosts
 from hetesynth.model.schedule import Schedule
+from hetesynth.model.table import Table
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.timeline import ResourceUse, Timeline
 from hetesynth.model.topology import Topology
@@ -27,6 +28,7 @@ from hetesynth.simulate.engine import simulate
 from hetesynth.simulate.plan import plan_tasks
 from hetesynth.simulate.program import ProgramLoops, ProgramTasks
 from hetesynth.simulate.schedule import schedule_tasks
+from hetesynth.simulate.table import table_tasks
 from hetesynth.topology.language.units import parse_quantity
 
 MAX_SIZES = 256
@@ -158,6 +160,25 @@ class PlanPredictor(_Predictor):
         return simulate(self.tasks.tasks.graph(float(Fraction(size) / self._pieces))), 0.0
 
 
+class TablePredictor(_Predictor):
+    """Predicts one table; task i is message i of it. ``target``: whose executor runs it."""
+
+    kind = "table"
+
+    def __init__(self, topology: Topology, table: Table, options: CostOptions, target: Target) -> None:
+        self.table, self.collective, self.ranks = table, table.collective, table.ranks
+        self._pieces = max(max(inputs, outputs) for inputs, outputs, _ in table.sizes)
+        spent = 0.0 if options.runtime is None else target.round_seconds
+        try:
+            self.tasks = table_tasks(table, options.costs(topology), spent)
+        except ValueError as error:
+            raise _misfit(error) from error
+
+    def run(self, size: int | Fraction) -> tuple[Timeline, float]:
+        """When each message is sent."""
+        return simulate(self.tasks.graph(float(Fraction(size) / self._pieces))), 0.0
+
+
 class SchedulePredictor(_Predictor):
     """Predicts one schedule; task i is transfer i of it. ``problem.arcs`` are the links of ``topology``."""
 
@@ -213,9 +234,12 @@ class ProgramPredictor(_Predictor):
         return self._latest[1]
 
 
+AnyPredictor = ProgramPredictor | PlanPredictor | TablePredictor
+
+
 def first_predictor(
     topology: Topology, programs: Mapping[str, Emitted], options: CostOptions
-) -> ProgramPredictor | PlanPredictor | None:
+) -> AnyPredictor | None:
     """The predictor of the first of ``programs``, as a reader reads its bytes; None where there is none."""
     first = next(iter(programs.items()), None)
     if first is None:
@@ -225,11 +249,14 @@ def first_predictor(
 
 def contents_predictor(
     data: bytes, name: str, target: Target, topology: Topology, options: CostOptions
-) -> ProgramPredictor | PlanPredictor | None:
+) -> AnyPredictor | None:
     """The predictor of a file for ``target`` that holds ``data``; None where there is no program in it."""
     from hetesynth.judge.msccl.reader import read_program
     from hetesynth.judge.mscclpp.reader import read_plan_json
+    from hetesynth.judge.tables.reader import read_table
 
+    if target.format.table:
+        return TablePredictor(topology, read_table(data, name), options, target)
     if target.format.plan:
         return PlanPredictor(topology, read_plan_json(data, name), options)
     program = read_program(data, name).program

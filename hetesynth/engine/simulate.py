@@ -6,17 +6,20 @@ from pathlib import Path
 
 from hetesynth.engine.formats import FileKind, contents, demand_one_run, format_of, kind_of, read_moves, refused
 from hetesynth.engine.predictors import (
+    AnyPredictor,
     CostOptions,
     PlanPredictor,
     Prediction,
     ProgramPredictor,
     SchedulePredictor,
+    TablePredictor,
     _misfit,
 )
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import now
 from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Arc, Problem
+from hetesynth.model.table import Table
 from hetesynth.model.target import PORTABLE, TARGETS, Target
 from hetesynth.model.topology import Topology
 from hetesynth.model.usable_links import usable
@@ -52,8 +55,8 @@ def simulate_file(
 
 def file_predictor(
     path: Path, topology: Topology, options: CostOptions, target: Target = PORTABLE
-) -> SchedulePredictor | ProgramPredictor | PlanPredictor:
-    """The predictor of what ``path`` holds: JSON is a schedule or a plan, anything else MSCCL XML."""
+) -> SchedulePredictor | AnyPredictor:
+    """The predictor of what ``path`` holds: JSON is a schedule, a plan or a table, anything else MSCCL XML."""
     from hetesynth.files.schedule_json import MAX_BYTES
 
     demand_one_run(path)
@@ -71,6 +74,9 @@ def file_predictor(
         raise refused(path, " cannot be simulated", wrong, "HS562", way_out)
     if isinstance(subject, Plan):
         return PlanPredictor(topology, subject, options)
+    if isinstance(subject, Table):
+        executor = target if target.format.table else TARGETS["jax" if subject.permutations else "torch"]
+        return TablePredictor(topology, subject, options, executor)
     return ProgramPredictor(topology, subject, options, target)
 
 

@@ -338,7 +338,11 @@ def dispatchings(
     if options.target.format.plan:
         return [PlanDispatching(*question)]
     simple = Dispatching(*question)
-    if not costs.hops or simple.least_seconds > 20 * (simple.estimate - simple.least_seconds):
+    if (
+        options.target.format.table
+        or not costs.hops
+        or simple.least_seconds > 20 * (simple.estimate - simple.least_seconds)
+    ):
         return [simple]  # others lose more on the wire
     protocols = supported(costs, options.target, problem.collective.name, options.servers)
     return sorted((Dispatching(*question, protocol) for protocol in protocols), key=lambda d: d.estimate)

@@ -229,8 +229,8 @@ def verdict_of(synthesis: Synthesis, *, hurried: bool = False) -> TimeVerdict | 
     if not is_simulated(synthesis.topology, request.collective, root, optimality.size, options):
         without_library = "interrupted" if abandoned() else "the time budget is over" if hurried else None
     timed: Timed = "program" if synthesis.programs else "schedule"
-    if synthesis.programs and synthesis.targets[0].format.plan:
-        timed = "plan"
+    if synthesis.programs and not synthesis.targets[0].format.program:
+        timed = "plan" if synthesis.targets[0].format.plan else "table"
     seconds = synthesis.program_seconds if synthesis.programs else optimality.seconds
     with synthesis.timer.phase("predict"):
         bounds = bounds_of(synthesis.topology, request.collective, root, options)
@@ -381,7 +381,7 @@ def _judged(run: Compilation, bounds: Bounds, size: int, ranked: Ranked, choice:
 
 def _solved(run: Compilation, bounds: Bounds, size: int, entry: Ranked, choice: Choice) -> SolvedRequest:
     targets = run.request.targets
-    timed = isinstance(entry.steady, Dispatched | LibraryProgram) and not targets[0].format.plan
+    timed = isinstance(entry.steady, Dispatched | LibraryProgram) and targets[0].format.program
     seconds = entry.seconds if timed else None
     spec = ProgramSpec(targets, *run.request.calls, steady=entry.steady, seconds=seconds)
     return entry.candidate.solved(run, spec, bounds.optimality(size, entry.candidate.seconds), choice)

@@ -171,7 +171,7 @@ def target_seconds(
     """No program for ``target`` is quicker for ``size`` bytes, by ``bounds`` and what it pays with any protocol:
     start, bytes on the wire and a hop; more hops are looked at where they count."""
     prices = options.costs(topology)
-    if target.format.plan or not prices.hops:
+    if not target.format.program or not prices.hops:
         return bounds.seconds(size)
     best, ways, most_hops = math.inf, [], _hops(prices, topology.ranks)
     per_byte = float(max(bound.seconds_per_byte for bound in bounds.bounds))
@@ -272,7 +272,7 @@ def library_rival(
     return replace(rival, how=formula.label, seconds=seconds)
 
 
-Timed = Literal["program", "plan", "schedule"]
+Timed = Literal["program", "plan", "table", "schedule"]
 ALIKE = 0.01  # share of the time; formulas miss published runs by more (docs/reality.md)
 EXACT = 6  # digits of a size that is one's own
 

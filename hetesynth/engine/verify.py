@@ -13,7 +13,7 @@ from hetesynth.engine.formats import demand_one_run, format_of, head_of
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import read_regular
 from hetesynth.model.pods import PodCluster
-from hetesynth.model.target import PLAN_JSON, TARGETS, XML, FileFormat, Target
+from hetesynth.model.target import PLAN_JSON, TABLE_JSON, TARGETS, XML, FileFormat, Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import Violation
 from hetesynth.topology.language import load_pods, load_topology
@@ -89,8 +89,8 @@ class Question:
 
 
 def judge_file(path: Path, question: Question) -> Judged:
-    """Judges MSCCL XML, an MSCCL++ plan, a composition, and a schedule where there is a cluster to replay it
-    on."""
+    """Judges MSCCL XML, an MSCCL++ plan, a table, a composition, and a schedule where there is a cluster to
+    replay it on."""
     demand_one_run(path)
     if is_composition(path):
         return _judge_composition(path, question)
@@ -152,13 +152,13 @@ def installed(path: Path, target: Target) -> list[Finding]:
     check_format(path, target)
     violations: list[Violation] = []
     with suppress(HetesynthError):
-        if not target.format.plan:
+        if target.format.program:
             from hetesynth.judge.msccl.linter import call_warnings, metadata
             from hetesynth.judge.msccl.reader import load_program
 
             read = load_program(path)
             violations += [*metadata(read, target), *call_warnings(read, target)]
-        else:
+        elif target.format.plan:
             from hetesynth.judge.mscclpp.judge import plan_warnings
             from hetesynth.judge.mscclpp.reader import load_plan
 
@@ -240,7 +240,25 @@ def _judge_plan(path: Path, question: Question) -> Judged:
     return Judged((*findings, *(Finding("warning", v, names) for v in calls)))
 
 
-_JUDGES: dict[FileFormat, Callable[[Path, Question], Judged]] = {XML: _judge_xml, PLAN_JSON: _judge_plan}
+def _judge_table(path: Path, question: Question) -> Judged:
+    from hetesynth.judge.tables.judge import table_violations
+    from hetesynth.judge.tables.reader import load_table
+
+    table = load_table(path)
+    cluster = question.cluster(path, table.ranks)
+    names = tuple(target.name for target in question.targets)
+    violations = table_violations(table, links=_pairs(cluster), root=question.root)
+    if any(target.permutations for target in question.targets) and not table.permutations:
+        message = "its rounds are no permutations: write it for jax"
+        violations.append(Violation("limit", message, rule="HX955"))
+    return Judged(tuple(Finding("error", v, names) for v in violations))
+
+
+_JUDGES: dict[FileFormat, Callable[[Path, Question], Judged]] = {
+    XML: _judge_xml,
+    PLAN_JSON: _judge_plan,
+    TABLE_JSON: _judge_table,
+}
 
 
 def sarif_of(files: Sequence[tuple[Path, Judged]]) -> dict[str, Any]:

@@ -42,10 +42,10 @@ class Copy:
 class Table:
     """A collective on ranks 0 to ``len(sizes)`` - 1.
 
-    ``sizes``: chunks of the input, the output and the scratch buffer of each rank. ``min_bytes``, ``max_bytes``: of
-    calls as NCCL counts them (0: no limit). ``permutations``: in every round a rank sends one message at most and
-    receives one at most, all of one count. The buffers may be those of a call in place where the collective has
-    such a form.
+    ``sizes``: chunks of the input, the output and the scratch buffer of each rank. ``min_bytes``, ``max_bytes``:
+    of calls as NCCL counts them (0: no limit). ``permutations``: in every round a rank sends one message at most
+    and receives one at most, all of one count. The buffers may be those of a call in place where the collective
+    has such a form.
     """
 
     name: str

@@ -32,17 +32,24 @@ CHUNKSTEPS = 1. The interpreter takes four (MSCCL_CHUNKSTEPS) for every collecti
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """One format of files that runtimes read. ``words``: what a file of it is. ``plan``: an MSCCL++ plan, which is
-    timed and judged as such; its names always carry the target's."""
+    """One format of files that runtimes read. ``words``: what a file of it is. ``plan``, ``table``: an MSCCL++
+    plan or a table of rounds, timed and judged as such; their names always carry the target's."""
 
     name: str
     extension: str
     words: str
     plan: bool = False
+    table: bool = False
+
+    @property
+    def program(self) -> bool:
+        """Whether it is neither."""
+        return not self.plan and not self.table
 
 
 XML = FileFormat("msccl-xml", "xml", "MSCCL XML")
 PLAN_JSON = FileFormat("mscclpp-json", "json", "an MSCCL++ plan", plan=True)
+TABLE_JSON = FileFormat("hetesynth-table", "json", "a table of rounds", table=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +122,9 @@ class Target:
     ``fifos``: what messages carry, ``SHORT`` collectives aside. What is written: ``resident_thread_blocks``,
     as all must be on the GPU at once; ``written_channels``. Spellings: ``reducescatter``; ``open_max_bytes``: no
     limit; ``max_bytes_inclusive``; ``required_attributes`` of the root element. ``multiprocessors`` of the
-    smallest usual GPU. ``install``: sentences for users; ``environment``: variables, with ``FILE`` and
-    ``DIRECTORY`` for the file's."""
+    smallest usual GPU. ``round_seconds``, ``permutations``: what the executor of a table spends on a round beside
+    the wires, and whether its rounds are permutations. ``install``: sentences for users; ``environment``:
+    variables, with ``FILE`` and ``DIRECTORY`` for the file's."""
 
     name: str
     runtime: str
@@ -142,6 +150,8 @@ class Target:
     max_bytes_inclusive: bool = True
     required_attributes: tuple[str, ...] = _SIZED_ATTRIBUTES
     multiprocessors: int = 104
+    round_seconds: float = 0.0
+    permutations: bool = False
     vendors: tuple[Vendor, ...] = ("NVIDIA", "AMD")
     install: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
@@ -157,7 +167,7 @@ class Target:
 
     def suffix(self, *, in_place: bool, several: bool) -> str:
         """What follows the common part of a file's name: ``.xml``, ``.rccl-6.inplace.xml``."""
-        parts = [self.name] if several or self.format.plan else []
+        parts = [self.name] if several or not self.format.program else []
         return "".join(f".{part}" for part in (*parts, *(["inplace"] if in_place else []), self.format.extension))
 
     @property
@@ -286,6 +296,31 @@ TARGETS: dict[str, Target] = {
                 "Bytes must be a multiple of 16 per chunk, and buffers stand at the same offset on every rank.",
             ),
             environment=(("LD_PRELOAD", "libmscclpp_nccl.so"), ("MSCCLPP_NCCL_LIB_PATH", "libnccl.so")),
+        ),
+        Target(
+            "torch",
+            "PyTorch (torch.distributed, any backend with send and receive)",
+            format=TABLE_JSON,
+            tells_roots=True,
+            round_seconds=20e-6,
+            install=(
+                "On every rank, after init_process_group: collective = hetesynth.torch.load(FILE), then "
+                "collective.all_reduce(tensor) and so on, with the signatures of torch.distributed.",
+                "Install hetesynth[torch] there. docs/runtimes.md says from which size on it pays.",
+            ),
+        ),
+        Target(
+            "jax",
+            "JAX (lax.ppermute under shard_map)",
+            format=TABLE_JSON,
+            tells_roots=True,
+            round_seconds=10e-6,
+            permutations=True,
+            install=(
+                "collective = hetesynth.jax.load(FILE); call it under shard_map over an axis with as many "
+                "devices as the table has ranks.",
+                "Install hetesynth[jax] there. docs/runtimes.md says from which size on it pays.",
+            ),
         ),
     )
 }

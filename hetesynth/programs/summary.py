@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from hetesynth.model.plan import Plan, RemoteSlice
 from hetesynth.model.program import Program
+from hetesynth.model.table import Table
 from hetesynth.model.topology import Rank
 
 
@@ -66,4 +67,22 @@ def program_summary(of: Program | Plan) -> ProgramSummary:
         dependences=dependences,
         thread_blocks=len(blocks),
         steps=counts.total(),
+    )
+
+
+def table_summary(table: Table) -> ProgramSummary:
+    """The counts of a table: a step is a send or a receive, a link a pair of ranks, and a rank has one thread."""
+    messages = [m for messages in table.rounds for m in messages]
+    steps = Counter(rank for m in messages for rank in (m.src, m.dst))
+    ops = {"send": len(messages), "add": sum(m.added is not None for m in messages), "copy": len(table.copies)}
+    return ProgramSummary(
+        max_thread_blocks=1,
+        max_steps=max(steps.values(), default=0),
+        channels=1,
+        channels_per_link=tuple((pair, 1) for pair in sorted({(m.src, m.dst) for m in messages})),
+        max_scratch_chunks=max(scratch for _, _, scratch in table.sizes),
+        instructions=tuple(sorted((op, many) for op, many in ops.items() if many)),
+        dependences=0,
+        thread_blocks=table.ranks,
+        steps=steps.total(),
     )

@@ -85,13 +85,13 @@ class LibraryCandidates:
         yield from self._timed(baseline)
         if name == "allreduce":
             trees = tree_baseline(specs.topology, specs.size, options)
-            if trees is not None and trees.seconds < baseline.seconds and not self.target.format.plan:
+            if trees is not None and trees.seconds < baseline.seconds and self.target.format.program:
                 yield from self._timed(trees)
 
     def _timed(self, baseline: Baseline) -> Iterator[Ranked]:
         """The programs of ``baseline``, or its plan where the target takes plans."""
         fitting = self._fitting(baseline)
-        if self.target.format.plan:
+        if not self.target.format.program:
             one = LibraryProgram(baseline.orders[: baseline.rings], channels=1)
             fitting = iter([(one, self.specs.request.fixed_chunks or max(1, baseline.rings))])
         least = math.inf
@@ -107,7 +107,7 @@ class LibraryCandidates:
                 yield ranked
         if math.isinf(least):
             self.record.note(baseline.name, "refused", f"no program of them fits {self.target.name}")
-        if baseline.orders and not self.target.format.plan and (1 - ALIKE) * least > baseline.seconds:
+        if baseline.orders and self.target.format.program and (1 - ALIKE) * least > baseline.seconds:
             yield from self._dispatched(baseline)
 
     def _dispatched(self, baseline: Baseline) -> Iterator[Ranked]:
@@ -172,6 +172,11 @@ class LibraryCandidates:
             if quick is None:
                 return None
             seconds, steady = quick.seconds, quick.steady
+        elif self.target.format.table:
+            made = lowering.seconds()
+            if made is None:
+                return None
+            seconds, steady = made, None
         else:
             predictor = lowering.predictor(program)
             if predictor is None:

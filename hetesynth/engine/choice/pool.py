@@ -12,7 +12,7 @@ from hetesynth.engine.choice.choice import choose
 from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, Ranked, timed_target
 from hetesynth.engine.choice.tuning import SECONDS_AFTER_INTERRUPT, Candidate, tune
 from hetesynth.engine.formats import plan_of
-from hetesynth.engine.predictors import CostOptions, PlanPredictor, ProgramPredictor, first_predictor
+from hetesynth.engine.predictors import AnyPredictor, CostOptions, first_predictor
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
 from hetesynth.engine.steady_programs import Pipeline
@@ -37,7 +37,7 @@ class Member:
     steady: Pipeline | None
     made_for: int
     loss: float = 1.0
-    predictor: ProgramPredictor | PlanPredictor | None = field(default=None, repr=False)
+    predictor: AnyPredictor | None = field(default=None, repr=False)
     carries: int | None = None
 
     def seconds(self, size: int) -> float:

@@ -73,7 +73,7 @@ class ProgramRanking:
         ranked: list[Ranked] = []
         for c in candidates:
             transfers = len(c.solution.schedule.transfers)
-            work = transfers * (3 if self.options.target.format.plan else 1)  # plans have several forms
+            work = transfers * (1 if self.options.target.format.program else 3)  # others have several forms
             reason = self.effort.exceeded_by(work)
             if reason is None and transfers > MOST_TRANSFERS:
                 reason = f"{transfers:,} transfers are more than {MOST_TRANSFERS:,}"
@@ -107,8 +107,8 @@ class ProgramRanking:
 
     def in_steady_state(self, candidate: Candidate) -> Ranked:
         """``candidate`` with its program in steady state; untimed where that is not tried, or does not fit."""
-        if self.options.target.format.plan:
-            return Ranked(candidate)  # of plans the quicker lowering is timed anyway
+        if not self.options.target.format.program:
+            return Ranked(candidate)  # of plans and tables the quicker lowering is timed anyway
         label = f"{candidate.label}, in steady state"
         if self.deadline.expired("programs left untimed"):
             self.decisions.note(label, "skipped", LATE)
@@ -136,7 +136,7 @@ class ProgramRanking:
 
 def timed_target(request: Request) -> Target | None:
     """The target whose programs are timed: the first in MSCCL XML, else the first."""
-    targets = (target for target in request.targets if not target.format.plan)
+    targets = (target for target in request.targets if target.format.program)
     return None if request.schedule_only else next(targets, next(iter(request.targets), None))
 
 

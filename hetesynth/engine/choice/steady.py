@@ -53,7 +53,7 @@ class Plan:
     solved: Callable[[], Solution | Infeasible | GaveUp]
     problem: Problem
     schedule: Schedule
-    pipeline: Dispatched | DispatchedPlan
+    pipeline: Dispatched | DispatchedPlan | None  # None: a table
     seconds: float  # expected
     peers: int | None = None
 
@@ -65,7 +65,7 @@ class Plan:
     @property
     def name(self) -> str:
         """With its arrangement."""
-        return f"{self.label}: {self.pipeline.label}"
+        return self.label if self.pipeline is None else f"{self.label}: {self.pipeline.label}"
 
 
 def label_of(chunks: int, trees: int, peers: int | None = None) -> str:
@@ -208,6 +208,8 @@ class SteadyCandidates:
         return LATE if self._late(first=not self.ranked) else None
 
     def _work(self, plan: Plan) -> float:
+        if plan.pipeline is None:
+            return 3.0 * self.specs.transfers(plan.chunks)
         each = 0.5 if isinstance(plan.pipeline, DispatchedPlan) else 1.0  # a plan has half as many operations
         return each * plan.pipeline.arrangement.pieces * self.specs.transfers(plan.chunks)
 
@@ -321,6 +323,9 @@ class SteadyCandidates:
     def arranged(self, plan: Callable[..., Plan], dispatching: Dispatching) -> Iterator[Plan]:
         """A plan for each of the arrangements of the program that are expected to be quickest."""
         problem, schedule = dispatching.problem, dispatching.schedule
+        if self.target.format.table:
+            yield plan(problem, schedule, None, dispatching.least_seconds)
+            return
         messages = min(DISPATCHED * self.effort.allotted, 500_000)
         with suppress(HetesynthError):  # chunks that do not take trees
             arrangements, spent = dispatching.best((messages - self.dispatched) / 3)
@@ -366,6 +371,8 @@ class SteadyCandidates:
         if isinstance(pipeline, DispatchedPlan):
             quick = lowering.quick_plan(pipeline)
             seconds = None if quick is None else quick.seconds
+        elif pipeline is None:
+            seconds = lowering.seconds()
         else:
             predictor = lowering.predictor(pipeline)
             seconds = None if predictor is None else predictor.timeline(size).makespan

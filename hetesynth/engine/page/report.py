@@ -14,6 +14,7 @@ from hetesynth.engine.predictors import (
     PlanPredictor,
     ProgramPredictor,
     SchedulePredictor,
+    TablePredictor,
     first_predictor,
     sizes_between,
 )
@@ -73,6 +74,8 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
     if synthesis.choice is not None:
         facts += (("Chosen", synthesis.choice.label),)
     program = first_predictor(synthesis.topology, synthesis.programs, options)
+    if isinstance(program, TablePredictor):  # has no thread blocks
+        program = None
     notes = tuple(f"WARNING: {warned.message}; {warned.help}." for warned in synthesis.warnings)
     notes += () if synthesis.advice is None else (f"{synthesis.advice}.",)
     notes += () if program is not None else ("No program was made: thread blocks are not shown.",)
@@ -119,7 +122,8 @@ def report_of_file(
     """The report of a schedule JSON, an MSCCL XML with the messages of ``target``, or an MSCCL++ plan, at the size
     ``shown``: without one, at the largest of ``sizes`` up to 256 MB. ``title``: instead of the file's name."""
     from hetesynth.programs.lifting.dataflow import shape
-    from hetesynth.programs.lifting.lift import lift
+    from hetesynth.programs.lifting.lift import lift, lift_schedule
+    from hetesynth.programs.lifting.table import block_chunks, lift_table
 
     cluster = load_topology(topology)
     predictor = file_predictor(path, cluster, options, target)
@@ -144,6 +148,17 @@ def report_of_file(
             )
         except (HetesynthError, ValueError) as error:
             notes = (f"The program is not shown as steps: {error}.",)
+    elif isinstance(predictor, TablePredictor):
+        table = predictor.table
+        problem, moved = lift_table(
+            table, collective(table.collective, table.ranks, block_chunks(table), table.root)
+        )
+        room = max(1, len(moved.transfers))
+        arcs = tuple(Arc(link.src, link.dst, room) for link in cluster.links)
+        on = Problem(cluster.ranks, cluster.ranks, (), arcs, (), problem.collective)
+        lifted = lift_schedule(problem, moved, on)
+        schedule = SchedulePredictor(cluster, lifted.problem, lifted.schedule, options)
+        notes = ("Steps are the rounds of the table; times are those of a schedule with these steps.",)
     else:
         program = predictor
         notes = ("The plan is not shown as steps: it moves data without messages to read them off.",)

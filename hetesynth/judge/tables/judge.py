@@ -33,9 +33,9 @@ def table_violations(
     root: Rank | None = None,
     max_findings: int = MAX_FINDINGS,
 ) -> list[Violation]:
-    """What is wrong with ``table``, at most ``max_findings``; empty means correct, in place too where the collective
-    has such a form. ``links``: those that exist. ``root``: for which it should be. HetesynthError HS534, exit code
-    3, for one too large to execute."""
+    """What is wrong with ``table``, at most ``max_findings``; empty means correct, in place too where the
+    collective has such a form. ``links``: those that exist. ``root``: for which it should be. HetesynthError
+    HS534, exit code 3, for one too large to execute."""
     moved = sum(m.count for messages in table.rounds for m in messages) + sum(c.count for c in table.copies)
     if moved > MAX_MOVED or sum(map(sum, table.sizes)) > MAX_CELLS:
         message = f"the table moves {moved:,} chunks: too many to be executed here"
@@ -54,7 +54,7 @@ def table_violations(
 
 
 def _block(table: Table, findings: Findings) -> int:
-    """Chunks of one rank's share, by the buffers of the first rank that has both; sizes that differ are reported."""
+    """Chunks of one rank's share, by the buffers of a rank that has both; sizes that differ are reported."""
     ranks, name, one = table.ranks, table.collective, table.root or 0
     side = 1 if name in _WHOLE_OUTPUT else 0
     block = table.sizes[one][side]

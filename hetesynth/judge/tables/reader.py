@@ -1,4 +1,4 @@
-"""Reads tables that anybody wrote: size, depth, fields, types and ranges of numbers are checked. Does not judge."""
+"""Reads tables that anybody wrote: size, depth, types and ranges of numbers are checked. Does not judge."""
 
 from pathlib import Path
 from typing import Any

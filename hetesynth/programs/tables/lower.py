@@ -30,7 +30,7 @@ Slot = tuple[Held, int]
 
 
 def depths(problem: Problem, schedule: Schedule, order: Order) -> list[int]:
-    """The round of every transfer's first piece. HetesynthError HS507 where one sends what its rank does not hold."""
+    """The round of every transfer's first piece. HetesynthError HS507 where one sends what is not there."""
     if order == "steps":
         steps = {start: i for i, start in enumerate(sorted({t.start for t in schedule.transfers}))}
         return [steps[t.start] for t in schedule.transfers]
@@ -53,9 +53,9 @@ def lower_table(
     problem: Problem,
     schedule: Schedule,
     options: FileOptions,
-    *,
     pieces: int = 1,
     order: Order = "soonest",
+    *,
     permutations: bool = False,
 ) -> Table:
     """The table that carries out ``schedule``. ``permutations``: as in ``Table``."""
@@ -97,7 +97,7 @@ class _Places:
         self._slots = self._allocated(first)
 
     def _allocated(self, first: Sequence[int]) -> dict[Slot, int]:
-        """The first of the places in scratch of what needs ``pieces`` of them, used again once it is not needed."""
+        """The first of the places in scratch of what needs ``pieces`` of them, used again when that has gone."""
         span: dict[Slot, tuple[int, int]] = {}
         for i, (t, (src, dst)) in enumerate(zip(self._transfers, self._ends, strict=True)):
             begin, end = first[i], first[i] + self._pieces - 1

@@ -17,7 +17,7 @@ def matchings(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
 
 
 def coloured(messages: Iterable[Message]) -> list[tuple[Message, ...]]:
-    """The same for one count: the most messages of a rank, sent or received (Koenig 1916, by alternating paths)."""
+    """The same for one count: as many as a rank sends or receives at most (Koenig 1916, by alternating paths)."""
     at: dict[End, dict[int, Message]] = defaultdict(dict)  # the message of each colour
     for message in messages:
         sender, receiver = (True, message.src), (False, message.dst)
