@@ -1,6 +1,7 @@
 """Table -> JSON, a round a line: equal tables, equal bytes."""
 
 import json
+from dataclasses import asdict
 
 from hetesynth.model.program import BufferSlice
 from hetesynth.model.table import TABLE_VERSION, Message, Table
@@ -9,7 +10,7 @@ from hetesynth.model.table import TABLE_VERSION, Message, Table
 def write_table(table: Table) -> bytes:
     """The JSON text of ``table``. A message is ``[src, dst, buffer, offset, buffer, offset, count]``, and where it
     is added buffer and offset of that; a copy ``[rank, buffer, offset, buffer, offset, count]``."""
-    head = {
+    head: dict[str, object] = {
         "format": "hetesynth-table",
         "version": TABLE_VERSION,
         "name": table.name,
@@ -18,7 +19,7 @@ def write_table(table: Table) -> bytes:
         "permutations": table.permutations,
         "min_bytes": table.min_bytes,
         "max_bytes": table.max_bytes,
-    }
+    } | ({} if table.predicted is None else {"predicted": asdict(table.predicted)})
     copies = [[c.rank, *_place(c.source), *_place(c.target), c.count] for c in table.copies]
     rounds = [[_message(m) for m in messages] for messages in table.rounds]
     lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
