@@ -89,7 +89,7 @@ def objections(given: CheckedCell) -> tuple[str, ...]:
     """Why what was given is not what the job asks for; empty: it is. The judges read its files, and its times are
     simulated again; that so many steps are the least, its record alone says."""
     job, cell = given.job, given.job.cell
-    ending = ".json" if target(cell.target).format.plan else ".xml"
+    ending = f".{target(cell.target).format.extension}"
     stems = {name.partition(".")[0] for name in given.old.files}
     needed = {f"{stem}{end}" for stem in stems for end in (SCHEDULE_SUFFIX, ending)}
     allowed = {*needed, *(f"{stem}.inplace{ending}" for stem in stems)}

@@ -19,7 +19,14 @@ from hetesynth.engine.program_warnings import Warned, demand_single_root, progra
 from hetesynth.engine.recipe import recipe_of, topology_hash
 from hetesynth.engine.request import MANY_RANKS, Request
 from hetesynth.engine.steady_programs import Pipeline
-from hetesynth.engine.time_verdict import TimeOptimality, TimeVerdict, implied_size, time_optimality
+from hetesynth.engine.time_verdict import (
+    TimeOptimality,
+    TimeVerdict,
+    bounds_of,
+    implied_size,
+    library_rival,
+    time_optimality,
+)
 from hetesynth.errors import InternalError
 from hetesynth.files.schedule_json import JsonValue, write_schedule_json
 from hetesynth.judge.bounds.judge import Recheck
@@ -368,7 +375,9 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                     max_bytes=spec.max_bytes,
                 )
                 costs = CostOptions.of(request)
-                program = Lowering(topology, problem, solution.schedule, size, options, costs).emitted(spec.steady)
+                lowering = Lowering(topology, problem, solution.schedule, size, options, costs)
+                library = _library_seconds(solved, size) if target.format.table else None
+                program = lowering.emitted(spec.steady, library)
                 if target.format.program and comment:
                     program = replace(program, data=program.data + comment)
                 if problem.ranks > MANY_RANKS:
@@ -379,6 +388,15 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
         if not programs or not abandoned():
             raise
     return programs
+
+
+def _library_seconds(solved: SolvedRequest, size: int) -> float | None:
+    """What the library takes; None: not known."""
+    goal, request = solved.problem.collective, solved.compilation.request
+    topology, options = solved.chunking.topology, CostOptions.of(request)
+    limit = bounds_of(topology, goal.name, goal.root, options).seconds(size)
+    rival = library_rival(topology, goal.name, goal.root, size, options, limit)
+    return None if isinstance(rival, str) else rival.seconds
 
 
 def judged(program: Emitted, problem: Problem, options: LoweringOptions, suffix: str) -> Emitted:

@@ -1,5 +1,5 @@
-"""Files of others back into the compiler: MSCCL XML -> Program, or a table -> judge -> lifting -> Schedule -> judge ->
-schedule JSON and programs for other targets, each judged. A schedule JSON enters in the middle."""
+"""Files of others back into the compiler: MSCCL XML -> Program, or a table -> judge -> lifting -> Schedule ->
+judge -> schedule JSON and programs for other targets, each judged. A schedule JSON enters in the middle."""
 
 import os
 import re

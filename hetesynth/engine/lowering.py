@@ -31,6 +31,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program, Protocol
 from hetesynth.model.runtime_costs import thread_blocks_for
 from hetesynth.model.schedule import Schedule
+from hetesynth.model.table import Predicted
 from hetesynth.model.target import PLAIN_OPS
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower, lower_with_notes
@@ -150,8 +151,9 @@ class Lowering:
     def __hash__(self) -> int:
         return hash(self._identity)
 
-    def emitted(self, steady: Pipeline | None = None) -> Emitted:
-        """The file: of ``steady`` where the target holds it, else the quickest."""
+    def emitted(self, steady: Pipeline | None = None, library_seconds: float | None = None) -> Emitted:
+        """The file: of ``steady`` where the target holds it, else the quickest. A table says what the library
+        takes."""
         options = self.options
         if options.target.format.plan:
             plan = self.plan(steady)
@@ -163,8 +165,10 @@ class Lowering:
             if quick is None:
                 return FORMATS[options.target.format].emit(self.problem, self.schedule, options)
             table = quick.predictor.table
-            stated = replace(table, name=options.name, min_bytes=options.min_bytes, max_bytes=options.max_bytes)
-            return table_of(stated, options)
+            calls = runtime_bytes(table.collective, table.ranks, self.size)
+            predicted = Predicted(calls, quick.seconds, library_seconds)
+            table = replace(table, name=options.name, min_bytes=options.min_bytes, max_bytes=options.max_bytes)
+            return table_of(replace(table, predicted=predicted), options)
         pipelined = self._pipelined(steady)
         if pipelined is not None:
             return xml_of(self._quickest(pipelined), options)

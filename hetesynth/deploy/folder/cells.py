@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
+from hetesynth.model.collective import COLLECTIVE_NAMES, COLLECTIVES, ROOTED, CollectiveName
 from hetesynth.model.cost import bandwidths, runtime_bytes
 from hetesynth.model.plan import OPEN_MAX_BYTES, Plan
 from hetesynth.model.program import Program
@@ -111,9 +111,18 @@ def program_file(name: str, data: bytes, target: Target, root: Rank | None) -> P
     """What the program in ``data`` says of itself. InternalError where there is none."""
     from hetesynth.judge.msccl.reader import read_program
     from hetesynth.judge.mscclpp.reader import read_plan_json
+    from hetesynth.judge.tables.reader import read_table
 
     read: Program | Plan | None
     collective: CollectiveName | None
+    if target.format.table:
+        table = read_table(data, name)
+        inputs, outputs = (math.lcm(*(s[side] for s in table.sizes if s[side])) for side in (0, 1))
+        meant = name, table.name, table.collective, table.ranks, table.root
+        forms = COLLECTIVES[table.collective].in_place, True
+        scratch = max(row[2] for row in table.sizes)
+        sizes = table.min_bytes, table.max_bytes
+        return ProgramFile(*meant, *forms, *sizes, 1, 0, scratch, "Simple", inputs, outputs)
     if target.format.plan:
         read = read_plan_json(data, name)
         collective = next((c for c in COLLECTIVE_NAMES if c == read.collective), None)

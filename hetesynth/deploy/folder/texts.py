@@ -85,6 +85,7 @@ def readme_text(
     written = (Path(__file__).parent / "readme.txt").read_text(encoding="utf-8")
     prose = dict(re.findall(r"^@(\w+)\n(.*?)(?=^@|\Z)", written, re.MULTILINE | re.DOTALL))
     kind = "portable" if target.name == "portable" else "plans" if target.format.plan else "shell"
+    kind = "tables" if target.format.table else kind
     parts = [f"# {cluster}: programs for {target.runtime}", prose["written"], prose[kind]]
     if kind == "shell":
         parts.append("\n".join(f"- {step}" for step in cautions(target, {cell.collective for cell in cells})))

@@ -21,8 +21,8 @@ def block_chunks(table: Table) -> int:
 
 
 def lift_table(table: Table, goal: Collective) -> tuple[Problem, Schedule]:
-    """The schedule of ``table``, which a judge found right, on the pairs that communicate. ``goal``: what the table
-    carries out."""
+    """The schedule of ``table``, which a judge found right, on the pairs that communicate. ``goal``: what the
+    table carries out."""
     layout = Layout(goal, in_place=False)
     chunk: dict[Place, int] = {}
     for k, pre in enumerate(goal.pre):
