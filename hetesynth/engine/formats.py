@@ -131,7 +131,7 @@ def _judge_plan(
 def _emit_table(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Emitted:
     from hetesynth.programs.tables.lower import lower_table
 
-    return table_of(lower_table(problem, schedule, options, permutations=options.target.permutations), options)
+    return table_of(lower_table(problem, schedule, options), options)
 
 
 def table_of(table: Table, options: LoweringOptions) -> Emitted:

@@ -320,7 +320,7 @@ def _quickest_table(q: Lowering) -> QuickTable | None:
         for pieces in PIECES:
             if pieces > 1 and (chunk < LEAST_PIECE * pieces or len(q.schedule.transfers) * pieces > MOST_MESSAGES):
                 break
-            table = lower_table(q.problem, q.schedule, q.options, pieces, order, permutations=target.permutations)
+            table = lower_table(q.problem, q.schedule, q.options, pieces, order)
             if pieces == 1 and table_violations(table, root=goal.root, max_findings=1):
                 break  # what a transfer does not wait for must not come before it
             predictor = TablePredictor(q.topology, table, q.costs, target)

@@ -168,9 +168,10 @@ class TablePredictor(_Predictor):
     def __init__(self, topology: Topology, table: Table, options: CostOptions, target: Target) -> None:
         self.table, self.collective, self.ranks = table, table.collective, table.ranks
         self._pieces = max(max(inputs, outputs) for inputs, outputs, _ in table.sizes)
-        spent = 0.0 if options.runtime is None else target.round_seconds
+        priced = options.runtime is not None
+        one, each = target.round_seconds * priced, target.message_seconds * priced
         try:
-            self.tasks = table_tasks(table, options.costs(topology), spent)
+            self.tasks = table_tasks(table, options.costs(topology), lambda most: one + most * each)
         except ValueError as error:
             raise _misfit(error) from error
 

@@ -75,7 +75,7 @@ def file_predictor(
     if isinstance(subject, Plan):
         return PlanPredictor(topology, subject, options)
     if isinstance(subject, Table):
-        executor = target if target.format.table else TARGETS["jax" if subject.permutations else "torch"]
+        executor = target if target.format.table else TARGETS["torch"]
         return TablePredictor(topology, subject, options, executor)
     return ProgramPredictor(topology, subject, options, target)
 

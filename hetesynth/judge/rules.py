@@ -238,14 +238,13 @@ HX951 table-sizes attribute run | Mend sizes.
 HX952 table-root attribute run | Give another --root.
 HX953 table-range range run | Mend the offset or the count.
 HX954 table-operations limit run | Use several rounds.
-HX955 table-permutation limit run | Use several rounds.
-HX956 table-link no-such-link run | Send another way.
-HX957 table-race race run | Use another round, or another place.
-HX958 table-undefined-data undefined-data run | Write it first.
-HX959 table-input-overwritten wrong-data run | Use scratch or output.
-HX960 table-different-chunks wrong-data run | Mend the offsets.
-HX961 table-added-twice wrong-data run | Add each rank once.
-HX962 table-final-data wrong-data run | Follow the chunk named.
+HX955 table-link no-such-link run | Send another way.
+HX956 table-race race run | Use another round, or another place.
+HX957 table-undefined-data undefined-data run | Write it first.
+HX958 table-input-overwritten wrong-data run | Use scratch or output.
+HX959 table-different-chunks wrong-data run | Mend the offsets.
+HX960 table-added-twice wrong-data run | Add each rank once.
+HX961 table-final-data wrong-data run | Follow the chunk named.
 """
 
 

@@ -52,8 +52,7 @@ class Table:
     """A collective on ranks 0 to ``len(sizes)`` - 1.
 
     ``sizes``: chunks of the input, the output and the scratch buffer of each rank. ``min_bytes``, ``max_bytes``:
-    of calls as NCCL counts them (0: no limit). ``permutations``: in every round a rank sends one message at most
-    and receives one at most, all of one count. The buffers may be those of a call in place where the collective
+    of calls as NCCL counts them (0: no limit). The buffers may be those of a call in place where the collective
     has such a form.
     """
 
@@ -63,7 +62,6 @@ class Table:
     sizes: tuple[tuple[int, int, int], ...]
     copies: tuple[Copy, ...]
     rounds: tuple[tuple[Message, ...], ...]
-    permutations: bool = False
     min_bytes: int = 0
     max_bytes: int = 0
     predicted: Predicted | None = None

@@ -122,9 +122,9 @@ class Target:
     ``fifos``: what messages carry, ``SHORT`` collectives aside. What is written: ``resident_thread_blocks``,
     as all must be on the GPU at once; ``written_channels``. Spellings: ``reducescatter``; ``open_max_bytes``: no
     limit; ``max_bytes_inclusive``; ``required_attributes`` of the root element. ``multiprocessors`` of the
-    smallest usual GPU. ``round_seconds``, ``permutations``: what the executor of a table spends on a round beside
-    the wires, and whether its rounds are permutations. ``install``: sentences for users; ``environment``:
-    variables, with ``FILE`` and ``DIRECTORY`` for the file's."""
+    smallest usual GPU. What the executor of a table spends beside the wires: ``round_seconds`` a round and
+    ``message_seconds`` a message of the rank that has most in it. ``install``: sentences for users;
+    ``environment``: variables, with ``FILE`` and ``DIRECTORY`` for the file's."""
 
     name: str
     runtime: str
@@ -151,7 +151,7 @@ class Target:
     required_attributes: tuple[str, ...] = _SIZED_ATTRIBUTES
     multiprocessors: int = 104
     round_seconds: float = 0.0
-    permutations: bool = False
+    message_seconds: float = 0.0
     vendors: tuple[Vendor, ...] = ("NVIDIA", "AMD")
     install: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
@@ -315,7 +315,7 @@ TARGETS: dict[str, Target] = {
             format=TABLE_JSON,
             tells_roots=True,
             round_seconds=10e-6,
-            permutations=True,
+            message_seconds=5e-6,
             install=(
                 "collective = hetesynth.jax.load(FILE); call it under shard_map over an axis with as many "
                 "devices as the table has ranks.",

@@ -1,10 +1,12 @@
-"""A table as tasks: every message is one, and waits for both its ranks to have ended their rounds before.
+"""A table as tasks: a rank begins a round when its messages of the one before have gone and come, and every
+message waits for both its ranks.
 
-A round costs each of its messages the executor's own seconds beside the latency. Sums follow as their values come;
-how many thread blocks copy is the library's choice, and they are taken to suffice.
+Sums follow as their values come; how many thread blocks copy is the library's choice, and they are taken to
+suffice.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 
 from hetesynth.model.cost import Costs
@@ -13,25 +15,25 @@ from hetesynth.model.topology import Rank
 from hetesynth.simulate.graph_builder import Links, SizedTasks, TaskList
 
 
-def table_tasks(table: Table, costs: Costs, round_seconds: float) -> SizedTasks:
-    """The tasks of ``table``, its messages first; the unit is a chunk. ValueError where it uses links that
-    ``costs`` does not have."""
-    delays = tuple(lag + round_seconds for lag in costs.lags("Simple"))
-    priced, links = replace(costs, link_alpha=delays), Links(costs)
-    tasks, turns = TaskList(priced, costs.launch), defaultdict[tuple[Rank, Rank], int](int)
-    ended: dict[Rank, int] = {}  # the task after which a rank's latest round is over
-    numbers: list[int] = []
-    for messages in table.rounds:
-        of_rank: dict[Rank, list[int]] = defaultdict(list)
-        for m in messages:
+def table_tasks(table: Table, costs: Costs, spent: Callable[[int], float]) -> SizedTasks:
+    """The tasks of ``table``, its messages first; the unit is a chunk. ``spent``: seconds that the executor takes
+    to begin a round, by the messages of the rank that sends or receives most. ValueError where the table uses
+    links that ``costs`` does not have."""
+    most = [max((Counter(m.src for m in x) | Counter(m.dst for m in x)).values()) for x in table.rounds]
+    place = {number: len(costs.link_ends) + i for i, number in enumerate(sorted({*most}))}
+    priced = replace(costs, link_alpha=(*costs.lags("Simple"), *map(spent, place)))  # beginnings after the links
+    links, tasks, turns = Links(costs), TaskList(priced, costs.launch), Counter[tuple[Rank, Rank]]()
+    before: dict[Rank, list[int]] = defaultdict(list)  # messages of the latest round
+    messages: list[int] = []
+    for listed, number in zip(table.rounds, most, strict=True):
+        ranks = sorted({rank for m in listed for rank in (m.src, m.dst)})
+        begun = {rank: tasks.add(before.pop(rank, []), alpha_of=place[number], units=0.0) for rank in ranks}
+        for m in listed:
             link = links.fastest(m.src, m.dst, turns[m.src, m.dst])
             turns[m.src, m.dst] += 1
-            waits = [ended[rank] for rank in (m.src, m.dst) if rank in ended]
             gamma = 0.0 if m.added is None else costs.gamma[m.dst]
-            task = tasks.add(waits, link=link, alpha_of=link, units=m.count, after=gamma)
-            numbers.append(task)
-            of_rank[m.src].append(task)
-            of_rank[m.dst].append(task)
-        for rank, own in of_rank.items():
-            ended[rank] = own[0] if len(own) == 1 else tasks.add(own)
-    return tasks.sized(first=numbers)
+            waits = [begun[m.src], begun[m.dst]]
+            messages.append(tasks.add(waits, link=link, alpha_of=link, units=m.count, after=gamma))
+            before[m.src].append(messages[-1])
+            before[m.dst].append(messages[-1])
+    return tasks.sized(first=messages)

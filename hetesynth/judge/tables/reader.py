@@ -54,8 +54,6 @@ def _table(values: dict[str, Any]) -> Table:
     collective = next((c for c in COLLECTIVE_NAMES if c == values.get("collective")), None)
     if collective is None:
         fail(f"'collective' is none of {', '.join(COLLECTIVE_NAMES)}")
-    if type(values.get("permutations")) is not bool:
-        fail("'permutations' is not true or false")
     rows = items(values.get("sizes"), "'sizes'")
     if not 1 <= len(rows) <= MAX_RANKS:
         fail(f"{len(rows)} ranks, not 1 to {MAX_RANKS}")
@@ -81,9 +79,8 @@ def _table(values: dict[str, Any]) -> Table:
         for messages in items(values.get("rounds"), "'rounds'")
     ]
     low, high = (integer(values.get(key), f"{key!r}", 0, MAX_SIZE) for key in ("min_bytes", "max_bytes"))
-    flag = values["permutations"]
     parts = tuple(sizes), tuple(copies), tuple(rounds)
-    return Table(name, collective, root, *parts, flag, low, high, _predicted(values.get("predicted")))
+    return Table(name, collective, root, *parts, low, high, _predicted(values.get("predicted")))
 
 
 def _predicted(value: object) -> Predicted | None:

@@ -18,7 +18,6 @@ from hetesynth.model.table import MAX_OPERATIONS, Copy, Message, Table
 from hetesynth.model.topology import Rank
 from hetesynth.programs.cut_chunks import collective_in_pieces
 from hetesynth.programs.layout import FileOptions, Layout, chunk_at, neighbours, not_held
-from hetesynth.programs.tables.matchings import matchings
 
 Order = Literal["soonest", "steps"]
 """A transfer goes in the round after what it waits for, or in the round of its step."""
@@ -50,15 +49,9 @@ def depths(problem: Problem, schedule: Schedule, order: Order) -> list[int]:
 
 
 def lower_table(
-    problem: Problem,
-    schedule: Schedule,
-    options: FileOptions,
-    pieces: int = 1,
-    order: Order = "soonest",
-    *,
-    permutations: bool = False,
+    problem: Problem, schedule: Schedule, options: FileOptions, pieces: int = 1, order: Order = "soonest"
 ) -> Table:
-    """The table that carries out ``schedule``. ``permutations``: as in ``Table``."""
+    """The table that carries out ``schedule``."""
     goal = collective_in_pieces(problem.collective, pieces)
     first = depths(problem, schedule, order)
     rounds: dict[int, list[tuple[int, int]]] = defaultdict(list)  # (transfer, piece)
@@ -69,7 +62,7 @@ def lower_table(
     messages: list[tuple[Message, ...]] = []
     for number in sorted(rounds):
         whole = [*_merged(places.message(i, piece) for i, piece in rounds[number])]
-        messages += matchings(whole) if permutations else _bounded(whole)
+        messages += _bounded(whole)
     sizes = tuple((*places.layout.sizes(rank), places.scratch[rank]) for rank in range(problem.ranks))
     return Table(
         options.name,
@@ -78,7 +71,6 @@ def lower_table(
         sizes,
         tuple(places.copies()),
         tuple(messages),
-        permutations,
         options.min_bytes,
         options.max_bytes,
     )

@@ -16,7 +16,6 @@ def write_table(table: Table) -> bytes:
         "name": table.name,
         "collective": table.collective,
         "root": table.root,
-        "permutations": table.permutations,
         "min_bytes": table.min_bytes,
         "max_bytes": table.max_bytes,
     } | ({} if table.predicted is None else {"predicted": asdict(table.predicted)})
