@@ -6,7 +6,7 @@ it owes it, else in scratch; what is added lands in scratch. The input is read b
 where the collective has a form in place, so buffers may be those of a call in place.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Literal
@@ -185,11 +185,12 @@ def _follows(a: Message, b: Message) -> bool:
 def _bounded(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     """Rounds of which no rank has more than ``MAX_OPERATIONS`` sends and receives."""
     parts: list[list[Message]] = []
-    number: dict[Rank, int] = defaultdict(int)
+    many: list[Counter[Rank]] = []
     for m in messages:
-        part = max(number[m.src], number[m.dst]) // MAX_OPERATIONS
-        number[m.src] += 1
-        number[m.dst] += 1
-        parts += [[] for _ in range(part + 1 - len(parts))]
+        part = next((i for i, of in enumerate(many) if max(of[m.src], of[m.dst]) < MAX_OPERATIONS), len(parts))
+        if part == len(parts):
+            parts.append([])
+            many.append(Counter())
         parts[part].append(m)
-    return [tuple(part) for part in parts if part]
+        many[part].update((m.src, m.dst))
+    return [*map(tuple, parts)]
