@@ -1,0 +1,1 @@
+"""Tables over point-to-point calls of torch.distributed: the only package that imports torch."""

@@ -1,0 +1,395 @@
+"""Collectives by tables, with the signatures of torch.distributed; what no table is for goes to the backend.
+
+What decides is the same on all ranks: the tables (their digest is compared at the first call on a group) and the
+call (compared before its first bytes move). So either all use a table or none does.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from hetesynth.errors import HetesynthError
+from hetesynth.judge.tables.judge import table_violations
+from hetesynth.judge.tables.reader import load_table
+from hetesynth.model.collective import COLLECTIVES, ROOTED, CollectiveName
+from hetesynth.model.cost import runtime_bytes
+from hetesynth.model.table import MAX_OPERATIONS, Table
+from hetesynth.runtimes.torch.executor import ADDS, TAG, Add, play
+from hetesynth.runtimes.torch.handles import Handle, Worker
+from hetesynth.runtimes.torch.steps import Part, part_of
+
+SUM = dist.ReduceOp.SUM
+_ADDED = frozenset(
+    getattr(torch, name)
+    for name in ("float16", "bfloat16", "float32", "float64", "uint8", "int8", "int16", "int32", "int64")
+)
+
+
+def load(path: str | Path, *, always: bool = False, check: bool = False, judge: bool = True) -> "Collective":
+    """The tables in a file or below a folder, judged. ``always``: where the library is predicted to be faster too.
+    ``check``: compare the ranks' arguments before every call, not only before the first of its kind.
+
+    HetesynthError: HS533 and HS540 (a file), HS809 (a wrong table), HS830 (no table).
+    """
+    path = Path(path)
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*.json") if _is_table(file))
+    tables = [load_table(file) for file in files]
+    for file, table in zip(files, tables, strict=True):
+        for violation in table_violations(table, max_findings=1) if judge else ():
+            text = f"{file}: {violation.message}"
+            raise HetesynthError(text, code="HS809", help="write the table again", exit_code=1)
+    if not tables:
+        raise HetesynthError(f"no table in {str(path)!r}", code="HS830", help="hetesynth synth --target torch")
+    return Collective(tables, always=always, check=check)
+
+
+def _is_table(file: Path) -> bool:
+    with file.open("rb") as stream:
+        return b'"hetesynth-table"' in stream.read(200)
+
+
+@dataclass(slots=True)
+class _Plan:
+    """How calls of one kind are made. ``part`` None: by the backend, for ``reason``. ``chunk``: elements."""
+
+    part: Part | None
+    reason: str = ""
+    chunk: int = 0
+    add: Add | None = None
+
+
+class _Group:
+    """What is kept for a process group."""
+
+    def __init__(self, group: Any) -> None:
+        self.group, self.rank, self.size = group, group.rank(), group.size()
+        self.plans: dict[object, _Plan] = {}
+        self.worker = Worker()
+        self._memory: dict[object, Any] = {}
+
+    def memory(self, use: str, like: Any, elements: int) -> Any:
+        """A flat tensor of the type of ``like``, grown where it is too small, of a device, stream and use."""
+        device, width = like.device, like.element_size()
+        key = use, device, torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+        held = self._memory.get(key)
+        if held is None or held.numel() < elements * width:
+            self._memory[key] = held = torch.empty(elements * width, dtype=torch.uint8, device=device)
+        return held[: elements * width].view(like.dtype)
+
+    def gathered(self, numbers: Sequence[int], device: Any) -> list[list[int]]:
+        """The numbers of all ranks."""
+        mine = torch.tensor(numbers, dtype=torch.int64, device=device)
+        all_of_them = [torch.empty_like(mine) for _ in range(self.size)]
+        self.group.allgather([all_of_them], [mine]).wait()
+        return [one.tolist() for one in all_of_them]
+
+    def meet(self, digest: int, pairs: Iterable[tuple[int, int]], device: Any) -> None:
+        """The first call: all have the same tables, and all that send to each other are connected."""
+        said = [numbers[0] for numbers in self.gathered([digest], device)]
+        others = [rank for rank, number in enumerate(said) if number != said[0]]
+        if others:
+            text = f"ranks {_ranks(others)} have loaded other tables, or with other options, than rank 0"
+            raise HetesynthError(text, code="HS831", help="give all ranks the same folder", exit_code=1)
+        if device.type == "cpu":  # connected from the start
+            return
+        meeting, byte = set(pairs), torch.zeros(2, dtype=torch.uint8, device=device)
+        per_group = MAX_OPERATIONS // 2
+        for first in range(1, self.size, per_group):
+            moves: list[Any] = []
+            for distance in range(first, min(first + per_group, self.size)):
+                to, source = (self.rank + distance) % self.size, (self.rank - distance) % self.size
+                for use, pair, call, peer in (
+                    (0, (self.rank, to), dist.isend, to),
+                    (1, (source, self.rank), dist.irecv, source),
+                ):
+                    if pair in meeting:
+                        there = dist.get_global_rank(self.group, peer)
+                        moves.append(dist.P2POp(call, byte.narrow(0, use, 1), there, self.group))
+            for work in dist.batch_isend_irecv(moves) if moves else ():
+                work.wait()
+
+
+class Collective:
+    """Collectives by ``tables``. The calls are those of torch.distributed. ``stats``: calls by table (``"table"``)
+    and by the backend, by the reason."""
+
+    def __init__(self, tables: Sequence[Table], *, always: bool = False, check: bool = False) -> None:
+        self._tables = sorted(tables, key=lambda table: (table.min_bytes, table.max_bytes, table.name))
+        self._always, self._check = always, check
+        told = repr((self._tables, always, check, TAG)).encode()
+        self._digest = int.from_bytes(hashlib.sha256(told).digest()[:7], "big")
+        self._groups: dict[Any, _Group] = {}
+        self.stats: Counter[str] = Counter()
+
+    def all_reduce(self, tensor: Any, op: Any = SUM, group: Any = None, async_op: bool = False) -> Any:
+        """As torch.distributed.all_reduce; AVG of floats too."""
+        state, (op, kind, average) = self._group(group), _reduction(op, tensor)
+        own = lambda part, later: dist.all_reduce(part, op, state.group, later)  # noqa: E731
+        return self._flat(state, "allreduce", tensor, None, kind, async_op, own, average)
+
+    def broadcast(self, tensor: Any, src: int, group: Any = None, async_op: bool = False) -> Any:
+        """As torch.distributed.broadcast; ``src`` is a rank of the world."""
+        state = self._group(group)
+        own = lambda part, later: dist.broadcast(part, src, state.group, later)  # noqa: E731
+        return self._flat(state, "broadcast", tensor, _place(state, src), SUM, async_op, own)
+
+    def reduce(self, tensor: Any, dst: int, op: Any = SUM, group: Any = None, async_op: bool = False) -> Any:
+        """As torch.distributed.reduce; ``dst`` is a rank of the world."""
+        state, (op, kind, average) = self._group(group), _reduction(op, tensor)
+        own = lambda part, later: dist.reduce(part, dst, op, state.group, later)  # noqa: E731
+        root = _place(state, dst)
+        return self._flat(state, "reduce", tensor, root, kind, async_op, own, average and root == state.rank)
+
+    def all_gather_into_tensor(
+        self, output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
+    ) -> Any:
+        """As torch.distributed.all_gather_into_tensor, in place too."""
+        state = self._group(group)
+        own = partial(dist.all_gather_into_tensor, output_tensor, input_tensor, state.group)
+        return self._apart(state, "allgather", input_tensor, output_tensor, SUM, async_op, own)
+
+    def reduce_scatter_tensor(
+        self, output: Any, input: Any, op: Any = SUM, group: Any = None, async_op: bool = False
+    ) -> Any:
+        """As torch.distributed.reduce_scatter_tensor, in place too; AVG of floats."""
+        state, (op, kind, average) = self._group(group), _reduction(op, input)
+        own = partial(dist.reduce_scatter_tensor, output, input, op, state.group)
+        return self._apart(state, "reducescatter", input, output, kind, async_op, own, average)
+
+    def all_to_all_single(
+        self,
+        output: Any,
+        input: Any,
+        output_split_sizes: Any = None,
+        input_split_sizes: Any = None,
+        group: Any = None,
+        async_op: bool = False,
+    ) -> Any:
+        """As torch.distributed.all_to_all_single; split sizes are for the backend."""
+        state = self._group(group)
+        own = partial(dist.all_to_all_single, output, input, output_split_sizes, input_split_sizes, state.group)
+        if output_split_sizes or input_split_sizes:
+            self.stats["split sizes"] += 1
+            return own(async_op)
+        return self._apart(state, "alltoall", input, output, SUM, async_op, own)
+
+    def gather(
+        self, tensor: Any, gather_list: Any = None, dst: int = 0, group: Any = None, async_op: bool = False
+    ) -> Any:
+        """As torch.distributed.gather; ``dst`` is a rank of the world."""
+        state = self._group(group)
+        own = partial(dist.gather, tensor, gather_list, dst, state.group)
+        return self._listed(state, "gather", tensor, gather_list, _place(state, dst), async_op, own)
+
+    def scatter(
+        self, tensor: Any, scatter_list: Any = None, src: int = 0, group: Any = None, async_op: bool = False
+    ) -> Any:
+        """As torch.distributed.scatter; ``src`` is a rank of the world."""
+        state = self._group(group)
+        own = partial(dist.scatter, tensor, scatter_list, src, state.group)
+        return self._listed(state, "scatter", tensor, scatter_list, _place(state, src), async_op, own)
+
+    def _group(self, group: Any) -> _Group:
+        group = dist.group.WORLD if group is None else group
+        state = self._groups.get(group)
+        if state is None:
+            state = _Group(group)
+            if not any(table.ranks == state.size for table in self._tables):
+                known = _ranks(sorted({table.ranks for table in self._tables}))
+                text = f"the group has {state.size} ranks, the tables are for {known}"
+                raise HetesynthError(text, code="HS830", help="give a group of that size, or make tables for it")
+            self._groups[group] = state
+        return state
+
+    def _flat(
+        self,
+        state: _Group,
+        name: CollectiveName,
+        tensor: Any,
+        root: int | None,
+        op: Any,
+        later: bool,
+        own: Callable[[Any, bool], Any],
+        average: bool = False,
+    ) -> Any:
+        """One tensor, in place. The elements that are left over when it is cut into chunks go by the backend."""
+        flat = _flat(tensor)
+        plan = self._plan(state, name, root, op, flat, flat.numel())
+        after = partial(flat.div_, state.size) if average else None
+        if plan.part is None:
+            return _then(own(tensor, later), after, later)
+        whole = max(plan.part.sizes[:2]) * plan.chunk
+        works = [own(flat[whole:], True)] if whole < flat.numel() else []
+        return self._played(state, plan, (flat[:whole], flat[:whole]), later, works, after)
+
+    def _apart(
+        self,
+        state: _Group,
+        name: CollectiveName,
+        input: Any,
+        output: Any,
+        op: Any,
+        later: bool,
+        own: Callable[[bool], Any],
+        average: bool = False,
+    ) -> Any:
+        """Two tensors, of which the smaller has a block of the larger unless both have all blocks."""
+        a, b = _flat(input), _flat(output)
+        exchange = COLLECTIVES[name].exchange
+        small, large = sorted((a.numel(), b.numel()))
+        if large != small * (1 if exchange else state.size) or large % state.size or a.dtype != b.dtype:
+            raise ValueError(f"{name}: {a.numel()} and {b.numel()} elements do not fit {state.size} ranks")
+        plan = self._plan(state, name, None, op, a, large // state.size)
+        after = partial(b.div_, state.size) if average else None
+        if plan.part is None:
+            return _then(own(later), after, later)
+        return self._played(state, plan, (a, b), later, [], after)
+
+    def _listed(
+        self, state: _Group, name: CollectiveName, tensor: Any, tensors: Any, root: int, later: bool, own: Any
+    ) -> Any:
+        """A gather or a scatter: at the root there is a list, which goes by one buffer."""
+        flat = _flat(tensor)
+        plan = self._plan(state, name, root, SUM, flat, flat.numel())
+        if plan.part is None:
+            return own(later)
+        if state.rank != root:
+            buffers = (flat, flat[:0]) if name == "gather" else (flat[:0], flat)
+            return self._played(state, plan, buffers, later, [], None)
+        stage = state.memory("stage", flat, flat.numel() * state.size)
+        parts = stage.view(state.size, -1).unbind()
+
+        def copied(pairs: Iterable[tuple[Any, Any]]) -> None:
+            for to, source in pairs:
+                to.copy_(source.detach().reshape(-1))
+
+        if name == "gather":
+            flats = [_flat(one) for one in tensors]
+            after = partial(copied, [*zip(flats, parts, strict=True)])
+            return self._played(state, plan, (flat, stage), later, [], after)
+        before = partial(copied, [*zip(parts, tensors, strict=True)])
+        return self._played(state, plan, (stage, flat), later, [], None, before)
+
+    def _plan(
+        self, state: _Group, name: CollectiveName, root: int | None, op: Any, like: Any, block: int
+    ) -> _Plan:
+        """That of calls of ``block`` elements a rank; at the first of a kind all ranks agree on it."""
+        key = name, root, op, block, like.dtype, like.device
+        plan = state.plans.get(key)
+        if plan is None or self._check:
+            if not state.plans:
+                state.meet(self._digest, self._pairs(state.size), like.device)
+            told = f"{name} of {block} elements of {like.dtype}, root {root}, {op}"
+            numbers = [int.from_bytes(hashlib.sha256(told.encode()).digest()[:7], "big"), block]
+            calls = state.gathered(numbers, like.device)
+            others = [rank for rank, call in enumerate(calls) if call != numbers]
+            if others:
+                sizes = f"rank {others[0]}: {calls[others[0]][1]} elements"
+                text = f"rank {state.rank} calls {told}; ranks {_ranks(others)} call something else ({sizes})"
+                raise HetesynthError(text, code="HS832", help="all ranks make the same calls", exit_code=1)
+            state.plans[key] = plan = plan or self._planned(state, name, root, op, like, block)
+        self.stats["table" if plan.part is not None else plan.reason] += 1
+        return plan
+
+    def _pairs(self, ranks: int) -> set[tuple[int, int]]:
+        tables = (table for table in self._tables if table.ranks == ranks)
+        return {(m.src, m.dst) for table in tables for messages in table.rounds for m in messages}
+
+    def _planned(
+        self, state: _Group, name: CollectiveName, root: int | None, op: Any, like: Any, block: int
+    ) -> _Plan:
+        kind = COLLECTIVES[name]
+        add = ADDS.get(op)
+        if add is None or (kind.reduces and like.dtype not in _ADDED):
+            return _Plan(None, f"{op} of {like.dtype}")
+        made = [t for t in self._tables if (t.collective, t.root, t.ranks) == (name, root, state.size)]
+        if not made:
+            return _Plan(None, f"no table of {name}" + (f" with root {root}" if name in ROOTED else ""))
+        blocks = 1 if kind.chain or name == "allreduce" else state.size
+        size = runtime_bytes(name, state.size, block * blocks * like.element_size())
+        table = next((t for t in made if t.min_bytes <= size and (not t.max_bytes or size <= t.max_bytes)), None)
+        if table is None:
+            return _Plan(None, "no table of this size")
+        told = table.predicted
+        if not self._always and told and told.library_seconds and told.library_seconds < told.seconds:
+            return _Plan(None, "the library is predicted to be faster")
+        chunks = max(max(sizes[:2]) for sizes in table.sizes) // blocks
+        left = block % chunks
+        if block < chunks or (left and blocks > 1):
+            return _Plan(None, f"not cut into {chunks} chunks")
+        return _Plan(part_of(table, state.rank), "", block // chunks, add)
+
+    def _played(
+        self,
+        state: _Group,
+        plan: _Plan,
+        buffers: tuple[Any, Any],
+        later: bool,
+        works: list[Any],
+        after: Callable[[], object] | None,
+        before: Callable[[], object] | None = None,
+    ) -> Any:
+        """``works``: of the backend's share. ``after``: what is done with the result, ``before``: before all."""
+
+        def call() -> None:
+            assert plan.part is not None and plan.add is not None
+            if before is not None:
+                before()
+            scratch = state.memory("scratch", buffers[0], plan.part.sizes[2] * plan.chunk)
+            play(plan.part, state.group, (*buffers, scratch), plan.chunk, plan.add)
+            for work in works:
+                work.wait()
+            if after is not None:
+                after()
+
+        device = buffers[0].device
+        if later and device.type == "cpu":
+            return Handle(buffers[1], state.worker.start(call))
+        state.worker.run(call)
+        if not later:
+            return None
+        event = None if device.type == "cpu" else torch.Event(device=device)
+        if event is not None:
+            event.record()
+        return Handle(buffers[1], event=event)
+
+
+def _reduction(op: Any, tensor: Any) -> tuple[Any, Any, bool]:
+    """What the backend is asked for, its kind, and whether that is divided by the number of ranks in the end."""
+    kind = getattr(op, "op", op)
+    if kind == dist.ReduceOp.AVG and tensor.dtype.is_floating_point:
+        return SUM, SUM, True
+    return op, kind, False
+
+
+def _flat(tensor: Any) -> Any:
+    if not tensor.is_contiguous():
+        raise ValueError("the tensor is not contiguous")
+    return tensor.detach().view(-1)
+
+
+def _place(state: _Group, rank: int) -> int:
+    place: int = dist.get_group_rank(state.group, rank)
+    return place
+
+
+def _then(work: Any, after: Callable[[], object] | None, later: bool) -> Any:
+    """What the backend returned, ``after`` done."""
+    if after is None:
+        return work
+    if later:
+        work.wait()
+    after()
+    return work
+
+
+def _ranks(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:8]))
+    return shown if len(numbers) <= 8 else f"{shown} and {len(numbers) - 8} more"
