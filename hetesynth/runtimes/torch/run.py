@@ -13,7 +13,7 @@ from torch.distributed import HashStore, ProcessGroupGloo
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.job import Job, RunOptions
 from hetesynth.execute.memory import Memory
-from hetesynth.execute.outcome import Run, gathered
+from hetesynth.execute.outcome import Ending, Run, gathered
 from hetesynth.execute.tables import table_job
 from hetesynth.model.program import Buffer, GpuProgram
 from hetesynth.model.table import Table
@@ -88,7 +88,7 @@ def run_parts(
         ends = on_threads(one, range(len(parts)))
         broken = [end for end in ends if isinstance(end, str)]
         if broken:
-            ending = "stall" if any("imed out" in text or "imeout" in text for text in broken) else "fault"
+            ending: Ending = "stall" if any("imed out" in text or "imeout" in text for text in broken) else "fault"
             seconds = time.perf_counter() - started
             return [*runs, Run(in_place, ending, seconds, diagnosis=tuple(broken[:16]))]
         runs.append(gathered([end for end in ends if isinstance(end, Run)]))
