@@ -26,6 +26,8 @@ from hetesynth.runtimes.torch.handles import Handle, Worker
 from hetesynth.runtimes.torch.steps import Part, part_of
 
 SUM = dist.ReduceOp.SUM
+_ALL_GATHER = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)  # the name since torch 2.13
+_REDUCE_SCATTER = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
 _ADDED = frozenset(
     getattr(torch, name)
     for name in ("float16", "bfloat16", "float32", "float64", "uint8", "int8", "int16", "int32", "int64")
@@ -152,7 +154,7 @@ class Collective:
     ) -> Any:
         """As torch.distributed.all_gather_into_tensor, in place too."""
         state = self._group(group)
-        own = partial(dist.all_gather_into_tensor, output_tensor, input_tensor, state.group)
+        own = partial(_ALL_GATHER, output_tensor, input_tensor, state.group)
         return self._apart(state, "allgather", input_tensor, output_tensor, SUM, async_op, own)
 
     def reduce_scatter_tensor(
@@ -160,7 +162,7 @@ class Collective:
     ) -> Any:
         """As torch.distributed.reduce_scatter_tensor, in place too; AVG of floats."""
         state, (op, kind, average) = self._group(group), _reduction(op, input)
-        own = partial(dist.reduce_scatter_tensor, output, input, op, state.group)
+        own = partial(_REDUCE_SCATTER, output, input, op, state.group)
         return self._apart(state, "reducescatter", input, output, kind, async_op, own, average)
 
     def all_to_all_single(

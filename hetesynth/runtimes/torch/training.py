@@ -12,7 +12,7 @@ from hetesynth.runtimes.torch.collective import Collective
 def ddp_hook(collective: Collective) -> Callable[[Any, Any], Any]:
     """What averages gradients: ``model.register_comm_hook(group, hook)``; group None: the default one."""
 
-    def hook(group: Any, bucket: Any) -> Any:
+    def hook(group: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         tensor = bucket.buffer()
         handle = collective.all_reduce(tensor, dist.ReduceOp.AVG, group, async_op=True)
         return handle.get_future().then(lambda future: future.value()[0])
