@@ -14,7 +14,7 @@ from benchmarks.clusters import EXAMPLES, ROOT
 from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import check_writable, write_atomically
 
-PAGES = {"steps": "benchmarks.md", "time": "benchmarks_time.md", "heteccl": "hetecclpaper.md"}
+PAGES = {"steps": "benchmarks.md", "time": "benchmarks_time.md", "heteccl": "hetecclpaper.md", "torch": "benchmarks_torch.md"}
 Pages = tuple[str, dict[str, str], bool]
 """The page, its tables for the folder data beside it, whether a case failed."""
 Case = TypeVar("Case")
@@ -25,14 +25,14 @@ Case = TypeVar("Case")
 @click.option("--only", "patterns", multiple=True, metavar="PATTERN", help="Only cases with it in their name.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.md", help="Where the page goes.")
 def command(table: str, patterns: tuple[str, ...], output: Path | None) -> int:
-    """Measure a TABLE: ``steps`` (docs/benchmarks.md), ``time`` or ``heteccl``, each case in its own process.
+    """Measure a TABLE: ``steps`` (docs/benchmarks.md), ``time``, ``heteccl`` or ``torch``, each case in its own process.
 
     A selection is printed, the whole written. Exits 1 when a case failed.
     """
     target = output or (None if patterns else ROOT / "docs" / PAGES[table])
     if target is not None:
         check_writable(target.parent)
-    text, data, failed = {"steps": _steps, "time": _time, "heteccl": _heteccl}[table](patterns)
+    text, data, failed = {"steps": _steps, "time": _time, "heteccl": _heteccl, "torch": _torch}[table](patterns)
     if target is None:
         click.echo("\n".join([text, *data.values()]))
     else:
@@ -66,6 +66,13 @@ def _heteccl(patterns: tuple[str, ...]) -> Pages:
 
     entries = {entry.name: entry for entry in measured(_some(cases.chosen(patterns)), EXAMPLES)}
     return page.page(entries), page.data(entries), any(entry.error for entry in entries.values())
+
+
+def _torch(patterns: tuple[str, ...]) -> Pages:
+    from benchmarks.torch_gloo import measured
+
+    text, table = measured(EXAMPLES)
+    return text, {"benchmarks_torch.csv": table}, False
 
 
 def _steps(patterns: tuple[str, ...]) -> Pages:
