@@ -1,4 +1,4 @@
-"""Trains a small model on CPUs over tables, by DistributedDataParallel and by FSDP, beside torch's own collectives.
+"""Trains a small model on CPUs over tables, by DistributedDataParallel and by FSDP.
 
     for coll in allreduce allgather reducescatter; do
         hetesynth synth topo.dsl --coll $coll --target torch --size 1MB -o tables/$coll
@@ -24,6 +24,7 @@ STEPS = 10
 
 
 def model() -> nn.Module:
+    """The same on every rank."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(30, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
 
@@ -48,6 +49,7 @@ def train(net: nn.Module, rank: int) -> tuple[list[float], torch.Tensor]:
 
 
 def sharded(collective: hetesynth.torch.Collective | None) -> nn.Module:
+    """The model under FSDP, by torch's own collectives or by ours."""
     net = model()
     for layer in (*net, net):
         if list(layer.parameters()):
@@ -58,6 +60,7 @@ def sharded(collective: hetesynth.torch.Collective | None) -> nn.Module:
 
 
 def main(rank: int, ranks: int, tables: str, store: str) -> None:
+    """One rank."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
     collective = hetesynth.torch.load(tables, always=True)

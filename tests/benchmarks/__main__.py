@@ -14,7 +14,12 @@ from benchmarks.clusters import EXAMPLES, ROOT
 from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import check_writable, write_atomically
 
-PAGES = {"steps": "benchmarks.md", "time": "benchmarks_time.md", "heteccl": "hetecclpaper.md", "torch": "benchmarks_torch.md"}
+PAGES = {
+    "steps": "benchmarks.md",
+    "time": "benchmarks_time.md",
+    "heteccl": "hetecclpaper.md",
+    "torch": "benchmarks_torch.md",
+}
 Pages = tuple[str, dict[str, str], bool]
 """The page, its tables for the folder data beside it, whether a case failed."""
 Case = TypeVar("Case")
@@ -25,7 +30,7 @@ Case = TypeVar("Case")
 @click.option("--only", "patterns", multiple=True, metavar="PATTERN", help="Only cases with it in their name.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.md", help="Where the page goes.")
 def command(table: str, patterns: tuple[str, ...], output: Path | None) -> int:
-    """Measure a TABLE: ``steps`` (docs/benchmarks.md), ``time``, ``heteccl`` or ``torch``, each case in its own process.
+    """Measure a TABLE: ``steps`` (docs/benchmarks.md), ``time``, ``heteccl``, ``torch``; cases in own processes.
 
     A selection is printed, the whole written. Exits 1 when a case failed.
     """

@@ -1,4 +1,4 @@
-"""AllReduce by a table on gloo, beside gloo's own and a ring by hand over isend and irecv: seconds of real calls."""
+"""AllReduce by a table on gloo, beside gloo's own and a ring by hand over isend and irecv."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ HEAD = ["all_reduce", "median_ms", "fastest_ms"]
 _TEXT = """\
 # AllReduce on gloo
 
-{ranks} processes on one machine, {megabytes} MB of float32, {times} calls each in turn; `PYTHONPATH=tests python -m benchmarks
-torch` measures again. All data goes through one memory, so this tells what the executor costs, not what a schedule
-gains on a network.
+{ranks} processes on one machine, {megabytes} MB of float32, {times} calls each in turn;
+`PYTHONPATH=tests python -m benchmarks torch` measures again. All data goes through one memory, so this tells what
+the executor costs, not what a schedule gains on a network.
 """
 
 

@@ -97,7 +97,7 @@ class _Group:
         said = [numbers[0] for numbers in self.gathered([digest], device)]
         others = [rank for rank, number in enumerate(said) if number != said[0]]
         if others:
-            text = f"ranks {_ranks(others)} have loaded other tables, or with other options, than rank 0"
+            text = f"other tables or options than those of rank 0: {_ranks(others)}"
             raise HetesynthError(text, code="HS831", help="give all ranks the same folder", exit_code=1)
         if device.type == "cpu":  # connected from the start
             return
@@ -182,6 +182,8 @@ class Collective:
             return own(async_op)
         return self._apart(state, "alltoall", input, output, SUM, async_op, own)
 
+    all_gather_single, reduce_scatter_single = all_gather_into_tensor, reduce_scatter_tensor
+
     def gather(
         self, tensor: Any, gather_list: Any = None, dst: int = 0, group: Any = None, async_op: bool = False
     ) -> Any:
@@ -204,7 +206,7 @@ class Collective:
         if state is None:
             state = _Group(group)
             if not any(table.ranks == state.size for table in self._tables):
-                known = _ranks(sorted({table.ranks for table in self._tables}))
+                known = ", ".join(map(str, sorted({table.ranks for table in self._tables})))
                 text = f"the group has {state.size} ranks, the tables are for {known}"
                 raise HetesynthError(text, code="HS830", help="give a group of that size, or make tables for it")
             self._groups[group] = state
@@ -293,8 +295,7 @@ class Collective:
             calls = state.gathered(numbers, like.device)
             others = [rank for rank, call in enumerate(calls) if call != numbers]
             if others:
-                sizes = f"rank {others[0]}: {calls[others[0]][1]} elements"
-                text = f"rank {state.rank} calls {told}; ranks {_ranks(others)} call something else ({sizes})"
+                text = f"rank {state.rank} calls {told}; another call, of {calls[others[0]][1]}: {_ranks(others)}"
                 raise HetesynthError(text, code="HS832", help="all ranks make the same calls", exit_code=1)
             state.plans[key] = plan = plan or self._planned(state, name, root, op, like, block)
         self.stats["table" if plan.part is not None else plan.reason] += 1
@@ -393,5 +394,4 @@ def _then(work: Any, after: Callable[[], object] | None, later: bool) -> Any:
 
 
 def _ranks(numbers: Sequence[int]) -> str:
-    shown = ", ".join(map(str, numbers[:8]))
-    return shown if len(numbers) <= 8 else f"{shown} and {len(numbers) - 8} more"
+    return f"rank{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"

@@ -67,6 +67,6 @@ def _batch(group: Any, step: Step, views: Sequence[Any]) -> None:
 
 
 def _no_answer(step: Step, peers: str, error: RuntimeError) -> HetesynthError:
-    said = " ".join(str(error).split())[:300]
+    said = " ".join(str(error).split(". This", 1)[0].split())[:200]
     help_text = "a peer has died or stands still: look at its log; the group cannot be used again"
     return HetesynthError(f"round {step.number}, {peers}: {said}", code="HS833", help=help_text, exit_code=1)

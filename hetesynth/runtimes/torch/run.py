@@ -80,7 +80,7 @@ def run_parts(
             began = time.perf_counter()
             try:
                 play(parts[rank], groups[rank], tensors[rank], job.loops.chunk, add)
-            except (HetesynthError, RuntimeError) as error:
+            except (HetesynthError, IndexError, RuntimeError) as error:
                 return f"rank {rank} {' '.join(str(error).split())}"
             return memory[rank].check(time.perf_counter() - began)
 
