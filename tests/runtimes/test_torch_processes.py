@@ -6,11 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from support.tables import write_tables
+from support.tables import table_of, write_tables
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.table import Predicted
+from hetesynth.programs.tables.writer import write_table
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed (the extra `torch`)")
@@ -29,6 +34,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tables")
     write_tables(folder / "a", "2x2")
     write_tables(folder / "b", "2x2", pieces=1)
+    (folder / "c" / "deeper").mkdir(parents=True)
+    table = table_of("2x2", "allreduce")
+    slower = replace(table, min_bytes=401, max_bytes=1000, predicted=Predicted(1000, 2e-5, 1e-5))
+    (folder / "c" / "short.json").write_bytes(write_table(replace(table, max_bytes=400)))
+    (folder / "c" / "deeper" / "long.json").write_bytes(write_table(slower))
+    (folder / "c" / "index.json").write_text("{}")
     return folder
 
 
@@ -70,6 +81,12 @@ def test_what_no_table_is_for_goes_by_the_backend(ends: dict[str, Ends]) -> None
     ]
 
 
+def test_the_table_of_a_size_is_taken_where_it_is_quicker(ends: dict[str, Ends]) -> None:
+    (words,) = set(said(ends["chosen"]))
+    library, none = "the library is predicted to be faster", "no table of this size"
+    assert words.split(" | ") == ["table", library, none, "table", "table", none]
+
+
 def test_a_thousand_calls_without_growth(ends: dict[str, Ends]) -> None:
     for text in said(ends["grows"]):
         interpreter, process = json.loads(text)
@@ -95,6 +112,19 @@ def test_a_killed_peer_is_an_error_in_time(ends: dict[str, Ends]) -> None:
             continue
         assert code == 0 and text.startswith("HS833 round ") and seconds < 30, (code, text, seconds)
     assert any("rank 2: " in text for _, text, _ in ends["killed"])
+
+
+def test_what_is_loaded_is_judged(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from hetesynth.torch import load
+
+    with pytest.raises(HetesynthError, match="no table in"):
+        load(tmp_path)
+    table = table_of("2x2", "allreduce")
+    (tmp_path / "wrong.json").write_bytes(write_table(replace(table, rounds=table.rounds[1:])))
+    with pytest.raises(HetesynthError, match="rank 0 ends with"):
+        load(tmp_path)
+    load(tmp_path / "wrong.json", judge=False)
 
 
 def test_a_model_is_trained(folder: Path) -> None:

@@ -135,7 +135,22 @@ def falls_back(rank: int) -> str:
     flags = torch.tensor([rank == 2] * 96)
     collective.broadcast(flags, ROOT)
     collective.all_reduce(torch.ones(96, dtype=torch.complex64))
+    own = torch.full((3,), float(rank))
+    handle = collective.all_reduce(own, AVG, async_op=True)
+    handle.wait()
+    equal(own, torch.full((3,), 1.5))
     return " | ".join(sorted(collective.stats))
+
+
+def chosen(rank: int) -> str:
+    """By the ranges of the tables in ``c``, and by what they say of the library."""
+    words: list[str] = []
+    for collective in (loaded("c"), loaded("c", always=True)):
+        for count in (96, 192, 960):  # to 400 bytes, to 1,000 bytes, none
+            collective.all_reduce(torch.ones(count))
+            words.append(next(key for key, calls in collective.stats.items() if calls))
+            collective.stats.clear()
+    return " | ".join(words)
 
 
 def sub_group(rank: int) -> str:
@@ -226,7 +241,7 @@ def refusal(call: Callable[[], object]) -> str:
 
 
 SCENARIOS: dict[Callable[[int], str], int] = {
-    right: 4, asynchronous: 4, falls_back: 4, sub_group: 6, grows: 4, other_tables: 4, other_sizes: 4,
+    right: 4, asynchronous: 4, falls_back: 4, chosen: 4, sub_group: 6, grows: 4, other_tables: 4, other_sizes: 4,
     other_calls: 4, killed: 4,
 }  # fmt: skip
 

@@ -7,7 +7,6 @@ call (compared before its first bytes move). So either all use a table or none d
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,11 @@ from hetesynth.judge.tables.judge import table_violations
 from hetesynth.judge.tables.reader import load_table
 from hetesynth.model.collective import COLLECTIVES, ROOTED, CollectiveName
 from hetesynth.model.cost import runtime_bytes
-from hetesynth.model.table import MAX_OPERATIONS, Table
-from hetesynth.runtimes.torch.executor import ADDS, TAG, Add, play
-from hetesynth.runtimes.torch.handles import Handle, Worker
-from hetesynth.runtimes.torch.steps import Part, part_of
+from hetesynth.model.table import Table
+from hetesynth.runtimes.torch.executor import ADDS, TAG, play
+from hetesynth.runtimes.torch.groups import Group, Plan, ranks_named
+from hetesynth.runtimes.torch.handles import Handle
+from hetesynth.runtimes.torch.steps import part_of
 
 SUM = dist.ReduceOp.SUM
 _ALL_GATHER = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)  # the name since torch 2.13
@@ -57,67 +57,6 @@ def _is_table(file: Path) -> bool:
         return b'"hetesynth-table"' in stream.read(200)
 
 
-@dataclass(slots=True)
-class _Plan:
-    """How calls of one kind are made. ``part`` None: by the backend, for ``reason``. ``chunk``: elements."""
-
-    part: Part | None
-    reason: str = ""
-    chunk: int = 0
-    add: Add | None = None
-
-
-class _Group:
-    """What is kept for a process group."""
-
-    def __init__(self, group: Any) -> None:
-        self.group, self.rank, self.size = group, group.rank(), group.size()
-        self.plans: dict[object, _Plan] = {}
-        self.worker = Worker()
-        self._memory: dict[object, Any] = {}
-
-    def memory(self, use: str, like: Any, elements: int) -> Any:
-        """A flat tensor of the type of ``like``, grown where it is too small, of a device, stream and use."""
-        device, width = like.device, like.element_size()
-        key = use, device, torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
-        held = self._memory.get(key)
-        if held is None or held.numel() < elements * width:
-            self._memory[key] = held = torch.empty(elements * width, dtype=torch.uint8, device=device)
-        return held[: elements * width].view(like.dtype)
-
-    def gathered(self, numbers: Sequence[int], device: Any) -> list[list[int]]:
-        """The numbers of all ranks."""
-        mine = torch.tensor(numbers, dtype=torch.int64, device=device)
-        all_of_them = [torch.empty_like(mine) for _ in range(self.size)]
-        self.group.allgather([all_of_them], [mine]).wait()
-        return [one.tolist() for one in all_of_them]
-
-    def meet(self, digest: int, pairs: Iterable[tuple[int, int]], device: Any) -> None:
-        """The first call: all have the same tables, and all that send to each other are connected."""
-        said = [numbers[0] for numbers in self.gathered([digest], device)]
-        others = [rank for rank, number in enumerate(said) if number != said[0]]
-        if others:
-            text = f"other tables or options than those of rank 0: {_ranks(others)}"
-            raise HetesynthError(text, code="HS831", help="give all ranks the same folder", exit_code=1)
-        if device.type == "cpu":  # connected from the start
-            return
-        meeting, byte = set(pairs), torch.zeros(2, dtype=torch.uint8, device=device)
-        per_group = MAX_OPERATIONS // 2
-        for first in range(1, self.size, per_group):
-            moves: list[Any] = []
-            for distance in range(first, min(first + per_group, self.size)):
-                to, source = (self.rank + distance) % self.size, (self.rank - distance) % self.size
-                for use, pair, call, peer in (
-                    (0, (self.rank, to), dist.isend, to),
-                    (1, (source, self.rank), dist.irecv, source),
-                ):
-                    if pair in meeting:
-                        there = dist.get_global_rank(self.group, peer)
-                        moves.append(dist.P2POp(call, byte.narrow(0, use, 1), there, self.group))
-            for work in dist.batch_isend_irecv(moves) if moves else ():
-                work.wait()
-
-
 class Collective:
     """Collectives by ``tables``. The calls are those of torch.distributed. ``stats``: calls by table (``"table"``)
     and by the backend, by the reason."""
@@ -127,7 +66,7 @@ class Collective:
         self._always, self._check = always, check
         told = repr((self._tables, always, check, TAG)).encode()
         self._digest = int.from_bytes(hashlib.sha256(told).digest()[:7], "big")
-        self._groups: dict[Any, _Group] = {}
+        self._groups: dict[Any, Group] = {}
         self.stats: Counter[str] = Counter()
 
     def all_reduce(self, tensor: Any, op: Any = SUM, group: Any = None, async_op: bool = False) -> Any:
@@ -200,11 +139,11 @@ class Collective:
         own = partial(dist.scatter, tensor, scatter_list, src, state.group)
         return self._listed(state, "scatter", tensor, scatter_list, _place(state, src), async_op, own)
 
-    def _group(self, group: Any) -> _Group:
+    def _group(self, group: Any) -> Group:
         group = dist.group.WORLD if group is None else group
         state = self._groups.get(group)
         if state is None:
-            state = _Group(group)
+            state = Group(group)
             if not any(table.ranks == state.size for table in self._tables):
                 known = ", ".join(map(str, sorted({table.ranks for table in self._tables})))
                 text = f"the group has {state.size} ranks, the tables are for {known}"
@@ -214,7 +153,7 @@ class Collective:
 
     def _flat(
         self,
-        state: _Group,
+        state: Group,
         name: CollectiveName,
         tensor: Any,
         root: int | None,
@@ -228,14 +167,14 @@ class Collective:
         plan = self._plan(state, name, root, op, flat, flat.numel())
         after = partial(flat.div_, state.size) if average else None
         if plan.part is None:
-            return _then(own(tensor, later), after, later)
+            return _then(own(tensor, later), after, flat if later else None)
         whole = max(plan.part.sizes[:2]) * plan.chunk
         works = [own(flat[whole:], True)] if whole < flat.numel() else []
         return self._played(state, plan, (flat[:whole], flat[:whole]), later, works, after)
 
     def _apart(
         self,
-        state: _Group,
+        state: Group,
         name: CollectiveName,
         input: Any,
         output: Any,
@@ -253,11 +192,11 @@ class Collective:
         plan = self._plan(state, name, None, op, a, large // state.size)
         after = partial(b.div_, state.size) if average else None
         if plan.part is None:
-            return _then(own(later), after, later)
+            return _then(own(later), after, b if later else None)
         return self._played(state, plan, (a, b), later, [], after)
 
     def _listed(
-        self, state: _Group, name: CollectiveName, tensor: Any, tensors: Any, root: int, later: bool, own: Any
+        self, state: Group, name: CollectiveName, tensor: Any, tensors: Any, root: int, later: bool, own: Any
     ) -> Any:
         """A gather or a scatter: at the root there is a list, which goes by one buffer."""
         flat = _flat(tensor)
@@ -281,22 +220,23 @@ class Collective:
         before = partial(copied, [*zip(parts, tensors, strict=True)])
         return self._played(state, plan, (stage, flat), later, [], None, before)
 
-    def _plan(
-        self, state: _Group, name: CollectiveName, root: int | None, op: Any, like: Any, block: int
-    ) -> _Plan:
+    def _plan(self, state: Group, name: CollectiveName, root: int | None, op: Any, like: Any, block: int) -> Plan:
         """That of calls of ``block`` elements a rank; at the first of a kind all ranks agree on it."""
         key = name, root, op, block, like.dtype, like.device
         plan = state.plans.get(key)
         if plan is None or self._check:
-            if not state.plans:
+            if not state.met:
                 state.meet(self._digest, self._pairs(state.size), like.device)
             told = f"{name} of {block} elements of {like.dtype}, root {root}, {op}"
             numbers = [int.from_bytes(hashlib.sha256(told.encode()).digest()[:7], "big"), block]
             calls = state.gathered(numbers, like.device)
             others = [rank for rank, call in enumerate(calls) if call != numbers]
             if others:
-                text = f"rank {state.rank} calls {told}; another call, of {calls[others[0]][1]}: {_ranks(others)}"
+                other = f"another call, of {calls[others[0]][1]}: {ranks_named(others)}"
+                text = f"rank {state.rank} calls {told}; {other}"
                 raise HetesynthError(text, code="HS832", help="all ranks make the same calls", exit_code=1)
+            if len(state.plans) == 1000:  # of calls of ever new sizes: the oldest, which is the same on all ranks
+                del state.plans[next(iter(state.plans))]
             state.plans[key] = plan = plan or self._planned(state, name, root, op, like, block)
         self.stats["table" if plan.part is not None else plan.reason] += 1
         return plan
@@ -306,33 +246,35 @@ class Collective:
         return {(m.src, m.dst) for table in tables for messages in table.rounds for m in messages}
 
     def _planned(
-        self, state: _Group, name: CollectiveName, root: int | None, op: Any, like: Any, block: int
-    ) -> _Plan:
+        self, state: Group, name: CollectiveName, root: int | None, op: Any, like: Any, block: int
+    ) -> Plan:
         kind = COLLECTIVES[name]
         add = ADDS.get(op)
         if add is None or (kind.reduces and like.dtype not in _ADDED):
-            return _Plan(None, f"{op} of {like.dtype}")
+            return Plan(None, f"{op} of {like.dtype}")
         made = [t for t in self._tables if (t.collective, t.root, t.ranks) == (name, root, state.size)]
         if not made:
-            return _Plan(None, f"no table of {name}" + (f" with root {root}" if name in ROOTED else ""))
+            return Plan(None, f"no table of {name}" + (f" with root {root}" if name in ROOTED else ""))
         blocks = 1 if kind.chain or name == "allreduce" else state.size
         size = runtime_bytes(name, state.size, block * blocks * like.element_size())
         table = next((t for t in made if t.min_bytes <= size and (not t.max_bytes or size <= t.max_bytes)), None)
         if table is None:
-            return _Plan(None, "no table of this size")
+            return Plan(None, "no table of this size")
         told = table.predicted
         if not self._always and told and told.library_seconds and told.library_seconds < told.seconds:
-            return _Plan(None, "the library is predicted to be faster")
+            return Plan(None, "the library is predicted to be faster")
         chunks = max(max(sizes[:2]) for sizes in table.sizes) // blocks
         left = block % chunks
         if block < chunks or (left and blocks > 1):
-            return _Plan(None, f"not cut into {chunks} chunks")
-        return _Plan(part_of(table, state.rank), "", block // chunks, add)
+            return Plan(None, f"not cut into {chunks} chunks")
+        part = state.parts.get(id(table)) or part_of(table, state.rank)
+        state.parts[id(table)] = part
+        return Plan(part, "", block // chunks, add)
 
     def _played(
         self,
-        state: _Group,
-        plan: _Plan,
+        state: Group,
+        plan: Plan,
         buffers: tuple[Any, Any],
         later: bool,
         works: list[Any],
@@ -352,16 +294,10 @@ class Collective:
             if after is not None:
                 after()
 
-        device = buffers[0].device
-        if later and device.type == "cpu":
+        if later and buffers[0].device.type == "cpu":
             return Handle(buffers[1], state.worker.start(call))
         state.worker.run(call)
-        if not later:
-            return None
-        event = None if device.type == "cpu" else torch.Event(device=device)
-        if event is not None:
-            event.record()
-        return Handle(buffers[1], event=event)
+        return _ended(buffers[1]) if later else None
 
 
 def _reduction(op: Any, tensor: Any) -> tuple[Any, Any, bool]:
@@ -378,20 +314,25 @@ def _flat(tensor: Any) -> Any:
     return tensor.detach().view(-1)
 
 
-def _place(state: _Group, rank: int) -> int:
+def _place(state: Group, rank: int) -> int:
     place: int = dist.get_group_rank(state.group, rank)
     return place
 
 
-def _then(work: Any, after: Callable[[], object] | None, later: bool) -> Any:
-    """What the backend returned, ``after`` done."""
+def _then(work: Any, after: Callable[[], object] | None, later: Any) -> Any:
+    """What the backend returned, ``after`` done; ``later``: the tensor of a call that is not waited for."""
     if after is None:
         return work
-    if later:
+    if later is not None:
         work.wait()
     after()
-    return work
+    return None if later is None else _ended(later)
 
 
-def _ranks(numbers: Sequence[int]) -> str:
-    return f"rank{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+def _ended(tensor: Any) -> Handle:
+    """The handle of a call whose work is done, or all on the current stream."""
+    if tensor.device.type == "cpu":
+        return Handle(tensor)
+    event = torch.Event(device=tensor.device)
+    event.record()
+    return Handle(tensor, event=event)
