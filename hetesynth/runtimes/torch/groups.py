@@ -44,10 +44,10 @@ class Group:
         """A flat tensor of the type of ``like``, grown where it is too small, of a device, stream and use."""
         device, width = like.device, like.element_size()
         key = use, device, torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
-        held = self._memory.get(key)
-        if held is None or held.numel() < elements * width:
-            self._memory[key] = held = torch.empty(elements * width, dtype=torch.uint8, device=device)
-        return held[: elements * width].view(like.dtype)
+        kept = self._memory.get(key)
+        if kept is None or kept.numel() < elements * width:
+            self._memory[key] = kept = torch.empty(elements * width, dtype=torch.uint8, device=device)
+        return kept[: elements * width].view(like.dtype)
 
     def gathered(self, numbers: Sequence[int], device: Any) -> list[list[int]]:
         """The numbers of all ranks."""
@@ -62,7 +62,7 @@ class Group:
         others = [rank for rank, number in enumerate(said) if number != said[0]]
         if others:
             text = f"other tables or options than those of rank 0: {ranks_named(others)}"
-            raise HetesynthError(text, code="HS831", help="give all ranks the same folder", exit_code=1)
+            raise HetesynthError(text, code="HS816", help="give all ranks the same folder", exit_code=1)
         self.met = True
         if device.type == "cpu":  # connected from the start
             return
