@@ -31,7 +31,7 @@ CLUSTERS = [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in LON
 
 @lru_cache(maxsize=1)
 def groups_of(ranks: int) -> list[Any]:
-    return gloo_groups(ranks, 20.0)
+    return gloo_groups(ranks, 60.0)
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
@@ -85,7 +85,7 @@ def test_a_peer_that_sends_nothing_is_a_stall() -> None:
     job, owners = table_job(table, RunOptions(timeout=1.0))
     parts = [part_of(table, rank) for rank in range(table.ranks)]
     (run,) = run_parts(job, owners, [replace(parts[0], steps=()), *parts[1:]])
-    assert run.ending == "stall" and run.seconds < 10
+    assert run.ending == "stall" and run.seconds < 60
     assert any("from rank 0" in text and "round 0" in text for text in run.diagnosis)
 
 

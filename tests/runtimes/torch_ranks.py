@@ -27,7 +27,7 @@ import hetesynth.torch
 from hetesynth.errors import HetesynthError
 
 FOLDER = Path(sys.argv[1])
-TIMEOUT = 5.0
+TIMEOUT = 60.0
 ROOT = 3
 TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.int32)
 SUM, MAX, MIN, AVG = dist.ReduceOp.SUM, dist.ReduceOp.MAX, dist.ReduceOp.MIN, dist.ReduceOp.AVG

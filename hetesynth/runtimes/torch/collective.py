@@ -38,7 +38,7 @@ def load(path: str | Path, *, always: bool = False, check: bool = False, judge: 
     """The tables in a file or below a folder, judged. ``always``: where the library is predicted to be faster too.
     ``check``: compare the ranks' arguments before every call, not only before the first of its kind.
 
-    HetesynthError: HS533 and HS540 (a file), HS809 (a wrong table), HS815 (no table).
+    HetesynthError: HS533 and HS540 (a file), HS809 (a wrong table), HS816 (no table).
     """
     path = Path(path)
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*.json") if _is_table(file))
@@ -48,7 +48,7 @@ def load(path: str | Path, *, always: bool = False, check: bool = False, judge: 
             text = f"{file}: {violation.message}"
             raise HetesynthError(text, code="HS809", help="write the table again", exit_code=1)
     if not tables:
-        raise HetesynthError(f"no table in {str(path)!r}", code="HS815", help="hetesynth synth --target torch")
+        raise HetesynthError(f"no table in {str(path)!r}", code="HS816", help="hetesynth synth --target torch")
     return Collective(tables, always=always, check=check)
 
 
@@ -147,7 +147,7 @@ class Collective:
             if not any(table.ranks == state.size for table in self._tables):
                 numbers = ", ".join(map(str, sorted({table.ranks for table in self._tables})))
                 text = f"the group has {state.size} ranks, the tables are for {numbers}"
-                raise HetesynthError(text, code="HS815", help="give a group of that size, or make tables for it")
+                raise HetesynthError(text, code="HS816", help="give a group of that size, or make tables for it")
             self._groups[group] = state
         return state
 
@@ -234,7 +234,7 @@ class Collective:
             if others:
                 other = f"another call, of {calls[others[0]][1]}: {ranks_named(others)}"
                 text = f"rank {state.rank} calls {told}; {other}"
-                raise HetesynthError(text, code="HS817", help="all ranks make the same calls", exit_code=1)
+                raise HetesynthError(text, code="HS818", help="all ranks make the same calls", exit_code=1)
             if len(state.plans) == 1000:  # of calls of ever new sizes: the oldest, which is the same on all ranks
                 del state.plans[next(iter(state.plans))]
             state.plans[key] = plan = plan or self._planned(state, name, root, op, like, block)

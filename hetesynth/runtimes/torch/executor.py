@@ -26,7 +26,7 @@ ADDS: dict[Any, Add] = {
 
 
 def play(part: Part, group: Any, buffers: Sequence[Any], chunk: int, add: Add) -> None:
-    """``buffers``: input, output and scratch, flat and of one type. ``chunk``: elements. HetesynthError HS818
+    """``buffers``: input, output and scratch, flat and of one type. ``chunk``: elements. HetesynthError HS819
     where a peer does not answer."""
     raw = [buffer.view(torch.uint8) for buffer in buffers]
     width = chunk * buffers[0].element_size()
@@ -69,4 +69,4 @@ def _batch(group: Any, step: Step, views: Sequence[Any]) -> None:
 def _no_answer(step: Step, peers: str, error: RuntimeError) -> HetesynthError:
     said = " ".join(str(error).split(". This", 1)[0].split())[:200]
     help_text = "a peer has died or stands still: look at its log; the group cannot be used again"
-    return HetesynthError(f"round {step.number}, {peers}: {said}", code="HS818", help=help_text, exit_code=1)
+    return HetesynthError(f"round {step.number}, {peers}: {said}", code="HS819", help=help_text, exit_code=1)

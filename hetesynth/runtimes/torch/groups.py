@@ -62,7 +62,7 @@ class Group:
         others = [rank for rank, number in enumerate(said) if number != said[0]]
         if others:
             text = f"other tables or options than those of rank 0: {ranks_named(others)}"
-            raise HetesynthError(text, code="HS816", help="give all ranks the same folder", exit_code=1)
+            raise HetesynthError(text, code="HS817", help="give all ranks the same folder", exit_code=1)
         self.met = True
         if device.type == "cpu":  # connected from the start
             return
