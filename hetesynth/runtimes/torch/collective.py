@@ -333,6 +333,7 @@ def _ended(tensor: Any) -> Handle:
     """The handle of a call whose work is done, or all on the current stream."""
     if tensor.device.type == "cpu":
         return Handle(tensor)
-    event = torch.Event(device=tensor.device)
-    event.record()
+    module = getattr(torch, tensor.device.type)
+    event = module.Event()
+    event.record(module.current_stream(tensor.device))
     return Handle(tensor, event=event)
