@@ -107,7 +107,7 @@ def page(rows: Sequence[Sequence[str]]) -> str:
             ("protocol", "target", "collectives", "messages held", "of one chunk", "of several", "overhead"),
             _messages(),
         ),
-        one_nic=", ".join(f"`{name}`" for name, t in TARGETS.items() if not t.nics_in_turn),
+        one_nic=", ".join(f"`{name}`" for name, t in TARGETS.items() if not t.format.table and not t.nics_in_turn),
         clusters=len({row[0] for row in rows}),
         programs=len(verdicts),
         wrong="; ".join(wrong) or "none",
@@ -116,11 +116,11 @@ def page(rows: Sequence[Sequence[str]]) -> str:
 
 def _targets() -> Iterator[Sequence[str]]:
     for t in TARGETS.values():
-        xml = not t.format.plan
-        ops, channels = (
-            (" ".join(sorted(t.ops)), str(t.max_channel + 1)) if xml else ("put signal wait re ...", "-")
-        )
-        limits = (str(t.max_steps), str(t.max_thread_blocks), channels)
+        ops, limits = "put signal wait re ...", (str(t.max_steps), str(t.max_thread_blocks), "-")
+        if t.format.program:
+            ops, limits = " ".join(sorted(t.ops)), (*limits[:2], str(t.max_channel + 1))
+        elif t.format.table:
+            ops, limits = "rounds of messages", ("-", "-", "-")
         yield f"`{t.name}`", t.runtime, t.format.name, ops, *limits, f"`{t.reducescatter}`"
 
 
@@ -136,7 +136,7 @@ def _messages() -> Iterator[Sequence[str]]:
     for protocol in PROTOCOLS:
         by_fifo: dict[object, list[Target]] = {}
         for t in TARGETS.values():
-            if not t.format.plan:
+            if t.format.program:
                 by_fifo.setdefault(t.fifo(protocol, "allgather"), []).append(t)
         for alike in by_fifo.values():
             names = ", ".join(f"`{t.name}`" for t in alike)

@@ -173,10 +173,10 @@ class LibraryCandidates:
                 return None
             seconds, steady = quick.seconds, quick.steady
         elif self.target.format.table:
-            made = lowering.seconds()
-            if made is None:
+            quickest = lowering.quickest_table()
+            if quickest is None:
                 return None
-            seconds, steady = made, None
+            seconds, steady = quickest.seconds, None
         else:
             predictor = lowering.predictor(program)
             if predictor is None:

@@ -71,7 +71,7 @@ READERS: dict[str, Reader] = {
     ),
 }
 
-_XML = [target for target in TARGETS.values() if not target.format.plan]
+_XML = [target for target in TARGETS.values() if target.format.program]
 ANY = Target(
     "any",
     "any reader of MSCCL XML",

@@ -26,12 +26,12 @@ def coloured(messages: Iterable[Message]) -> list[tuple[Message, ...]]:
             _paint(at, message, colour)
             continue
         path: list[Message] = []  # from the receiver along colour, other, colour ...
-        end, wanted = receiver, colour
-        while wanted in at[end]:
-            step = at[end][wanted]
+        end, coming = receiver, colour
+        while coming in at[end]:
+            step = at[end][coming]
             path.append(step)
             end = (True, step.src) if end == (False, step.dst) else (False, step.dst)
-            wanted = colour + other - wanted
+            coming = colour + other - coming
         for i, step in enumerate(path):
             was = colour if i % 2 == 0 else other
             for ends in ((True, step.src), (False, step.dst)):
