@@ -31,7 +31,7 @@ def vendor_warnings(
     fitting = ",".join(fitting_targets(shown, collective))
     way_out = f"--target {fitting} writes what loads there"
     if not fitting:
-        way_out = "no runtime joins GPUs of both vendors: give each part of the cluster a topology of its own"
+        way_out = "--target torch runs over a backend that joins GPUs of both vendors, gloo or FlagCX"
     warned = []
     for target in targets:
         vendors = ((model, gpu_vendor(model)) for model in shown)

@@ -304,9 +304,9 @@ TARGETS: dict[str, Target] = {
             tells_roots=True,
             round_seconds=20e-6,
             install=(
-                "On every rank, after init_process_group: collective = hetesynth.torch.load(FILE), then "
+                "pip install 'hetesynth[torch]' where the job runs.",
+                "On every rank, after init_process_group: collective = hetesynth.torch.load('FILE'), then "
                 "collective.all_reduce(tensor) and so on, with the signatures of torch.distributed.",
-                "Install hetesynth[torch] there. docs/runtimes.md says from which size on it pays.",
             ),
         ),
         Target(
@@ -317,15 +317,18 @@ TARGETS: dict[str, Target] = {
             round_seconds=10e-6,
             message_seconds=5e-6,
             install=(
-                "collective = hetesynth.jax.load(FILE); call it under shard_map over an axis with as many "
-                "devices as the table has ranks.",
-                "Install hetesynth[jax] there. docs/runtimes.md says from which size on it pays.",
+                "pip install 'hetesynth[jax]' where the job runs.",
+                "collective = hetesynth.jax.load('FILE'); inside jax.shard_map over an axis 'i' with as many devices "
+                "as there are ranks: collective.all_reduce(x, 'i') and so on.",
             ),
         ),
     )
 }
 
-USUAL_TARGETS: dict[Vendor, tuple[str, ...]] = {"NVIDIA": ("mscclpp", "msccl-executor"), "AMD": ("rccl-6",)}
+USUAL_TARGETS: dict[Vendor, tuple[str, ...]] = {
+    "NVIDIA": ("mscclpp", "msccl-executor", "torch"),
+    "AMD": ("rccl-6", "torch"),
+}
 """What GPUs of a vendor usually load, the first choice first."""
 
 

@@ -33,8 +33,13 @@ def synth(model: str, target: str, *more: str) -> list[str]:
 @pytest.mark.parametrize(
     ("model", "target", "warning", "way_out"),
     [
-        ("H100", "rccl-6", "rccl-6 runs on AMD GPUs only, not on H100 (NVIDIA)", "mscclpp,msccl-executor"),
-        ("MI300X", "msccl-executor", "msccl-executor runs on NVIDIA GPUs only, not on MI300X (AMD)", "rccl-6"),
+        ("H100", "rccl-6", "rccl-6 runs on AMD GPUs only, not on H100 (NVIDIA)", "mscclpp,msccl-executor,torch"),
+        (
+            "MI300X",
+            "msccl-executor",
+            "msccl-executor runs on NVIDIA GPUs only, not on MI300X (AMD)",
+            "rccl-6,torch",
+        ),
     ],
 )
 @pytest.mark.usefixtures("folder")
@@ -53,7 +58,9 @@ def test_a_target_of_another_vendor_is_warned_of(
     }
 
 
-@pytest.mark.parametrize(("model", "targets"), [("H100", ["mscclpp", "msccl-executor"]), ("MI300X", ["rccl-6"])])
+@pytest.mark.parametrize(
+    ("model", "targets"), [("H100", ["mscclpp", "msccl-executor", "torch"]), ("MI300X", ["rccl-6", "torch"])]
+)
 def test_the_default_target_says_last_what_its_gpus_load(
     model: str, targets: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
