@@ -33,8 +33,8 @@ def load(path: str | Path, *, always: bool = False, judge: bool = True) -> "Coll
 
 
 class Collective:
-    """Collectives by ``tables`` over a named axis, whose device i is rank i of the topology. ``stats``: calls traced
-    by table (``"table"``) and by JAX, by the reason."""
+    """Collectives by ``tables`` over a named axis, whose device i is rank i of the topology. ``stats``: calls
+    traced by table (``"table"``) and by JAX, by the reason."""
 
     def __init__(self, tables: Sequence[Table], *, always: bool = False) -> None:
         self._tables = sorted(tables, key=lambda table: (table.min_bytes, table.max_bytes, table.name))
@@ -75,7 +75,7 @@ class Collective:
         return self._call("gather", x, axis_name, root=root)
 
     def scatter(self, x: Any, axis_name: str, root: Rank = 0) -> Any:
-        """The own block, along the first dimension, of what the root passes; others pass anything of that shape."""
+        """The own block, along the first dimension, of what the root passes; others pass any array like it."""
         return self._call("scatter", x, axis_name, root=root)
 
     def _call(

@@ -29,7 +29,7 @@ class Permutation:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``input``, ``output``: the first cell by rank, and how many. All of a round are read before one is written."""
+    """``input``, ``output``: the first cell by rank, and how many. A round is read whole before it is written."""
 
     table: Table
     cells: int
@@ -75,12 +75,11 @@ def plan_of(table: Table) -> Plan:
             copies[numbers[c.rank], c.count].append(Message(c.rank, c.rank, c.source, c.target, c.count))
             numbers[c.rank] += 1
     used = _used(table, cells)
-    rounds = [(_permutation(copies[key], cells, table.ranks, used),) for key in sorted(copies)]
-    for messages in table.rounds:
-        rounds.append(tuple(_permutation(part, cells, table.ranks, used) for part in matchings(messages)))
+    parts = [[copies[key]] for key in sorted(copies)] + [matchings(messages) for messages in table.rounds]
+    rounds = tuple(tuple(_permutation(part, cells, table.ranks, used) for part in round) for round in parts)
     trash = max((p.count for permutations in rounds for p in permutations), default=0)
     ends = (cells.first["i"], cells.inputs), (cells.first["o"], cells.outputs)
-    return Plan(table, cells.trash + trash, *ends, tuple(rounds))
+    return Plan(table, cells.trash + trash, *ends, rounds)
 
 
 def _used(table: Table, cells: _Cells) -> set[tuple[Rank, int]]:
