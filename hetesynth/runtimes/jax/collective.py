@@ -18,7 +18,7 @@ from hetesynth.model.collective import COLLECTIVES, CollectiveName
 from hetesynth.model.table import Table
 from hetesynth.model.topology import Rank
 from hetesynth.runtimes.folder import load_tables, table_for
-from hetesynth.runtimes.jax.executor import play
+from hetesynth.runtimes.jax.executor import moved, play
 from hetesynth.runtimes.jax.plan import Plan, plan_of
 
 _OWN: dict[Reduction, Any] = {"sum": lax.psum, "max": lax.pmax, "min": lax.pmin}
@@ -96,11 +96,14 @@ class Collective:
         else:
             self.stats["table"] += 1
             chunks = plan.input[1]
-            flat = x.reshape(-1)
-            flat = jnp.pad(flat, (0, -x.size % chunks))  # only where there are no blocks
-            y = play(plan, flat.reshape(chunks, -1), axis, op).reshape(-1)
+            flat = jnp.pad(x.reshape(-1), (0, -x.size % chunks)).reshape(
+                chunks, -1
+            )  # no padding where there are blocks
+            y = (play(plan, flat, axis, op) if kind.reduces else moved(plan, flat, axis)).reshape(-1)
             y = (y[: x.size] if name not in PER_RANK else y).reshape(shape)
-        return jnp.where(lax.axis_index(axis) == root, y, jnp.zeros_like(y)) if name in ("reduce", "gather") else y
+        if name == "reduce" or (name == "gather" and isinstance(plan, str)):
+            return jnp.where(lax.axis_index(axis) == root, y, jnp.zeros_like(y))
+        return y
 
     def _plan(self, name: CollectiveName, root: Rank | None, ranks: int, x: Any, block: int) -> Plan | str:
         """``block``: elements of one rank's share."""

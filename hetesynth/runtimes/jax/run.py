@@ -65,16 +65,18 @@ def runs_here(table: Table, options: RunOptions) -> list[Run]:
         memory = [job.memory(owner, False) for owner in owners]
         size = table.ranks * job.reference.input_elements
         given = np.full(size * job.numbers.item_bytes, POISON, np.uint8).view(job.numbers.type)
-        for own, owner, part in zip(memory, owners, given.reshape(table.ranks, -1), strict=True):
-            if owner.input_chunks:
+        for rank, (own, owner, part) in enumerate(
+            zip(memory, owners, given.reshape(table.ranks, -1), strict=True)
+        ):
+            if job.reference.buffers(rank, False).input[1]:
                 part[:] = own.view("i", 0, owner.input_chunks, slice(None)).reshape(-1)
         x = jax.device_put(given, jax.sharding.NamedSharding(mesh, ranks))
         made = call.lower(x).compile()
         began = time.perf_counter()
         got = np.asarray(made(x).block_until_ready()).reshape(table.ranks, -1)
         seconds = time.perf_counter() - began
-        for own, owner, part in zip(memory, owners, got, strict=True):
-            if owner.output_chunks:
+        for rank, (own, owner, part) in enumerate(zip(memory, owners, got, strict=True)):
+            if job.reference.buffers(rank, False).output[1]:
                 stands = own.view("o", 0, owner.output_chunks, slice(None))
                 stands[:] = part.reshape(stands.shape)
         runs.append(gathered([own.check(seconds) for own in memory]))
