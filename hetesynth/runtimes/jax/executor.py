@@ -19,13 +19,10 @@ def play(plan: Plan, chunks: Any, axis: str, op: Reduction = "sum") -> Any:
     The permutes of a round do not depend on each other, so that the compiler may overlap them.
     """
     rank = lax.axis_index(axis)
-    cells = begun(plan, chunks, rank)
+    cells = copied(plan, begun(plan, chunks, rank), rank)
     for permutations in plan.rounds:
         sent = [lax.dynamic_slice_in_dim(cells, own(p.source, rank), p.count) for p in permutations]
-        came = [
-            lax.ppermute(part, axis, p.pairs) if p.pairs else part
-            for p, part in zip(permutations, sent, strict=True)
-        ]
+        came = [lax.ppermute(part, axis, p.pairs) for p, part in zip(permutations, sent, strict=True)]
         for p, part in zip(permutations, came, strict=True):
             if p.landing:
                 cells = lax.dynamic_update_slice_in_dim(cells, part, own(p.landing, rank), 0)
@@ -54,12 +51,20 @@ def moved(plan: Plan, chunks: Any, axis: str) -> Any:
 
 
 def begun(plan: Plan, chunks: Any, rank: Any) -> Any:
-    """All cells of this device before the first round."""
+    """All cells of this device when a call begins."""
     first, count = plan.input
     if not any(first):
         return jnp.concatenate([chunks, jnp.zeros((plan.cells - count, chunks.shape[1]), chunks.dtype)])
     cells = jnp.zeros((plan.cells, chunks.shape[1]), chunks.dtype)
     return lax.dynamic_update_slice_in_dim(cells, chunks, own(first, rank), 0)
+
+
+def copied(plan: Plan, cells: Any, rank: Any) -> Any:
+    """``cells`` after the copies before the first round."""
+    for p in plan.copies:
+        part = lax.dynamic_slice_in_dim(cells, own(p.source, rank), p.count)
+        cells = lax.dynamic_update_slice_in_dim(cells, part, own(p.landing, rank), 0)
+    return cells
 
 
 def own(numbers: tuple[int, ...], rank: Any) -> Any:

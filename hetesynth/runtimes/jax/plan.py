@@ -17,7 +17,7 @@ from hetesynth.programs.tables.matchings import matchings
 
 @dataclass(frozen=True, slots=True)
 class Permutation:
-    """``count`` cells from each rank to at most one other; ``pairs`` empty: from itself to itself. By rank:
+    """``count`` cells from each rank to at most one other, or in a copy to itself (no ``pairs``). By rank:
     ``source``, and where that ``landing`` is kept and ``added``; empty: nowhere on any rank."""
 
     pairs: tuple[tuple[Rank, Rank], ...]
@@ -29,21 +29,23 @@ class Permutation:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``input``, ``output``: the first cell by rank, and how many. A round is read whole before it is written."""
+    """``input``, ``output``: the first cell by rank, and how many. ``copies``: before the first round. A round is
+    read whole before it is written."""
 
     table: Table
     cells: int
     input: tuple[tuple[int, ...], int]
     output: tuple[tuple[int, ...], int]
+    copies: tuple[Permutation, ...]
     rounds: tuple[tuple[Permutation, ...], ...]
 
     @property
     def permutes(self) -> int:
         """How many permutations the devices carry out."""
-        return sum(bool(p.pairs) for permutations in self.rounds for p in permutations)
+        return sum(map(len, self.rounds))
 
 
-class _Cells:
+class Cells:
     """Where chunks stand. In place the smaller buffer is the own block of the larger one."""
 
     def __init__(self, table: Table) -> None:
@@ -67,7 +69,7 @@ class _Cells:
 
 def plan_of(table: Table) -> Plan:
     """The plan of ``table``, with as few permutations in a round as its messages of each count allow."""
-    cells = _Cells(table)
+    cells = Cells(table)
     copies: dict[tuple[int, int], list[Message]] = defaultdict(list)  # by place in the rank's order, and count
     numbers: dict[Rank, int] = defaultdict(int)
     for c in table.copies:
@@ -75,14 +77,17 @@ def plan_of(table: Table) -> Plan:
             copies[numbers[c.rank], c.count].append(Message(c.rank, c.rank, c.source, c.target, c.count))
             numbers[c.rank] += 1
     used = _used(table, cells)
-    parts = [[copies[key]] for key in sorted(copies)] + [matchings(messages) for messages in table.rounds]
-    rounds = tuple(tuple(_permutation(part, cells, table.ranks, used) for part in round) for round in parts)
-    trash = max((p.count for permutations in rounds for p in permutations), default=0)
+    before = tuple(_permutation(copies[key], cells, table.ranks, used) for key in sorted(copies))
+    rounds = tuple(
+        tuple(_permutation(part, cells, table.ranks, used) for part in matchings(messages))
+        for messages in table.rounds
+    )
+    trash = max((p.count for permutations in (before, *rounds) for p in permutations), default=0)
     ends = (cells.first["i"], cells.inputs), (cells.first["o"], cells.outputs)
-    return Plan(table, cells.trash + trash, *ends, rounds)
+    return Plan(table, cells.trash + trash, *ends, before, rounds)
 
 
-def _used(table: Table, cells: _Cells) -> set[tuple[Rank, int]]:
+def _used(table: Table, cells: Cells) -> set[tuple[Rank, int]]:
     """The cells that are sent, added to or given to the caller."""
     places = [(m.src, m.source, m.count) for messages in table.rounds for m in messages]
     places += [(m.dst, m.added, m.count) for messages in table.rounds for m in messages if m.added is not None]
@@ -92,7 +97,7 @@ def _used(table: Table, cells: _Cells) -> set[tuple[Rank, int]]:
 
 
 def _permutation(
-    messages: Iterable[Message], cells: _Cells, ranks: int, used: set[tuple[Rank, int]]
+    messages: Iterable[Message], cells: Cells, ranks: int, used: set[tuple[Rank, int]]
 ) -> Permutation:
     source, landing, added = [0] * ranks, [cells.trash] * ranks, [cells.trash] * ranks
     pairs: list[tuple[Rank, Rank]] = []
