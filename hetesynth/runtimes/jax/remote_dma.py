@@ -1,4 +1,4 @@
-"""A table as one Pallas kernel for TPUs: messages are copies into the memory of receivers, who say when one may begin.
+"""A table as one Pallas kernel for TPUs: messages are copies into the memory of receivers that are ready.
 
 Meant for interpret mode, whose race detector judges our rounds; on a TPU all cells would have to fit into VMEM.
 """
