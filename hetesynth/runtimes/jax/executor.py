@@ -46,7 +46,7 @@ def moved(plan: Plan, chunks: Any, axis: str) -> Any:
         return lax.bitcast_convert_type(y, x.dtype)
 
     call = jax.custom_jvp(as_bits)  # bits have no derivative
-    call.defjvp(lambda xs, tangents: (as_bits(*xs), play(plan, *tangents, axis)))
+    call.defjvp(lambda xs, tangents: (as_bits(xs[0]), play(plan, tangents[0], axis)))
     return call(chunks)
 
 
