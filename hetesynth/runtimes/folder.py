@@ -16,18 +16,18 @@ def load_tables(path: Path, target: str, *, judge: bool = True) -> list[Table]:
     """The table in file ``path``, or those below folder ``path`` in files ``*.TARGET.json``; where there are none,
     all tables there.
 
-    HetesynthError: HS533 and HS540 (a file), HS809 (a wrong table), HS830 (no table).
+    HetesynthError: HS533 and HS540 (a file), HS809 (a wrong table), HS816 (no table).
     """
-    found = [path] if path.is_file() else sorted(path.rglob("*.json"))
-    own = [file for file in found if file.name.endswith(f".{target}.json")]
-    files = own or [file for file in found if file == path or _is_table(file)]
+    below = [path] if path.is_file() else sorted(path.rglob("*.json"))
+    own = [file for file in below if file.name.endswith(f".{target}.json")]
+    files = own or [file for file in below if file == path or _is_table(file)]
     tables = [load_table(file) for file in files]
     for file, table in zip(files, tables, strict=True):
         for violation in table_violations(table, max_findings=1) if judge else ():
             text = f"{file}: {violation.message}"
             raise HetesynthError(text, code="HS809", help="write the table again", exit_code=1)
     if not tables:
-        raise HetesynthError(f"no table in {str(path)!r}", code="HS830", help=f"hetesynth synth --target {target}")
+        raise HetesynthError(f"no table in {str(path)!r}", code="HS816", help=f"hetesynth synth --target {target}")
     return tables
 
 
@@ -47,11 +47,11 @@ def table_for(
 ) -> Table | str:
     """That of a call whose larger buffer has ``size`` bytes, else why there is none. ``always``: where the library
     is predicted to be faster too."""
-    made = [t for t in tables if (t.collective, t.root, t.ranks) == (name, root, ranks)]
-    if not made:
+    known = [t for t in tables if (t.collective, t.root, t.ranks) == (name, root, ranks)]
+    if not known:
         return f"no table of {name}" + (f" with root {root}" if name in ROOTED else "")
     told = runtime_bytes(name, ranks, size)
-    table = next((t for t in made if t.min_bytes <= told and (not t.max_bytes or told <= t.max_bytes)), None)
+    table = next((t for t in known if t.min_bytes <= told and (not t.max_bytes or told <= t.max_bytes)), None)
     if table is None:
         return "no table of this size"
     times = table.predicted

@@ -17,21 +17,19 @@ from hetesynth.execute.outcome import Run, gathered
 from hetesynth.execute.tables import table_job
 from hetesynth.model.table import Table
 
-START_SECONDS = 120.0  # until jax is imported and a table compiled
-
 
 def run_table_on_jax(table: Table, options: RunOptions) -> list[Run]:
-    """Runs of ``table``, every byte checked. HetesynthError HS834 where there is no jax; others as of a job."""
+    """Runs of ``table``, every byte checked. HetesynthError HS820 where there is no jax; others as of a job."""
     table_job(table, options)
     if find_spec("jax") is None:
         help_text = "pip install 'hetesynth[jax]'"
-        raise HetesynthError("jax is not installed", code="HS834", help=help_text)
+        raise HetesynthError("jax is not installed", code="HS820", help=help_text)
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={table.ranks}"
     environment = {**os.environ, "XLA_FLAGS": flags.strip(), "JAX_PLATFORMS": "cpu"}
     line = [sys.executable, "-m", __name__]
     began = time.perf_counter()
     try:
-        limit = START_SECONDS + options.timeout
+        limit = 120.0 + options.timeout  # jax is imported and the table compiled before
         data = pickle.dumps((table, options))
         ended = subprocess.run(line, input=data, capture_output=True, env=environment, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
@@ -71,9 +69,11 @@ def runs_here(table: Table, options: RunOptions) -> list[Run]:
             if job.reference.buffers(rank, False).input[1]:
                 part[:] = own.view("i", 0, owner.input_chunks, slice(None)).reshape(-1)
         x = jax.device_put(given, jax.sharding.NamedSharding(mesh, ranks))
-        made = call.lower(x).compile()
+        compiled = call.lower(x).compile()
+        if "table" not in collective.stats:
+            return [Run(False, "fault", 0.0, diagnosis=tuple(collective.stats))]
         began = time.perf_counter()
-        got = np.asarray(made(x).block_until_ready()).reshape(table.ranks, -1)
+        got = np.asarray(compiled(x).block_until_ready()).reshape(table.ranks, -1)
         seconds = time.perf_counter() - began
         for rank, (own, owner, part) in enumerate(zip(memory, owners, got, strict=True)):
             if job.reference.buffers(rank, False).output[1]:
