@@ -47,11 +47,11 @@ def table_for(
 ) -> Table | str:
     """That of a call whose larger buffer has ``size`` bytes, else why there is none. ``always``: where the library
     is predicted to be faster too."""
-    known = [t for t in tables if (t.collective, t.root, t.ranks) == (name, root, ranks)]
-    if not known:
+    candidates = [t for t in tables if (t.collective, t.root, t.ranks) == (name, root, ranks)]
+    if not candidates:
         return f"no table of {name}" + (f" with root {root}" if name in ROOTED else "")
     told = runtime_bytes(name, ranks, size)
-    table = next((t for t in known if t.min_bytes <= told and (not t.max_bytes or told <= t.max_bytes)), None)
+    table = next((t for t in candidates if t.min_bytes <= told and (not t.max_bytes or told <= t.max_bytes)), None)
     if table is None:
         return "no table of this size"
     times = table.predicted
