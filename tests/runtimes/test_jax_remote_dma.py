@@ -37,7 +37,6 @@ def equal(table: Table, mode: Any = "on_wait") -> bool:
 
     interpret = pltpu.InterpretParams(detect_races=True, dma_execution_mode=mode)
     got = made(lambda v: remote_dma.play_by_copies(plan, v, "ranks", interpret=interpret))
-    pltpu.reset_tpu_interpret_mode_state()
     return bool((got == made(lambda v: play(plan, v, "ranks"))).all())
 
 
