@@ -38,7 +38,9 @@ _TIMEOUT = "Without progress on any rank, after which it is a stall."
 @click.command(name="run")
 @click.argument("program", type=click.Path(path_type=Path), metavar="FILE.xml|FILE.json")
 @click.option("--op", type=click.Choice(["sum", "max", "min"]), default="sum", help="Reduction.")
-@click.option("--dtype", type=click.Choice(["float32", "int32", "bfloat16"]), default="float32", help="Elements.")
+@click.option(
+    "--dtype", type=click.Choice(["float32", "int32", "bfloat16", "float16"]), default="float32", help="Elements."
+)
 @click.option("--size", callback=_bytes, metavar="SIZE", help=_SIZE)
 @click.option("--pass-size", callback=_bytes, metavar="SIZE", help=_PASS)
 @click.option("--slots", type=click.IntRange(1, 64), help=_SLOTS)

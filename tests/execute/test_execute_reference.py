@@ -21,7 +21,7 @@ def numbers(reduces: bool, dtype: Dtype = "int32", reduction: Reduction = "sum",
 
 
 @pytest.mark.parametrize("ranks", [2, 16, 100, 256])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_sums_are_exact_in_any_order(dtype: Dtype, ranks: int) -> None:
     if dtype == "bfloat16" and importlib.util.find_spec("ml_dtypes") is None:
         pytest.skip("ml_dtypes is not installed: no bfloat16")

@@ -15,11 +15,9 @@ import torch
 import torch.distributed as dist
 
 from hetesynth.errors import HetesynthError
-from hetesynth.judge.tables.judge import table_violations
-from hetesynth.judge.tables.reader import load_table
-from hetesynth.model.collective import COLLECTIVES, ROOTED, CollectiveName
-from hetesynth.model.cost import runtime_bytes
+from hetesynth.model.collective import COLLECTIVES, CollectiveName
 from hetesynth.model.table import Table
+from hetesynth.runtimes.folder import load_tables, table_for
 from hetesynth.runtimes.torch.executor import ADDS, TAG, play
 from hetesynth.runtimes.torch.groups import Group, Plan, ranks_named
 from hetesynth.runtimes.torch.handles import Handle
@@ -40,21 +38,7 @@ def load(path: str | Path, *, always: bool = False, check: bool = False, judge: 
 
     HetesynthError: HS533 and HS540 (a file), HS809 (a wrong table), HS816 (no table).
     """
-    path = Path(path)
-    files = [path] if path.is_file() else sorted(file for file in path.rglob("*.json") if _is_table(file))
-    tables = [load_table(file) for file in files]
-    for file, table in zip(files, tables, strict=True):
-        for violation in table_violations(table, max_findings=1) if judge else ():
-            text = f"{file}: {violation.message}"
-            raise HetesynthError(text, code="HS809", help="write the table again", exit_code=1)
-    if not tables:
-        raise HetesynthError(f"no table in {str(path)!r}", code="HS816", help="hetesynth synth --target torch")
-    return Collective(tables, always=always, check=check)
-
-
-def _is_table(file: Path) -> bool:
-    with file.open("rb") as stream:
-        return b'"hetesynth-table"' in stream.read(200)
+    return Collective(load_tables(Path(path), "torch", judge=judge), always=always, check=check)
 
 
 class Collective:
@@ -252,17 +236,11 @@ class Collective:
         add = ADDS.get(op)
         if add is None or (kind.reduces and like.dtype not in _ADDED):
             return Plan(None, f"{op} of {like.dtype}")
-        tables = [t for t in self._tables if (t.collective, t.root, t.ranks) == (name, root, state.size)]
-        if not tables:
-            return Plan(None, f"no table of {name}" + (f" with root {root}" if name in ROOTED else ""))
         blocks = 1 if kind.chain or name == "allreduce" else state.size
-        size = runtime_bytes(name, state.size, block * blocks * like.element_size())
-        table = next((t for t in tables if t.min_bytes <= size and (not t.max_bytes or size <= t.max_bytes)), None)
-        if table is None:
-            return Plan(None, "no table of this size")
-        told = table.predicted
-        if not self._always and told and told.library_seconds and told.library_seconds < told.seconds:
-            return Plan(None, "the library is predicted to be faster")
+        size = block * blocks * like.element_size()
+        table = table_for(self._tables, name, root, state.size, size, always=self._always)
+        if isinstance(table, str):
+            return Plan(None, table)
         chunks = max(max(sizes[:2]) for sizes in table.sizes) // blocks
         left = block % chunks
         if block < chunks or (left and blocks > 1):

@@ -1,0 +1,60 @@
+"""Tables that an executor loads: those of a file or below a folder, judged, and which of them a call is for."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from hetesynth.errors import HetesynthError
+from hetesynth.judge.tables.judge import table_violations
+from hetesynth.judge.tables.reader import load_table
+from hetesynth.model.collective import ROOTED, CollectiveName
+from hetesynth.model.cost import runtime_bytes
+from hetesynth.model.table import Table
+from hetesynth.model.topology import Rank
+
+
+def load_tables(path: Path, target: str, *, judge: bool = True) -> list[Table]:
+    """The table in file ``path``, or those below folder ``path`` in files ``*.TARGET.json``; where there are none,
+    all tables there.
+
+    HetesynthError: HS533 and HS540 (a file), HS809 (a wrong table), HS816 (no table).
+    """
+    below = [path] if path.is_file() else sorted(path.rglob("*.json"))
+    own = [file for file in below if file.name.endswith(f".{target}.json")]
+    files = own or [file for file in below if file == path or _is_table(file)]
+    tables = [load_table(file) for file in files]
+    for file, table in zip(files, tables, strict=True):
+        for violation in table_violations(table, max_findings=1) if judge else ():
+            text = f"{file}: {violation.message}"
+            raise HetesynthError(text, code="HS809", help="write the table again", exit_code=1)
+    if not tables:
+        raise HetesynthError(f"no table in {str(path)!r}", code="HS816", help=f"hetesynth synth --target {target}")
+    return tables
+
+
+def _is_table(file: Path) -> bool:
+    with file.open("rb") as stream:
+        return b'"hetesynth-table"' in stream.read(200)
+
+
+def table_for(
+    tables: Iterable[Table],
+    name: CollectiveName,
+    root: Rank | None,
+    ranks: int,
+    size: int,
+    *,
+    always: bool = False,
+) -> Table | str:
+    """That of a call whose larger buffer has ``size`` bytes, else why there is none. ``always``: where the library
+    is predicted to be faster too."""
+    candidates = [t for t in tables if (t.collective, t.root, t.ranks) == (name, root, ranks)]
+    if not candidates:
+        return f"no table of {name}" + (f" with root {root}" if name in ROOTED else "")
+    told = runtime_bytes(name, ranks, size)
+    table = next((t for t in candidates if t.min_bytes <= told and (not t.max_bytes or told <= t.max_bytes)), None)
+    if table is None:
+        return "no table of this size"
+    times = table.predicted
+    if not always and times and times.library_seconds and times.library_seconds < times.seconds:
+        return "the library is predicted to be faster"
+    return table

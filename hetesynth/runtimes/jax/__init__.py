@@ -1,0 +1,1 @@
+"""Tables over ``lax.ppermute``: the only package that imports jax."""
