@@ -4,12 +4,13 @@ process, it starts one rank per GPU and waits; where one did, it is a rank itsel
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Literal
 
 from hetesynth.errors import HetesynthError
+from hetesynth.execute.backends import BACKENDS
 from hetesynth.execute.job import Job, Part, RunOptions, job_of
 from hetesynth.execute.launch import RESULT_DIRECTORY, RESULT_FILE, STARTED_FILE, launch, launched
 from hetesynth.execute.outcome import Run, WrongBytes
@@ -17,17 +18,15 @@ from hetesynth.model.plan import Plan
 
 MAX_LOCAL_RANKS = 512
 
-Transport = Literal["mpi", "in-process"]
-
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """``unchecked``: run what the judge refuses too. ``in_process``: no MPI, all ranks in this process."""
+    """``unchecked``: run what the judge refuses too. ``backend``: one of ``BACKENDS``."""
 
     path: Path
     options: RunOptions = field(default_factory=RunOptions)
     unchecked: bool = False
-    in_process: bool = False
+    backend: str = "mpi"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class RunReport:
     size: int
     chunk: int
     passes: int
-    transport: Transport
+    backend: str
     runs: tuple[Run, ...]
 
     @property
@@ -54,18 +53,19 @@ class RunReport:
 
 def run_file(request: RunRequest) -> RunReport | None:
     """Runs the file. None: this is a rank other than 0 and all went well or rank 0 says what did not."""
-    if request.in_process:
-        from hetesynth.execute.inprocess import run_in_process
-
+    backend = BACKENDS[request.backend]
+    if backend.run:
+        module, _, name = backend.run.partition(":")
+        run: Callable[[Job, Sequence[Part]], Iterator[Run]] = getattr(import_module(module), name)
         job, parts = prepare(request)
         _memory_fits(job, parts)
-        return _report(request, job, "in-process", list(run_in_process(job, parts)))
+        return _report(request, job, list(run(job, parts)))
     if launched(os.environ):
         return _as_rank(request)
     job, parts = prepare(request)
     if job.ranks > MAX_LOCAL_RANKS:
         message = f"{job.ranks} ranks are too many processes for one machine"
-        help_text = "start it under an MPI launcher across machines, or use --in-process"
+        help_text = "start it under an MPI launcher across machines, or use --backend inprocess"
         raise HetesynthError(message, code="HS813", help=help_text)
     _memory_fits(job, parts)
     chosen = request.options
@@ -106,7 +106,12 @@ def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
     if subject is None or violations:
         way_out = f"hetesynth verify {request.path} says more; --unchecked runs it all the same"
         raise refused(request.path, " is refused", violations, "HS809", way_out)
-    return job_of(subject, options)
+    backend = BACKENDS[request.backend]
+    if isinstance(subject, Plan) and not backend.plans:
+        able = " and ".join(name for name, one in BACKENDS.items() if one.plans)
+        message = f"--backend {request.backend} runs MSCCL XML, and this is an MSCCL++ plan"
+        raise HetesynthError(message, code="HS815", help=f"plans are run by {able}")
+    return job_of(subject, options, backend.target)
 
 
 def _memory_fits(job: Job, parts: Sequence[Part]) -> None:
@@ -141,9 +146,7 @@ def _as_rank(request: RunRequest) -> RunReport | None:
             (directory / STARTED_FILE).touch()
 
     try:
-        first, runs = run_over_mpi(
-            ready, started, lambda runs: leave(asdict(_report(request, jobs[0], "mpi", runs)))
-        )
+        first, runs = run_over_mpi(ready, started, lambda runs: leave(asdict(_report(request, jobs[0], runs))))
     except HetesynthError as error:
         if error.code != "HS800":
             names = ("message", "code", "help", "exit_code")
@@ -151,10 +154,10 @@ def _as_rank(request: RunRequest) -> RunReport | None:
         raise
     if directory is not None or not first:
         return None
-    return _report(request, jobs[0], "mpi", runs)
+    return _report(request, jobs[0], runs)
 
 
-def _report(request: RunRequest, job: Job, transport: Transport, runs: list[Run]) -> RunReport:
+def _report(request: RunRequest, job: Job, runs: list[Run]) -> RunReport:
     numbers, reference = job.numbers, job.reference
     return RunReport(
         str(request.path),
@@ -166,6 +169,6 @@ def _report(request: RunRequest, job: Job, transport: Transport, runs: list[Run]
         job.size,
         job.loops.chunk * numbers.item_bytes,
         len(job.loops.slices),
-        transport,
+        request.backend,
         tuple(runs),
     )

@@ -18,9 +18,9 @@ from hetesynth.errors import HetesynthError
 Elements = NDArray[Any]
 
 Reduction = Literal["sum", "max", "min"]
-Dtype = Literal["float32", "int32", "bfloat16"]
-ITEM_BYTES: dict[Dtype, int] = {"float32": 4, "int32": 4, "bfloat16": 2}
-_EXACT_BITS: dict[Dtype, int] = {"float32": 24, "bfloat16": 8}  # integers up to 2**bits are exact
+Dtype = Literal["float32", "int32", "bfloat16", "float16"]
+ITEM_BYTES: dict[Dtype, int] = {"float32": 4, "int32": 4, "bfloat16": 2, "float16": 2}
+_EXACT_BITS: dict[Dtype, int] = {"float32": 24, "bfloat16": 8, "float16": 11}  # integers up to 2**bits are exact
 POISON = 0xDB
 
 

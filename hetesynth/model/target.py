@@ -93,6 +93,8 @@ NVIDIA: Fifos = (
     ("LL", Fifo(8 * 512 * 8, 1, 1, Fraction(2))),
     ("LL128", Fifo(120 * 640 * 8 // 16 * 15, 1, 1, Fraction(16, 15))),
 )
+# The kernel of runtimes/nccl_device has one way to move a message: eight slots of 512 KiB a connection.
+DEVICE: Fifos = (("Simple", replace(_SIMPLE, kernel_steps=1, host_steps=1)),)
 AMD: Fifos = (
     ("Simple", _SIMPLE),
     ("LL", Fifo(8 * 256 * 8, 1, 1, Fraction(2))),
@@ -148,12 +150,12 @@ class Target:
 
     def fifo(self, protocol: Protocol, collective: str) -> Fifo:
         """What messages of ``protocol`` carry in a program for ``collective``."""
-        fifo = dict(self.fifos)[protocol]
+        fifo = dict(self.fifos).get(protocol, self.fifos[0][1])  # a runtime with one way does not look at the word
         return replace(fifo, host_steps=1) if collective in SHORT else fifo
 
     def slots(self, protocol: Protocol) -> int:
         """Messages a connection of ``protocol`` holds, whatever the collective."""
-        return dict(self.fifos)[protocol].slots
+        return self.fifo(protocol, "allreduce").slots
 
     def suffix(self, *, in_place: bool, several: bool) -> str:
         """What follows the common part of a file's name: ``.xml``, ``.rccl-6.inplace.xml``."""
@@ -261,6 +263,29 @@ TARGETS: dict[str, Target] = {
                 _NETWORK,
             ),
             environment=(("MSCCL_XML_FILES", "FILE"), ("NCCL_ALGO", "MSCCL,RING,TREE")),
+        ),
+        Target(
+            "nccl-device",
+            "hetesynth's kernel on NCCL's device API (2.30 and later)",
+            ops=ALL_OPS,
+            tells_roots=True,
+            max_steps=1024,
+            max_thread_blocks=1024,
+            max_channel=127,
+            max_peers_per_channel=1024,
+            max_offset=2**31 - 1,
+            max_depended_block=1023,
+            max_nodes=2**20,
+            fifos=DEVICE,
+            multiprocessors=108,
+            vendors=("NVIDIA",),
+            install=(
+                "`python -m hetesynth.runtimes.nccl_device FILE DIRECTORY` writes a table for each rank and compiles "
+                "the kernel with nvcc; hetesynth_device.h has the C calls, binding.py those of PyTorch.",
+                "You choose a program for a call, by collective, size, in-place form and root; the elements have to "
+                "divide by its chunks, else call NCCL.",
+                "It compiles for sm_80 to sm_100 and was never run on a GPU.",
+            ),
         ),
         Target(
             "mscclpp",

@@ -61,6 +61,7 @@ READERS: dict[str, Reader] = {
         default_max_bytes=2**27,
         thread_multiple=32,
     ),
+    "nccl-device": Reader(takes_next_channel=False, idle_peers_crash=False),
     "portable": Reader(
         words=_COMMON | {"reducescatter", "gather", "scatter"},
         required=frozenset({"name"}),

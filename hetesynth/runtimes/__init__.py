@@ -1,0 +1,1 @@
+"""What executes our programs where nobody else's runtime does."""
