@@ -15,9 +15,11 @@
 #ifdef __CUDACC__
 #define HS_CORE __host__ __device__ __forceinline__
 #define HS_UNROLL _Pragma("unroll")
+#define HS_ROLLED _Pragma("unroll 1")  // fewer registers
 #else
 #define HS_CORE inline
 #define HS_UNROLL
+#define HS_ROLLED
 #endif
 
 namespace hetesynth {
@@ -60,7 +62,7 @@ struct Table {
 struct Layout {
   static constexpr size_t LINE = 128;  // of a counter, so that no two share what caches move
   int slots, most_ins, most_outs;
-  size_t slot_bytes;  // what a message carries at most
+  size_t slot_bytes;  // what a message carries at most, below 2^31
 
   HS_CORE Layout(const Header& h, int slots, size_t slot_bytes)
       : slots(slots), most_ins(h.most_ins), most_outs(h.most_outs), slot_bytes(slot_bytes) {}
@@ -101,15 +103,15 @@ struct alignas(16) Line { T v[16 / sizeof(T)]; };
 
 // n elements of a, combined with b where there is one, to x and y where there are; 16 bytes at a time where all allow it.
 template <typename T>
-HS_CORE void move(const T* a, const T* b, T* x, T* y, int64_t n, int lane, int lanes, int reduction) {
+HS_CORE void move(const T* a, const T* b, T* x, T* y, int n, int lane, int lanes, int reduction) {
   using L = Line<T>;
   constexpr int WIDE = 16 / sizeof(T), UNROLL = 4;
-  int64_t first = 0;
+  int first = 0;
   if (((uintptr_t(a) | uintptr_t(b) | uintptr_t(x) | uintptr_t(y)) & 15) == 0) {
     const L *A = reinterpret_cast<const L*>(a), *B = reinterpret_cast<const L*>(b);
     L *X = reinterpret_cast<L*>(x), *Y = reinterpret_cast<L*>(y);
-    const int64_t lines = n / WIDE;
-    for (int64_t i = lane; i < lines; i += int64_t(UNROLL) * lanes) {
+    const int lines = n / WIDE;
+    HS_ROLLED for (int i = lane; i < lines; i += UNROLL * lanes) {
       L values[UNROLL];
       HS_UNROLL for (int u = 0; u < UNROLL; u++)
         if (i + u * lanes < lines) values[u] = A[i + u * lanes];
@@ -128,7 +130,7 @@ HS_CORE void move(const T* a, const T* b, T* x, T* y, int64_t n, int lane, int l
     }
     first = lines * WIDE;
   }
-  for (int64_t i = first + lane; i < n; i += lanes) {
+  HS_ROLLED for (int i = first + lane; i < n; i += lanes) {
     const T value = b ? combined(a[i], b[i], reduction) : a[i];
     if (x) x[i] = value;
     if (y) y[i] = value;
@@ -146,20 +148,21 @@ HS_CORE bool interpret(Transport& t, const Table& table, const Layout& layout, S
                        int block) {
   const Block b = table.blocks[block];
   const int64_t room = layout.slot_bytes / sizeof(T), chunk = call.chunk;
-  const int64_t most = chunk < room ? chunk : room, batch = room > chunk ? room / chunk : 1;
+  const int64_t most = chunk < room ? chunk : room;
+  const int batch = room > chunk ? int(room / chunk) : 1;
   const uint64_t begin = state.calls << 32;
   uint64_t sent = b.out < 0 ? 0 : state.sent[b.out], taken = b.in < 0 ? 0 : state.taken[b.in];
   int32_t loop = 0;
-  for (int64_t from = 0; from < chunk; from += most, loop++) {
-    const int64_t width = chunk - from < most ? chunk - from : most;
-    for (int32_t s = 0; s < b.steps; s++) {
+  HS_ROLLED for (int64_t from = 0; from < chunk; from += most, loop++) {
+    const int width = int(chunk - from < most ? chunk - from : most);
+    HS_ROLLED for (int32_t s = 0; s < b.steps; s++) {
       const Step x = table.steps[b.first + s];
       const int op = x.op & 255;
       const bool receives = op == RECEIVE || op >= RECEIVE_COPY_SEND;
       const bool sends = op == SEND || op == RECEIVE_COPY_SEND || op == RECEIVE_REDUCE_SEND || op == RECEIVE_REDUCE_COPY_SEND;
       const bool reads = op != NOP && op != RECEIVE && op != RECEIVE_COPY_SEND;
       const bool writes = op != NOP && op != SEND && op != RECEIVE_REDUCE_SEND;
-      int64_t chunks = 0;
+      int32_t chunks = 0;
       do {
         bool ready = true;
         if (t.lane() == 0) {
@@ -173,10 +176,10 @@ HS_CORE bool interpret(Transport& t, const Table& table, const Layout& layout, S
         }
         if (!t.together(ready)) return false;
         if (op == NOP) break;
-        const int64_t some = x.count - chunks < batch ? x.count - chunks : batch;
-        const int64_t length = some * width;  // several chunks are whole ones
-        T* src = reads ? call.buffers[x.src] + (x.src_at + chunks) * chunk + from : nullptr;
-        T* dst = writes ? call.buffers[x.dst] + (x.dst_at + chunks) * chunk + from : nullptr;
+        const int some = x.count - chunks < batch ? x.count - chunks : batch;
+        const int length = some * width;  // several chunks are whole ones
+        T* src = reads ? call.buffers[x.src] + int64_t(x.src_at + chunks) * chunk + from : nullptr;
+        T* dst = writes ? call.buffers[x.dst] + int64_t(x.dst_at + chunks) * chunk + from : nullptr;
         const T* message = receives ? reinterpret_cast<const T*>(t.incoming(b.in, taken % layout.slots)) : nullptr;
         T* onward = sends ? reinterpret_cast<T*>(t.outgoing(b.out, sent % layout.slots)) : nullptr;
         const T* first = message ? message : src;
@@ -184,7 +187,7 @@ HS_CORE bool interpret(Transport& t, const Table& table, const Layout& layout, S
         move<T>(first, second, dst, onward, length, t.lane(), t.lanes(), call.reduction);
         t.sync();
         if (sends) {
-          if (t.lane() == 0) t.push(b.out, sent % layout.slots, length * sizeof(T), sent + 1);
+          if (t.lane() == 0) t.push(b.out, sent % layout.slots, size_t(length) * sizeof(T), sent + 1);
           sent++;
         }
         if (receives) {
