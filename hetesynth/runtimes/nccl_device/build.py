@@ -46,10 +46,12 @@ def device_command(architectures: Sequence[str] = ARCHITECTURES) -> list[str]:
     return [nvcc, "-std=c++17", "-O3", "-Xcompiler", "-fPIC", *code, *places]
 
 
-def nccl_link_flags() -> list[str]:
-    """How the kernel's library finds NCCL: that of the wheel, which PyTorch has loaded, or the system's."""
-    folder = next((w / "nccl" / "lib" for w in _nvidia() if (w / "nccl" / "lib" / "libnccl.so.2").is_file()), None)
-    return ["-lnccl"] if folder is None else [f"-L{folder}", "-l:libnccl.so.2", f"-Xlinker=-rpath={folder}"]
+def device_link_flags() -> list[str]:
+    """What the kernel's library is linked with: NCCL and the CUDA runtime of the wheels, or the system's."""
+    folders = [w / one / "lib" for w in _nvidia() for one in ("cu13", "nccl") if (w / one / "lib").is_dir()]
+    nccl = any((folder / "libnccl.so.2").is_file() for folder in folders)
+    paths = [flag for folder in folders for flag in (f"-L{folder}", f"-Xlinker=-rpath={folder}")]
+    return [*paths, "-l:libnccl.so.2" if nccl else "-lnccl"]
 
 
 def _nvidia() -> list[Path]:

@@ -32,15 +32,16 @@ class Waiting(NamedTuple):
 
 
 class CpuKernel:
-    """A program on all of its ranks. ``slots``: messages that a connection holds; ``slot_bytes``: of the largest."""
+    """A program on all of its ranks. ``slots``: messages that a connection holds; ``slot_bytes``: of the largest.
+    ``server``: so many ranks in turn reach each other by stores, others through what stands for a network; 0: all do."""
 
-    def __init__(self, parts: Sequence[GpuProgram], slots: int, slot_bytes: int) -> None:
+    def __init__(self, parts: Sequence[GpuProgram], slots: int, slot_bytes: int, server: int = 0) -> None:
         self._library = library("threads.cpp", threads_command())
         self._library.hetesynth_threads_create.restype = ctypes.c_void_p
         tables = pack(parts, 1, None)
         pointers = (ctypes.c_char_p * len(tables))(*tables)
         self._handle = ctypes.c_void_p(
-            self._library.hetesynth_threads_create(pointers, len(tables), slots, ctypes.c_int64(slot_bytes))
+            self._library.hetesynth_threads_create(pointers, len(tables), slots, ctypes.c_int64(slot_bytes), server)
         )
         if not self._handle:
             message = f"there is no memory for {slots} messages of {slot_bytes} bytes a connection"
@@ -89,8 +90,8 @@ class CpuKernel:
         return f"thread block {block.id} step {wait.step} ({name}) waits for {reason}"
 
 
-def run_on_threads(job: Job, parts: Sequence[Part]) -> Iterator[Run]:
-    """The runs of ``job``, all on one handle. Ends after a run that did not end well."""
+def run_on_threads(job: Job, parts: Sequence[Part], server: int = 0) -> Iterator[Run]:
+    """The runs of ``job``, all on one handle of ``CpuKernel``. Ends after a run that did not end well."""
     gpus = [part for part in parts if isinstance(part, GpuProgram)]
     numbers, loops = job.numbers, job.loops
     steps = (x for gpu in gpus for block in gpu.thread_blocks for x in block.instructions)
@@ -102,7 +103,7 @@ def run_on_threads(job: Job, parts: Sequence[Part]) -> Iterator[Run]:
             fault = next(filter(None, map(_fault, gpus, memory)), None)
             if fault is None and kernel is None:
                 try:
-                    kernel = CpuKernel(gpus, loops.slots, min(loops.message, largest) * numbers.item_bytes)
+                    kernel = CpuKernel(gpus, loops.slots, min(loops.message, largest) * numbers.item_bytes, server)
                 except HetesynthError as error:
                     if error.code != "HS892":
                         raise

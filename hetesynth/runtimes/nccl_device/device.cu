@@ -75,7 +75,9 @@ struct Gpu {
   __device__ static void publish(void* counter, uint64_t value) {
     Counter(*static_cast<uint64_t*>(counter)).store(value, cuda::memory_order_release);
   }
-  __device__ uint64_t* arrived(int in) { return (uint64_t*)ncclGetLocalPointer(d.counters, d.layout.arrived(in)); }
+  __device__ uint64_t* arrived(int in, int slot) {
+    return (uint64_t*)ncclGetLocalPointer(d.counters, d.layout.arrived(in, slot));
+  }
   __device__ uint64_t* credited(int out) { return (uint64_t*)ncclGetLocalPointer(d.counters, d.layout.credit(out)); }
   __device__ void* incoming(int in, int slot) { return ncclGetLocalPointer(d.slots, d.layout.inbox(in, slot)); }
   __device__ int lsa_in(int in) const { return d.lsa[in]; }
@@ -85,10 +87,10 @@ struct Gpu {
     if (peer < 0) return ncclGetLocalPointer(d.slots, d.layout.outbox(out, slot));
     return ncclGetLsaPointer(d.slots, d.layout.inbox(table.outs[out].index, slot), peer);
   }
-  __device__ void push(int out, int slot, size_t bytes, uint64_t number) {
+  __device__ void push(int out, int slot, size_t bytes, uint64_t round) {
     const Connection c = table.outs[out];
-    const size_t counter = d.layout.arrived(c.index);
-    if (lsa_out(out) >= 0) publish(ncclGetLsaPointer(d.counters, counter, lsa_out(out)), number);
+    const size_t counter = d.layout.arrived(c.index, slot);
+    if (lsa_out(out) >= 0) publish(ncclGetLsaPointer(d.counters, counter, lsa_out(out)), round);
     else put(d, context(), c.peer, d.layout.inbox(c.index, slot), d.layout.outbox(out, slot), bytes, counter);
   }
   __device__ void credit(int in, uint64_t number) {
@@ -216,7 +218,7 @@ cudaError_t launched(hetesynth_device& h, const void* in, void* out, size_t coun
 
 int hetesynth_device_create(const void* table, size_t bytes, ncclComm_t comm, int slots, size_t slot_bytes,
                             size_t max_block_bytes, double timeout, hetesynth_device** handle) {
-  if (!Table(static_cast<const int32_t*>(table)).sound(bytes)) return failed("this is no table of this version");
+  if (!Table::sound(table, bytes)) return failed("this is no table of this version");
   if (slots < 1 || !slot_bytes || slot_bytes % 16 || slot_bytes >> 31)
     return failed("slots are none, or slot_bytes no multiple of 16 below 2 GiB");
   auto* h = new hetesynth_device;

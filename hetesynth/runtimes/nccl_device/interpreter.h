@@ -2,9 +2,9 @@
 // message and its signal reach a peer, is the template parameter `Transport`.
 //
 // A connection is a FIFO of `slots` slots in the receiver's memory. The sender waits until a slot is free, puts a
-// message there and then counts it in `arrived` at the receiver; the receiver copies or adds it out of its own memory
-// and counts it in `credit` at the sender. Nothing reads a peer's memory. Counters only grow, call after call, so
-// nothing is reset between calls, and a rank may be a call ahead of its peers.
+// message there and then counts it in the slot's `arrived` at the receiver, so messages may settle in any order; the
+// receiver copies or adds it out of its own memory and counts it in `credit` at the sender. Nothing reads a peer's
+// memory. Counters only grow, call after call, so nothing is reset between calls, and a rank may be a call ahead.
 //
 // A chunk larger than a slot makes the whole program loop over slices of it; a step whose chunks together are larger
 // than a slot takes several messages. Every message is one run of elements.
@@ -50,7 +50,9 @@ struct Table {
     outs = ins + header->ins;
     steps = reinterpret_cast<const Step*>(outs + header->outs);
   }
-  bool sound(size_t bytes) const {  // of this version and as long as it says; its contents are pack.py's
+  // Whether words are a table of this version, as long as it says; its contents are pack.py's.
+  static bool sound(const void* words, size_t bytes) {
+    const Header* header = static_cast<const Header*>(words);
     return bytes >= sizeof(Header) && header->magic == MAGIC && header->version == VERSION &&
            bytes == size_t(header->words) * 4 &&
            bytes == sizeof(Header) + header->blocks * sizeof(Block) + (header->ins + header->outs) * sizeof(Connection) +
@@ -67,9 +69,9 @@ struct Layout {
   HS_CORE Layout(const Header& h, int slots, size_t slot_bytes)
       : slots(slots), most_ins(h.most_ins), most_outs(h.most_outs), slot_bytes(slot_bytes) {}
   HS_CORE size_t stride() const { return (slot_bytes + LINE - 1) / LINE * LINE; }
-  HS_CORE size_t arrived(int in) const { return in * LINE; }
-  HS_CORE size_t credit(int out) const { return (most_ins + out) * LINE; }
-  HS_CORE size_t counter_bytes() const { return (most_ins + most_outs + 1) * LINE; }
+  HS_CORE size_t arrived(int in, int slot) const { return (size_t(in) * slots + slot) * LINE; }
+  HS_CORE size_t credit(int out) const { return arrived(most_ins, out); }
+  HS_CORE size_t counter_bytes() const { return credit(most_outs + 1); }
   HS_CORE size_t inbox(int in, int slot) const { return (size_t(in) * slots + slot) * stride(); }
   HS_CORE size_t outbox(int out, int slot) const { return inbox(most_ins + out, slot); }  // staged for a network
 };
@@ -105,7 +107,7 @@ struct alignas(16) Line { T v[16 / sizeof(T)]; };
 template <typename T>
 HS_CORE void move(const T* a, const T* b, T* x, T* y, int n, int lane, int lanes, int reduction) {
   using L = Line<T>;
-  constexpr int WIDE = 16 / sizeof(T), UNROLL = 4;
+  constexpr int WIDE = 16 / sizeof(T), UNROLL = sizeof(T);  // more spills registers, by what it takes to add halves
   int first = 0;
   if (((uintptr_t(a) | uintptr_t(b) | uintptr_t(x) | uintptr_t(y)) & 15) == 0) {
     const L *A = reinterpret_cast<const L*>(a), *B = reinterpret_cast<const L*>(b);
@@ -141,8 +143,9 @@ enum Wait : int32_t { NOTHING, A_MESSAGE, A_SLOT, A_STEP, UNTAKEN };  // what a 
 
 // One call of one thread block. `Transport` has: lane(), lanes(); sync() among the lanes; together(b): whether b holds
 // for lane 0; reached(counter, least, what, loop, step): waits, false when the call was given up; incoming(in, slot),
-// outgoing(out, slot); of lane 0 push(out, slot, bytes, number), credit(in, number), publish(counter, value),
-// arrived(in), credited(out), leave(): the last thread block counts the call. False: given up.
+// outgoing(out, slot); of lane 0 push(out, slot, bytes, round): the message is the slot's round-th; credit(in, number),
+// publish(counter, value), arrived(in, slot), credited(out), leave(): the last thread block counts the call. False:
+// given up.
 template <typename T, typename Transport>
 HS_CORE bool interpret(Transport& t, const Table& table, const Layout& layout, State& state, const Call<T>& call,
                        int block) {
@@ -150,6 +153,7 @@ HS_CORE bool interpret(Transport& t, const Table& table, const Layout& layout, S
   const int64_t room = layout.slot_bytes / sizeof(T), chunk = call.chunk;
   const int64_t most = chunk < room ? chunk : room;
   const int batch = room > chunk ? int(room / chunk) : 1;
+  const uint32_t slots = layout.slots;
   const uint64_t begin = state.calls << 32;
   uint64_t sent = b.out < 0 ? 0 : state.sent[b.out], taken = b.in < 0 ? 0 : state.taken[b.in];
   int32_t loop = 0;
@@ -170,9 +174,9 @@ HS_CORE bool interpret(Transport& t, const Table& table, const Layout& layout, S
             const uint64_t awaited = begin + uint64_t(loop) * table.blocks[x.block].steps + x.step + 1;
             ready = t.reached(state.progress + x.block, awaited, A_STEP, loop, s);
           }
-          if (ready && receives) ready = t.reached(t.arrived(b.in), taken + 1, A_MESSAGE, loop, s);
-          if (ready && sends && sent >= uint64_t(layout.slots))
-            ready = t.reached(t.credited(b.out), sent + 1 - layout.slots, A_SLOT, loop, s);
+          if (ready && receives) ready = t.reached(t.arrived(b.in, taken % slots), taken / slots + 1, A_MESSAGE, loop, s);
+          if (ready && sends && sent >= slots)
+            ready = t.reached(t.credited(b.out), sent + 1 - slots, A_SLOT, loop, s);
         }
         if (!t.together(ready)) return false;
         if (op == NOP) break;
@@ -180,14 +184,14 @@ HS_CORE bool interpret(Transport& t, const Table& table, const Layout& layout, S
         const int length = some * width;  // several chunks are whole ones
         T* src = reads ? call.buffers[x.src] + int64_t(x.src_at + chunks) * chunk + from : nullptr;
         T* dst = writes ? call.buffers[x.dst] + int64_t(x.dst_at + chunks) * chunk + from : nullptr;
-        const T* message = receives ? reinterpret_cast<const T*>(t.incoming(b.in, taken % layout.slots)) : nullptr;
-        T* onward = sends ? reinterpret_cast<T*>(t.outgoing(b.out, sent % layout.slots)) : nullptr;
+        const T* message = receives ? reinterpret_cast<const T*>(t.incoming(b.in, taken % slots)) : nullptr;
+        T* onward = sends ? reinterpret_cast<T*>(t.outgoing(b.out, sent % slots)) : nullptr;
         const T* first = message ? message : src;
         const T* second = op == REDUCE ? dst : message ? src : nullptr;
         move<T>(first, second, dst, onward, length, t.lane(), t.lanes(), call.reduction);
         t.sync();
         if (sends) {
-          if (t.lane() == 0) t.push(b.out, sent % layout.slots, size_t(length) * sizeof(T), sent + 1);
+          if (t.lane() == 0) t.push(b.out, sent % slots, size_t(length) * sizeof(T), sent / slots + 1);
           sent++;
         }
         if (receives) {

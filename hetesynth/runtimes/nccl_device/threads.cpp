@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -44,7 +45,7 @@ struct Rank {
   Rank(const int32_t* given, const Layout& layout)
       : words(given, given + reinterpret_cast<const Header*>(given)->words), table(words.data()),
         sent(table.header->outs), taken(table.header->ins), progress(table.header->blocks),
-        counters(aligned(layout.counter_bytes())), slots(aligned(layout.outbox(0, 0))),
+        counters(aligned(layout.counter_bytes())), slots(aligned(layout.outbox(table.header->most_outs, 0))),
         state{sent.data(), taken.data(), progress.data(), 0, 0} {
     __builtin_memset(counters.get(), 0, layout.counter_bytes());
   }
@@ -55,11 +56,48 @@ struct Rank {
   }
 };
 
+// In place of a network: what is given to it settles later, in any order, and is then counted.
+struct Network {
+  struct Put { void* to; const void* from; size_t bytes; uint64_t* counter; };
+  std::mutex mutex;
+  std::vector<Put> under_way;
+  std::atomic<bool> closing{false};
+
+  void give(const Put& put) {
+    std::lock_guard<std::mutex> hold(mutex);
+    under_way.push_back(put);
+  }
+  void run() {
+    for (uint64_t random = 1;; random = random * 6364136223846793005u + 1442695040888963407u) {
+      const bool last = closing.load(std::memory_order_acquire);
+      Put put{};
+      {
+        std::lock_guard<std::mutex> hold(mutex);
+        if (!under_way.empty()) {
+          std::swap(under_way[(random >> 33) % under_way.size()], under_way.back());
+          put = under_way.back();
+          under_way.pop_back();
+        }
+      }
+      if (put.counter) {
+        if (put.bytes) __builtin_memcpy(put.to, put.from, put.bytes);
+        __atomic_fetch_add(put.counter, 1, __ATOMIC_RELEASE);
+      } else if (last) {
+        return;
+      } else {
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      }
+    }
+  }
+};
+
 struct World {
   Layout layout;
+  int server;  // ranks of one that reach each other by stores; 0: all
   std::vector<std::unique_ptr<Rank>> ranks;
+  Network network;
   std::atomic<uint64_t> moves{0};  // progress of any thread block
-  std::atomic<int> running{0};
+  std::atomic<int> ended{0};
   std::atomic<bool> stop{false};
 };
 
@@ -87,20 +125,28 @@ struct Threads {
     return true;
   }
   void publish(uint64_t* counter, uint64_t value) { __atomic_store_n(counter, value, __ATOMIC_RELEASE); }
-  uint64_t* arrived(int in) { return at(rank, world.layout.arrived(in)); }
+  uint64_t* arrived(int in, int slot) { return at(rank, world.layout.arrived(in, slot)); }
   uint64_t* credited(int out) { return at(rank, world.layout.credit(out)); }
+  bool near(const Connection& c) const {
+    return !world.server || c.peer / world.server == rank.table.header->rank / world.server;
+  }
   char* incoming(int in, int slot) { return rank.slots.get() + world.layout.inbox(in, slot); }
   char* outgoing(int out, int slot) {
     const Connection& c = rank.table.outs[out];
-    return peer(c).slots.get() + world.layout.inbox(c.index, slot);
+    return near(c) ? peer(c).slots.get() + world.layout.inbox(c.index, slot)
+                   : rank.slots.get() + world.layout.outbox(out, slot);
   }
-  void push(int out, int, size_t, uint64_t number) {
+  void push(int out, int slot, size_t bytes, uint64_t round) {
     const Connection& c = rank.table.outs[out];
-    publish(at(peer(c), world.layout.arrived(c.index)), number);
+    uint64_t* counter = at(peer(c), world.layout.arrived(c.index, slot));
+    if (near(c)) publish(counter, round);
+    else world.network.give({peer(c).slots.get() + world.layout.inbox(c.index, slot), outgoing(out, slot), bytes, counter});
   }
   void credit(int in, uint64_t number) {
     const Connection& c = rank.table.ins[in];
-    publish(at(peer(c), world.layout.credit(c.index)), number);
+    uint64_t* counter = at(peer(c), world.layout.credit(c.index));
+    if (near(c)) publish(counter, number);
+    else world.network.give({nullptr, nullptr, 0, counter});
   }
   void leave() {}  // the caller counts the call, once all threads are joined
 };
@@ -113,17 +159,19 @@ void play(World& world, void* const* buffers, int64_t chunk, int reduction, int 
   for (int k = 0; k < 3; k++) call.buffers[k] = static_cast<T*>(buffers[3 * rank + k]);
   interpret<T>(transport, own.table, world.layout, own.state, call, block);
   world.moves.fetch_add(1, std::memory_order_relaxed);
-  world.running.fetch_sub(1, std::memory_order_release);
+  world.ended.fetch_add(1, std::memory_order_release);
 }
 
 }  // namespace hetesynth
 
 using namespace hetesynth;
 
-// `tables`: of each rank, as pack.py makes them. Null where memory does not suffice.
-extern "C" void* hetesynth_threads_create(const int32_t* const* tables, int ranks, int slots, int64_t slot_bytes) try {
+// `tables`: of each rank, as pack.py makes them. `server`: ranks of a server, between which the network carries; 0: one
+// server. Null where memory does not suffice.
+extern "C" void* hetesynth_threads_create(const int32_t* const* tables, int ranks, int slots, int64_t slot_bytes,
+                                          int server) try {
   const Header& any = *reinterpret_cast<const Header*>(tables[0]);
-  std::unique_ptr<World> world(new World{Layout(any, slots, slot_bytes), {}});
+  std::unique_ptr<World> world(new World{Layout(any, slots, slot_bytes), server, {}, {}});
   for (int r = 0; r < ranks; r++) world->ranks.push_back(std::make_unique<Rank>(tables[r], world->layout));
   return world.release();
 } catch (const std::bad_alloc&) {
@@ -142,13 +190,17 @@ extern "C" int hetesynth_threads_run(void* handle, void* const* buffers, int64_t
   auto run = dtype == 0 ? play<_Float16> : dtype == 1 ? play<Bfloat16> : dtype == 2 ? play<float> : play<int32_t>;
   std::vector<std::thread> threads;
   bool refused = false;
+  int started = 0;
   int32_t* wait = waits;
+  world.ended = 0;
+  world.network.closing = false;
+  std::thread network;
   try {
+    if (world.server) network = std::thread(&Network::run, &world.network);
     for (size_t r = 0; r < world.ranks.size(); r++)
       for (int b = 0; b < world.ranks[r]->table.header->blocks; b++, wait += 3) {
-        threads.reserve(threads.size() + 1);
-        world.running.fetch_add(1);
         threads.emplace_back(run, std::ref(world), buffers, chunk, reduction, int(r), b, wait);
+        started++;
       }
   } catch (const std::system_error&) {
     refused = true;
@@ -156,13 +208,15 @@ extern "C" int hetesynth_threads_run(void* handle, void* const* buffers, int64_t
   }
   using Clock = std::chrono::steady_clock;
   auto since = Clock::now();
-  for (uint64_t seen = 0; world.running.load(std::memory_order_acquire) > int(refused);) {
+  for (uint64_t seen = 0; world.ended.load(std::memory_order_acquire) < started;) {
     std::this_thread::sleep_for(std::chrono::microseconds(100));
     const uint64_t moves = world.moves.load(std::memory_order_relaxed);
     if (moves != seen) seen = moves, since = Clock::now();
     else if (std::chrono::duration<double>(Clock::now() - since).count() > timeout) world.stop = true;
   }
   for (std::thread& thread : threads) thread.join();
+  world.network.closing = true;
+  if (network.joinable()) network.join();
   if (refused) return 2;
   for (auto& rank : world.ranks) rank->state.calls++;
   if (world.stop) return 1;
