@@ -118,8 +118,8 @@ struct Threads {
         wait[0] = what, wait[1] = loop, wait[2] = step;
         return false;
       }
-      if (tries < 64) std::this_thread::yield();
-      else std::this_thread::sleep_for(std::chrono::microseconds(tries < 256 ? 20 : 200));
+      if (tries < 8) std::this_thread::yield();
+      else std::this_thread::sleep_for(std::chrono::microseconds(tries < 64 ? 50 : 200));
     }
     world.moves.fetch_add(1, std::memory_order_relaxed);
     return true;
