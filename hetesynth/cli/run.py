@@ -34,7 +34,7 @@ _SIZE = "Of the larger buffer, 1536 or 3MB [default: 4 KiB a chunk]."
 _PASS = "What one message carries; larger chunks take several loops [default: the protocol's]."
 _SLOTS = "Messages a connection holds [default: the protocol's]."
 _DTYPES = ["float32", "int32", "bfloat16", "float16"]
-_BACKEND = "Who moves the bytes: an MPI process per rank; this process, one rank after the other; one thread per thread block."
+_BACKEND = "An MPI process per rank; all in this process, in turn; a thread per thread block."
 _TIMEOUT = "Without progress on any rank, after which it is a stall."
 
 
@@ -64,8 +64,8 @@ def command(
 ) -> int:
     """Execute PROGRAM with real data, and check every byte.
 
-    Starts a process per rank with mpiexec on this machine. Under an MPI launcher (mpiexec -n 64 hetesynth run FILE) it is
-    one of the ranks, on however many machines. Exits 1 on wrong bytes, a stall or a broken program.
+    Starts a process per rank with mpiexec on this machine. Under an MPI launcher (mpiexec -n 64 hetesynth run
+    FILE) it is one of the ranks, on however many machines. Exits 1 on wrong bytes, a stall or a broken program.
     """
     from hetesynth.engine.run import RunRequest, run_file
     from hetesynth.execute.job import RunOptions

@@ -88,8 +88,8 @@ class Reference:
 
 
 class Memory:
-    """``chunk``: elements of a chunk. ``scratch``: chunks. ``buffers``: where input and output stand. ``chunks``: of
-    each buffer, shape (chunks, elements)."""
+    """``chunk``: elements of a chunk. ``scratch``: chunks. ``buffers``: where input and output stand. ``chunks``:
+    those of each buffer, shape (chunks, elements)."""
 
     def __init__(
         self,

@@ -150,7 +150,7 @@ class Target:
 
     def fifo(self, protocol: Protocol, collective: str) -> Fifo:
         """What messages of ``protocol`` carry in a program for ``collective``."""
-        fifo = dict(self.fifos).get(protocol, self.fifos[0][1])  # a runtime with one way does not look at the word
+        fifo = dict(self.fifos).get(protocol, self.fifos[0][1])  # who has one way does not look at the word
         return replace(fifo, host_steps=1) if collective in SHORT else fifo
 
     def slots(self, protocol: Protocol) -> int:
@@ -265,29 +265,6 @@ TARGETS: dict[str, Target] = {
             environment=(("MSCCL_XML_FILES", "FILE"), ("NCCL_ALGO", "MSCCL,RING,TREE")),
         ),
         Target(
-            "nccl-device",
-            "hetesynth's kernel on NCCL's device API (2.30 and later)",
-            ops=ALL_OPS,
-            tells_roots=True,
-            max_steps=1024,
-            max_thread_blocks=1024,
-            max_channel=127,
-            max_peers_per_channel=1024,
-            max_offset=2**31 - 1,
-            max_depended_block=1023,
-            max_nodes=2**20,
-            fifos=DEVICE,
-            multiprocessors=108,
-            vendors=("NVIDIA",),
-            install=(
-                "`python -m hetesynth.runtimes.nccl_device FILE DIRECTORY` writes a table for each rank and compiles "
-                "the kernel with nvcc; hetesynth_device.h has the C calls, binding.py those of PyTorch.",
-                "You choose a program for a call, by collective, size, in-place form and root; the elements have to "
-                "divide by its chunks, else call NCCL.",
-                "It compiles for sm_80 to sm_100 and was never run on a GPU.",
-            ),
-        ),
-        Target(
             "mscclpp",
             "MSCCL++",
             format=PLAN_JSON,
@@ -311,6 +288,27 @@ TARGETS: dict[str, Target] = {
                 "Bytes must be a multiple of 16 per chunk, and buffers stand at the same offset on every rank.",
             ),
             environment=(("LD_PRELOAD", "libmscclpp_nccl.so"), ("MSCCLPP_NCCL_LIB_PATH", "libnccl.so")),
+        ),
+        Target(
+            "nccl-device",
+            "hetesynth's kernel on NCCL's device API (2.30 and later)",
+            ops=ALL_OPS,
+            tells_roots=True,
+            max_steps=256,
+            max_thread_blocks=1024,
+            max_channel=127,
+            fifos=DEVICE,
+            required_attributes=_ROOT_ATTRIBUTES,
+            multiprocessors=108,
+            vendors=("NVIDIA",),
+            install=(
+                "`python -m hetesynth.runtimes.nccl_device FILE DIRECTORY` writes a table for each rank and "
+                "compiles the kernel; its calls are in hetesynth_device.h, for PyTorch in binding.py of that package.",
+                "You choose the program of a call: by collective, size, in-place form and root.",
+                "The elements of a call have to divide by the program's chunks: else call NCCL.",
+                "It compiles for sm_80 to sm_100 and was never run on a GPU; `hetesynth run --backend cpu-kernel` "
+                "runs the same interpreter on threads.",
+            ),
         ),
     )
 }

@@ -1,4 +1,4 @@
-"""``python -m hetesynth.runtimes.nccl_device FILE.xml FOLDER``: tables of every rank, and the kernel for C and C++."""
+"""``python -m hetesynth.runtimes.nccl_device FILE.xml FOLDER``: tables of all ranks, and the kernel."""
 
 import shutil
 import sys

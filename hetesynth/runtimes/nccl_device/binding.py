@@ -1,4 +1,4 @@
-"""The kernel for tensors of PyTorch, through its C calls. Compiled in the tests; never run, as no GPU was at hand."""
+"""The kernel for tensors of PyTorch, through its C calls. Never run, as no GPU was at hand."""
 
 import ctypes
 from typing import Any
@@ -26,8 +26,8 @@ def kernel() -> ctypes.CDLL:
 
 
 class DeviceCollective:
-    """One program on this rank of ``group`` (None: all ranks). Made, and closed, by all ranks at once; calls come in one
-    order on all of them. ``max_block_bytes``: of the largest ``count`` elements that are given. ``timeout``: seconds.
+    """One program on this rank of ``group`` (None: all ranks). Made, and closed, by all ranks at once; calls come
+    in one order on all of them. ``max_block_bytes``: of the largest ``count`` elements. ``timeout``: seconds.
 
     ``group`` has to be of NCCL 2.30 or later, with its communicator made: call one of its collectives first."""
 
@@ -36,7 +36,10 @@ class DeviceCollective:
         import torch.distributed as dist
 
         self._torch, self._library, self._handle = torch, kernel(), ctypes.c_void_p()
-        table, fifo = tables(program)[dist.get_rank(group)], TARGETS["nccl-device"].fifo("Simple", program.collective)
+        table, fifo = (
+            tables(program)[dist.get_rank(group)],
+            TARGETS["nccl-device"].fifo("Simple", program.collective),
+        )
         backend = (group or dist.group.WORLD)._get_backend(torch.device("cuda"))
         self._check(
             self._library.hetesynth_device_create(

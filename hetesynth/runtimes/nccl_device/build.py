@@ -22,12 +22,12 @@ def threads_command() -> list[str]:
     """The compiler and its flags for threads.cpp; ``CXX`` and ``CXXFLAGS`` are heeded. HetesynthError HS890: no
     compiler."""
     names = [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "clang++", "c++"]
-    found = next((path for name in names if (path := shutil.which(name))), None)
-    if found is None:
+    compiler = next((path for name in names if (path := shutil.which(name))), None)
+    if compiler is None:
         help_text = "install g++ (12 or later) or clang++, or name one with CXX; or use --backend inprocess"
         raise HetesynthError(f"no C++ compiler: no {' or '.join(names)} on PATH", code="HS890", help=help_text)
     flags = shlex.split(os.environ.get("CXXFLAGS", ""))
-    return [found, "-std=c++17", "-O2", "-fPIC", "-pthread", *flags]
+    return [compiler, "-std=c++17", "-O2", "-fPIC", "-pthread", *flags]
 
 
 def device_command(architectures: Sequence[str] = ARCHITECTURES) -> list[str]:

@@ -1,4 +1,4 @@
-"""Programs on the interpreter's CPU build, with real bytes: every thread block of every rank a thread of this process."""
+"""Programs on the interpreter's CPU build, with real bytes: every thread block of every rank is a thread."""
 
 import ctypes
 import time
@@ -21,8 +21,7 @@ A_MESSAGE, A_SLOT, A_STEP, UNTAKEN = range(1, 5)
 
 
 class Waiting(NamedTuple):
-    """A thread block that did not end. ``what``: one of ``A_MESSAGE`` and so on; of ``UNTAKEN``, ``loop`` is how many
-    messages."""
+    """A thread block that did not end. ``what``: ``A_MESSAGE`` and so on; of UNTAKEN ``loop`` counts messages."""
 
     rank: int
     block: int
@@ -32,8 +31,8 @@ class Waiting(NamedTuple):
 
 
 class CpuKernel:
-    """A program on all of its ranks. ``slots``: messages that a connection holds; ``slot_bytes``: of the largest.
-    ``server``: so many ranks in turn reach each other by stores, others through what stands for a network; 0: all do."""
+    """A program on all of its ranks. ``slots``: messages that a connection holds; ``slot_bytes``: of a message.
+    ``server``: so many ranks in turn reach each other by stores, others over what stands for a network; 0: all."""
 
     def __init__(self, parts: Sequence[GpuProgram], slots: int, slot_bytes: int, server: int = 0) -> None:
         self._library = library("threads.cpp", threads_command())
@@ -41,7 +40,9 @@ class CpuKernel:
         tables = pack(parts, 1, None)
         pointers = (ctypes.c_char_p * len(tables))(*tables)
         self._handle = ctypes.c_void_p(
-            self._library.hetesynth_threads_create(pointers, len(tables), slots, ctypes.c_int64(slot_bytes), server)
+            self._library.hetesynth_threads_create(
+                pointers, len(tables), slots, ctypes.c_int64(slot_bytes), server
+            )
         )
         if not self._handle:
             message = f"there is no memory for {slots} messages of {slot_bytes} bytes a connection"
@@ -67,8 +68,8 @@ class CpuKernel:
         if ending == NO_THREADS:
             message = f"this machine does not give a process {len(blocks)} threads"
             raise HetesynthError(message, code="HS893", help="use --backend inprocess")
-        found = (Waiting(rank, block, *waits[3 * k : 3 * k + 3]) for k, (rank, block) in enumerate(blocks))
-        return [wait for wait in found if wait.what] if ending == STALLED else []
+        all_waits = (Waiting(rank, block, *waits[3 * k : 3 * k + 3]) for k, (rank, block) in enumerate(blocks))
+        return [wait for wait in all_waits if wait.what] if ending == STALLED else []
 
     def close(self) -> None:
         """Frees it."""
