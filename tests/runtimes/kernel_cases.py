@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -42,10 +41,3 @@ def programs(cluster: str, name: CollectiveName) -> tuple[Program, ...]:
 def run(program: Program, server: int = 0, **options: Any) -> list[Run]:
     job, parts = job_of(program, RunOptions(**options), TARGET)
     return list(run_on_threads(job, parts, server))
-
-
-def messages() -> Iterator[dict[str, Any]]:
-    """Few slots and short messages, so that everything waits and loops; and what is usual."""
-    yield {"slots": 1, "message_bytes": 96, "size": None}
-    yield {"slots": 3, "message_bytes": 1000}
-    yield {}

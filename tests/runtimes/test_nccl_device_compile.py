@@ -22,7 +22,7 @@ def test_no_kernel_spills(architecture: str, tmp_path: Path, capsys: pytest.Capt
     done = subprocess.run([*command, str(build.HERE / "device.cu")], capture_output=True, text=True)
     assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
     kernels = re.findall(
-        r"entry function '\S*?play\S*?'.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers",
+        r"entry function '\S*play\S*'.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers",
         done.stderr,
         re.DOTALL,
     )

@@ -51,7 +51,8 @@ def test_words_are_where_the_page_says() -> None:
     [
         (lambda tb: replace(tb, send_peer=7), "no other rank"),
         (lambda tb: replace(tb, channel=3), "does not receive there"),
-        (lambda tb: replace(tb, send_peer=None), "there is no rank to exchange with"),
+        (lambda tb: replace(tb, send_peer=None), "receives on channel 0 from rank 1, which does not send there"),
+        (lambda tb: replace(tb, send_peer=None, recv_peer=None), "sends on channel 0 to rank 1, which does not"),
         (lambda tb: replace(tb, instructions=(nop((5, 0)),)), "there is no step 0 of thread block 5"),
         (lambda tb: replace(tb, instructions=(replace(tb.instructions[0], count=9),)), "the buffer has 4 chunks"),
         (lambda tb: replace(tb, instructions=(replace(tb.instructions[0], src=None),)), "it names no buffer"),

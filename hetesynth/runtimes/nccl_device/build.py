@@ -43,6 +43,7 @@ def device_command(architectures: Sequence[str] = ARCHITECTURES) -> list[str]:
         flag for w in wheels if (w / "nccl" / "include").is_dir() for flag in ("-I", str(w / "nccl" / "include"))
     ]
     code = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in architectures]
+    code.append(f"-gencode=arch=compute_{architectures[-1]},code=compute_{architectures[-1]}")  # for later GPUs
     return [nvcc, "-std=c++17", "-O3", "-Xcompiler", "-fPIC", *code, *places]
 
 
