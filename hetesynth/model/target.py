@@ -303,7 +303,7 @@ TARGETS: dict[str, Target] = {
             vendors=("NVIDIA",),
             install=(
                 "`python -m hetesynth.runtimes.nccl_device FILE DIRECTORY` writes a table for each rank and "
-                "compiles the kernel; its calls are in hetesynth_device.h, for PyTorch in binding.py of that package.",
+                "compiles the kernel. Its calls are in hetesynth_device.h; binding.py has them for PyTorch.",
                 "You choose the program of a call: by collective, size, in-place form and root.",
                 "The elements of a call have to divide by the program's chunks: else call NCCL.",
                 "It compiles for sm_80 to sm_100 and was never run on a GPU; `hetesynth run --backend cpu-kernel` "

@@ -5,17 +5,18 @@ import sys
 from pathlib import Path
 
 from hetesynth.errors import HetesynthError
+from hetesynth.judge.msccl.judge import program_violations
 from hetesynth.judge.msccl.reader import read_program
 from hetesynth.runtimes.nccl_device.binding import kernel, tables
 from hetesynth.runtimes.nccl_device.build import HERE
 
 
 def main(file: str, folder: str) -> None:
-    """Writes RANK.table, libhetesynth_device.so and hetesynth_device.h into ``folder``. What does not verify is no
-    program: HetesynthError HS892."""
+    """Writes RANK.table, libhetesynth_device.so and hetesynth_device.h into ``folder``. HetesynthError HS892: the
+    judge refuses the program."""
     read = read_program(Path(file).read_bytes(), file)
-    if read.program is None or read.violations:
-        raise HetesynthError(f"{file} is no program", code="HS892", help=f"hetesynth verify {file} says more")
+    if read.program is None or program_violations(read):
+        raise HetesynthError(f"{file} is refused", code="HS892", help=f"hetesynth verify {file} says why")
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     for rank, table in enumerate(tables(read.program)):
@@ -25,9 +26,9 @@ def main(file: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(*sys.argv[1:3])
-    except TypeError:
+    if len(sys.argv) != 3:
         sys.exit(__doc__)
-    except (HetesynthError, OSError) as failure:
-        sys.exit(failure.render() if isinstance(failure, HetesynthError) else str(failure))
+    try:
+        main(*sys.argv[1:])
+    except HetesynthError as failure:
+        sys.exit(failure.render())

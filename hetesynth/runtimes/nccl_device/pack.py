@@ -1,11 +1,11 @@
 """A program as the interpreter reads it: one table of little-endian 32-bit words for each rank, and back.
 
 Header (16 words): magic, version, words in all, ranks, rank, thread blocks, steps, connections in and out, the
-most of these on any rank, chunks of input, output and scratch, chunks of a block of the collective, root (-1: none). By
-thread block: id, channel, first step, steps, connection in, connection out (-1: none). By connection, those in
-first: peer, number of the same connection among those of the peer. By step: op (+ 256 where others wait for it),
-buffer and offset it reads, buffer and offset it writes (0 input, 1 output, 2 scratch, -1 none), chunks, thread
-block (by position) and step that it waits for (-1: none). ``interpreter.h`` has the same structures.
+most of these on any rank, chunks of input, output and scratch, chunks of a block of the collective, root or -1.
+By thread block: id, channel, first step, steps, connection in, connection out (-1: none). By connection, those
+in first: peer, number of the same connection among those of the peer. By step: op (+ 256 where others wait for
+it), buffer and offset it reads, buffer and offset it writes (0 input, 1 output, 2 scratch, -1 none), chunks,
+thread block (by position) and step that it waits for (-1: none). ``interpreter.h`` has the same structures.
 """
 
 import struct
