@@ -92,15 +92,17 @@ def unpack(table: bytes) -> GpuProgram:
 
     def step(k: int) -> Instruction:
         op, src, src_at, dst, dst_at, count, block, awaited = words[first + 8 * k :][:8]
-        parts = (None if b < 0 else BufferSlice(BUFFERS[b], at) for b, at in ((src, src_at), (dst, dst_at)))
+        source, target = (
+            None if b < 0 else BufferSlice(BUFFERS[b], at) for b, at in ((src, src_at), (dst, dst_at))
+        )
         depends = None if block < 0 else (rows[block][0], awaited)
-        return Instruction(OPS[op % _AWAITED], *parts, count, depends, op >= _AWAITED)
+        return Instruction(OPS[op % _AWAITED], source, target, count, depends, op >= _AWAITED)
 
     thread_blocks = [
         ThreadBlock(b, peer(out + ins if out >= 0 else -1), peer(at), channel, tuple(map(step, range(s, s + n))))
         for b, channel, s, n, at, out in rows
     ]
-    return GpuProgram(rank, *words[11:14], tuple(thread_blocks))
+    return GpuProgram(rank, words[11], words[12], words[13], tuple(thread_blocks))
 
 
 def first_fault(gpu: GpuProgram, chunks: Sequence[int]) -> str | None:

@@ -96,6 +96,7 @@ struct World {
   int server;  // ranks of one that reach each other by stores; 0: all
   std::vector<std::unique_ptr<Rank>> ranks;
   Network network;
+  int blocks = 0;
   std::atomic<uint64_t> moves{0};  // progress of any thread block
   std::atomic<int> ended{0};
   std::atomic<bool> stop{false};
@@ -119,7 +120,7 @@ struct Threads {
         return false;
       }
       if (tries < 8) std::this_thread::yield();
-      else std::this_thread::sleep_for(std::chrono::microseconds(tries < 64 ? 50 : 200));
+      else std::this_thread::sleep_for(std::chrono::microseconds(50 + world.blocks));  // to let the others run
     }
     world.moves.fetch_add(1, std::memory_order_relaxed);
     return true;
@@ -172,7 +173,10 @@ extern "C" void* hetesynth_threads_create(const int32_t* const* tables, int rank
                                           int server) try {
   const Header& any = *reinterpret_cast<const Header*>(tables[0]);
   std::unique_ptr<World> world(new World{Layout(any, slots, slot_bytes), server, {}, {}});
-  for (int r = 0; r < ranks; r++) world->ranks.push_back(std::make_unique<Rank>(tables[r], world->layout));
+  for (int r = 0; r < ranks; r++) {
+    world->ranks.push_back(std::make_unique<Rank>(tables[r], world->layout));
+    world->blocks += world->ranks.back()->table.header->blocks;
+  }
   return world.release();
 } catch (const std::bad_alloc&) {
   return nullptr;
