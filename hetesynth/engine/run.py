@@ -110,7 +110,7 @@ def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
     if isinstance(subject, Plan) and not backend.plans:
         able = " and ".join(name for name, one in BACKENDS.items() if one.plans)
         message = f"--backend {request.backend} runs MSCCL XML, and this is an MSCCL++ plan"
-        raise HetesynthError(message, code="HS815", help=f"plans are run by {able}")
+        raise HetesynthError(message, code="HS894", help=f"plans are run by {able}")
     return job_of(subject, options, backend.target)
 
 

@@ -25,10 +25,9 @@ from hetesynth.model.program import (
     ThreadBlock,
 )
 
-MAGIC, VERSION, HEADER_WORDS = 0x54445348, 1, 16
+MAGIC, VERSION, HEADER_WORDS, AWAITED = 0x54445348, 1, 16, 256
 OPS: tuple[Op, ...] = ("nop", "s", "r", "cpy", "re", "rcs", "rrs", "rrc", "rrcs")
 BUFFERS: tuple[Buffer, ...] = ("i", "o", "s")
-_AWAITED = 256
 _End = tuple[int, int, int]
 """(rank, peer, channel)."""
 
@@ -51,7 +50,8 @@ def pack(parts: Sequence[GpuProgram], block_chunks: int, root: int | None) -> li
         if fault:
             raise _refused(f"rank {gpu.rank} {fault}")
         place = {block.id: k for k, block in enumerate(gpu.thread_blocks)}
-        blocks, steps = [], []
+        blocks: list[int] = []
+        steps: list[int] = []
         for block in gpu.thread_blocks:
             own = (
                 ins.get((gpu.rank, _peer(block.recv_peer), block.channel), -1),
@@ -60,7 +60,7 @@ def pack(parts: Sequence[GpuProgram], block_chunks: int, root: int | None) -> li
             blocks += [block.id, block.channel, len(steps) // 8, len(block.instructions), *own]
             for x in block.instructions:
                 awaited = (place[x.depends[0]], x.depends[1]) if x.depends else (-1, -1)
-                op = OPS.index(x.op) + _AWAITED * x.has_dependents
+                op = OPS.index(x.op) + AWAITED * x.has_dependents
                 steps += [op, *_words(x.src), *_words(x.dst), x.count, *awaited]
         mine = [sorted((k, e) for e, k in ends.items() if e[0] == gpu.rank) for ends in (ins, outs)]
         peers = [
@@ -96,7 +96,7 @@ def unpack(table: bytes) -> GpuProgram:
             None if b < 0 else BufferSlice(BUFFERS[b], at) for b, at in ((src, src_at), (dst, dst_at))
         )
         depends = None if block < 0 else (rows[block][0], awaited)
-        return Instruction(OPS[op % _AWAITED], source, target, count, depends, op >= _AWAITED)
+        return Instruction(OPS[op % AWAITED], source, target, count, depends, op >= AWAITED)
 
     thread_blocks = [
         ThreadBlock(b, peer(out + ins if out >= 0 else -1), peer(at), channel, tuple(map(step, range(s, s + n))))
