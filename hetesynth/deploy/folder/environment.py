@@ -80,7 +80,7 @@ class Environment:
 
 def environment(target: Target, programs: Sequence[ProgramFile]) -> Environment:
     """The variables for ``target`` and the programs of one folder."""
-    if target.name == "portable" or target.format.plan:
+    if not target.environment or target.format.plan:
         return Environment(())
     files: list[str] = []
     left_out: dict[str, str] = {}
