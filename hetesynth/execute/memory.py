@@ -88,7 +88,8 @@ class Reference:
 
 
 class Memory:
-    """``chunk``: elements of a chunk. ``scratch``: chunks. ``buffers``: where input and output stand."""
+    """``chunk``: elements of a chunk. ``scratch``: chunks. ``buffers``: where input and output stand. ``chunks``:
+    those of each buffer, shape (chunks, elements)."""
 
     def __init__(
         self,
@@ -111,12 +112,12 @@ class Memory:
         if reference.contributes(rank) and buffers.input[1]:
             self._input[:] = numbers.contribution(rank, 0, buffers.input[1])
         parts = {"i": self._input, "o": self._output, "s": memory[buffers.memory :]}
-        self._chunks = {name: part.reshape(-1, chunk) for name, part in parts.items()}
+        self.chunks = {name: part.reshape(-1, chunk) for name, part in parts.items()}
         self._both = memory[: buffers.memory].reshape(-1, chunk)
 
     def view(self, buffer: Buffer, offset: int, count: int, elements: slice) -> Elements:
         """``elements`` of each of ``count`` chunks, shape (count, elements). Fault: outside the buffer."""
-        return self._slice(buffer, self._chunks[buffer], offset, count)[:, elements]
+        return self._slice(buffer, self.chunks[buffer], offset, count)[:, elements]
 
     def seen_from(self, rank: int, buffer: Buffer, offset: int, count: int) -> Elements:
         """What ``rank`` reaches as chunks of this rank's ``buffer``: it takes its own offsets to hold here too.
@@ -124,7 +125,7 @@ class Memory:
         In place, the input of an allgather begins elsewhere on every rank, and it misses by the difference.
         """
         if not self._in_place or buffer == "s":
-            return self._slice(buffer, self._chunks[buffer], offset, count)
+            return self._slice(buffer, self.chunks[buffer], offset, count)
         buffers = self.reference.buffers(rank, True)
         first = (buffers.input if buffer == "i" else buffers.output)[0] // self.chunk
         return self._slice(buffer, self._both[first:], offset, count)

@@ -100,6 +100,8 @@ NVIDIA: Fifos = (
     ("LL", Fifo(8 * 512 * 8, 1, 1, Fraction(2))),
     ("LL128", Fifo(120 * 640 * 8 // 16 * 15, 1, 1, Fraction(16, 15))),
 )
+# The kernel of runtimes/nccl_device has one way to move a message: eight slots of 512 KiB a connection.
+DEVICE: Fifos = (("Simple", replace(_SIMPLE, kernel_steps=1, host_steps=1)),)
 AMD: Fifos = (
     ("Simple", _SIMPLE),
     ("LL", Fifo(8 * 256 * 8, 1, 1, Fraction(2))),
@@ -158,12 +160,12 @@ class Target:
 
     def fifo(self, protocol: Protocol, collective: str) -> Fifo:
         """What messages of ``protocol`` carry in a program for ``collective``."""
-        fifo = dict(self.fifos)[protocol]
+        fifo = dict(self.fifos).get(protocol, self.fifos[0][1])  # who has one way does not look at the word
         return replace(fifo, host_steps=1) if collective in SHORT else fifo
 
     def slots(self, protocol: Protocol) -> int:
         """Messages a connection of ``protocol`` holds, whatever the collective."""
-        return dict(self.fifos)[protocol].slots
+        return self.fifo(protocol, "allreduce").slots
 
     def suffix(self, *, in_place: bool, several: bool) -> str:
         """What follows the common part of a file's name: ``.xml``, ``.rccl-6.inplace.xml``."""
@@ -318,8 +320,29 @@ TARGETS: dict[str, Target] = {
             message_seconds=5e-6,
             install=(
                 "pip install 'hetesynth[jax]' where the job runs.",
-                "collective = hetesynth.jax.load('FILE'); inside jax.shard_map over an axis 'i' with as many devices "
-                "as there are ranks: collective.all_reduce(x, 'i') and so on.",
+                "collective = hetesynth.jax.load('FILE'); inside jax.shard_map over an axis 'i' with as many "
+                "devices as there are ranks: collective.all_reduce(x, 'i') and so on.",
+            ),
+        ),
+        Target(
+            "nccl-device",
+            "hetesynth's kernel on NCCL's device API (2.30 and later)",
+            ops=ALL_OPS,
+            tells_roots=True,
+            max_steps=256,
+            max_thread_blocks=1024,
+            max_channel=127,
+            fifos=DEVICE,
+            required_attributes=_ROOT_ATTRIBUTES,
+            multiprocessors=108,
+            vendors=("NVIDIA",),
+            install=(
+                "`python -m hetesynth.runtimes.nccl_device FILE DIRECTORY` writes a table for each rank and "
+                "compiles the kernel. Its calls are in hetesynth_device.h; binding.py has them for PyTorch.",
+                "You choose the program of a call: by collective, size, in-place form and root.",
+                "The elements of a call have to divide by the program's chunks: else call NCCL.",
+                "It compiles for sm_80 to sm_100 and was never run on a GPU; `hetesynth run --backend cpu-kernel` "
+                "runs the same interpreter on threads.",
             ),
         ),
     )

@@ -84,7 +84,7 @@ def whole_packing(
         network = Network.of_links(n, ends, resources, tuple(map(Fraction, rates.rate)), alpha)
         alike, packing = optimal_packing(network, name, root, servers, policy.packing, deadline)
         every = demands(network, name, root, trivial(network), policy.packing)
-        entry = Expansion(network, alike, every, packing, name == "allreduce"), deadline, {}
+        entry = Expansion(network, alike, every, packing, name == "allreduce", servers), deadline, {}
     EXPANSIONS[question] = entry
     while len(EXPANSIONS) > 4:
         EXPANSIONS.popitem(last=False)

@@ -102,7 +102,7 @@ def test_the_commands_of_a_page_work(
             continue
         if arguments[:2] == ["topo", "detect"]:  # needs the machine's tools
             continue
-        quick = ["--in-process"] if arguments[0] == "run" and "--in-process" not in arguments else []
+        quick = ["--backend", "inprocess"] if arguments[0] == "run" and "--backend" not in arguments else []
         differs = arguments[:2] == ["topo", "diff"] and (page.name in MAIN or "--without" in arguments)
         assert run([*arguments, *quick]) == int(differs), arguments
 

@@ -22,7 +22,7 @@ MISSING = {
     "synth": ["synth", "missing.dsl", "--coll", "allgather"],
     "verify": ["verify", "missing.xml"],
     "install-hint": ["install-hint", "no-such-target"],
-    "run": ["run", "missing.xml", "--in-process"],
+    "run": ["run", "missing.xml", "--backend", "inprocess"],
     "import": ["import", "missing.xml"],
     "simulate": ["simulate", "missing.xml", FIG10],
     "bounds": ["bounds", "missing.dsl", "--coll", "allgather"],

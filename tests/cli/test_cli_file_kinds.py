@@ -29,7 +29,7 @@ def codes(file: str, topology: str) -> dict[str, int]:
     commands = {
         "verify": ["verify", file],
         "import": ["import", file, "-o", "out"],
-        "run": ["run", file, "--in-process"],
+        "run": ["run", file, "--backend", "inprocess"],
         "simulate": ["simulate", file, topology, "--size", "1MB"],
     }
     return {name: run(arguments) for name, arguments in commands.items()}
@@ -73,7 +73,7 @@ def test_a_schedule_is_no_plan_and_the_way_on_is_told(capsys: pytest.CaptureFixt
     Path("x.xml").write_bytes(XML)
     assert run(["import", "x.xml", "--topo", "four.dsl", "-o", "y"]) == 0
     capsys.readouterr()
-    assert run(["verify", "y.schedule.json"]) == 2 == run(["run", "y.schedule.json", "--in-process"])
+    assert run(["verify", "y.schedule.json"]) == 2 == run(["run", "y.schedule.json", "--backend", "inprocess"])
     told = capsys.readouterr().err
     assert told.count("error[HS530]: y.schedule.json is a schedule, which no runtime reads") == 2
     assert told.count("`hetesynth import` judges it") == 2

@@ -122,7 +122,9 @@ def test_a_wrong_topology_is_told_in_sarif_with_its_place(
     assert told["locations"][0]["physicalLocation"]["region"] == {"startLine": 2, "startColumn": 16}
 
 
-@pytest.mark.parametrize("command", [("verify",), ("import",), ("simulate", FIG10), ("run", "--in-process")])
+@pytest.mark.parametrize(
+    "command", [("verify",), ("import",), ("simulate", FIG10), ("run", "--backend", "inprocess")]
+)
 @pytest.mark.parametrize("name", ["binary.xml", "large.json"])
 def test_what_cannot_be_read_is_told_in_json(
     name: str, command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -55,7 +55,7 @@ def commands_on_files(files: dict[str, str]) -> Iterator[list[str]]:
         yield ["import", files[key], "-o", f"{STEM}{i}"]
         yield ["simulate", files[key], topology, "--size", "1MB", "--report", f"{STEM}{i}.html"]
         yield ["simulate", files[key], topology, "--size", "1MB", "--trace", f"{STEM}{i}.trace"]
-        yield ["run", files[key], "--in-process"]
+        yield ["run", files[key], "--backend", "inprocess"]
         yield ["install-hint", "mscclpp", files[key]]
 
 

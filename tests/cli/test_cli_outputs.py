@@ -55,7 +55,7 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ["verify", "ar.xml"],
         ["install-hint", "portable", "ar.xml"],
-        ["run", "ar.inplace.xml", "--in-process"],
+        ["run", "ar.inplace.xml", "--backend", "inprocess"],
         ["simulate", "ar.schedule.json", FIG10],
         ["import", "ar.xml", "-o", "other"],
     ],

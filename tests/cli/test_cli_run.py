@@ -35,7 +35,7 @@ def line_with(program: Path, words: str) -> str:
 
 def test_a_right_program_says_so(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    assert run(["run", str(program), "--in-process", "--repeat", "2", "--size", "64KB"]) == 0
+    assert run(["run", str(program), "--backend", "inprocess", "--repeat", "2", "--size", "64KB"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("allreduce on 8 ranks in one process: 64000 bytes of float32 sum, chunks of 4000\n")
     assert shown.count("0 of 1024000 bytes wrong") == 2
@@ -45,7 +45,7 @@ def test_a_right_program_says_so(program: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize("options", [["--op", "max"], ["--dtype", "int32", "--op", "min"], ["--seed", "5"]])
 def test_json_says_what_was_run(program: Path, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    assert run(["run", str(program), "--in-process", "--json", "--pass-size", "1024", *options]) == 0
+    assert run(["run", str(program), "--backend", "inprocess", "--json", "--pass-size", "1024", *options]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["ok"] and found["passes"] == 4 and found["ranks"] == 8
     assert found["runs"][0]["algorithm_bandwidth_GB_per_s"] > 0
@@ -57,9 +57,9 @@ def test_wrong_bytes_exit_1_and_are_shown(
     send = line_with(program, 'type="s" srcbuf="o" srcoff="3"')
     wrong = mutant(program, tmp_path, send, send.replace('srcoff="3"', 'srcoff="4"'))
     capsys.readouterr()
-    assert run(["run", wrong, "--in-process"]) == 1
+    assert run(["run", wrong, "--backend", "inprocess"]) == 1
     assert "is refused" in capsys.readouterr().err
-    assert run(["run", wrong, "--in-process", "--unchecked"]) == 1
+    assert run(["run", wrong, "--backend", "inprocess", "--unchecked"]) == 1
     shown = capsys.readouterr().out
     assert "bytes wrong" in shown and " instead of " in shown and shown.endswith("not correct\n")
 
@@ -69,7 +69,7 @@ def test_a_stall_exits_1_and_names_who_waits(
 ) -> None:
     lost = mutant(program, tmp_path, line_with(program, 'type="s" '), "")
     capsys.readouterr()
-    assert run(["run", lost, "--in-process", "--unchecked"]) == 1
+    assert run(["run", lost, "--backend", "inprocess", "--unchecked"]) == 1
     shown = capsys.readouterr().out
     assert "out of place: stalled" in shown and "waits for a message from rank" in shown
 
@@ -77,7 +77,7 @@ def test_a_stall_exits_1_and_names_who_waits(
 def test_sizes_that_do_not_fit_exit_2_with_those_that_do(
     program: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["run", str(program), "--in-process", "--size", "1001"]) == 2
+    assert run(["run", str(program), "--backend", "inprocess", "--size", "1001"]) == 2
     assert "use --size 960 or 1024" in capsys.readouterr().err
 
 

@@ -156,3 +156,8 @@ def test_trees_are_quicker_for_small_buffers_on_several_servers() -> None:
         ring_baseline(on, "allreduce", None, 64_000, CostOptions()),
     )
     assert trees is not None and isinstance(rings, Baseline) and trees.seconds < rings.seconds
+
+
+def test_trees_are_no_baseline_where_a_link_leads_one_way_only() -> None:
+    """From an odd GPU to the even one before it in the other server."""
+    assert tree_baseline(load_topology(EXAMPLES / "dgx2_x2" / "topo.dsl"), 1 << 30, CostOptions()) is None

@@ -28,11 +28,11 @@ SPLITS_TOO_MUCH = {"mscclang-ag_rd_8"}
 @pytest.mark.skipif(not PROGRAMS, reason="no conformance data")
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_shipped_programs_run_right_in_one_pass_and_in_several(path: Path) -> None:
-    whole = run_file(RunRequest(path, RunOptions(), in_process=True))
+    whole = run_file(RunRequest(path, RunOptions(), backend="inprocess"))
     assert whole is not None and whole.correct and whole.passes == 1
     for slots in (None, 8):
         options = RunOptions(message_bytes=2048, dtype="int32", seed=3, slots=slots)
-        cut = run_file(RunRequest(path, options, in_process=True))
+        cut = run_file(RunRequest(path, options, backend="inprocess"))
         assert cut is not None and cut.passes == 2
         assert cut.correct or (slots is None and path.stem in SPLITS_TOO_MUCH and cut.runs[0].ending == "stall")
 
@@ -41,5 +41,5 @@ def test_shipped_programs_run_right_in_one_pass_and_in_several(path: Path) -> No
 @pytest.mark.skipif(not PLANS, reason="no conformance data")
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
 def test_shipped_plans_run_right(path: Path) -> None:
-    report = run_file(RunRequest(path, RunOptions(), in_process=True))
+    report = run_file(RunRequest(path, RunOptions(), backend="inprocess"))
     assert report is not None and report.correct

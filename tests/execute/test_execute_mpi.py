@@ -59,7 +59,7 @@ def test_three_ranks_in_several_loops(tmp_path: Path, capsys: pytest.CaptureFixt
     path = file_of(ring_allreduce(3), tmp_path)
     assert run(["run", path, "--json", "--size", "30000", "--pass-size", "3000", "--slots", "4"]) == 0
     found = report(capsys)
-    assert (found["ranks"], found["transport"], found["passes"], found["ok"]) == (3, "mpi", 4, True)
+    assert (found["ranks"], found["backend"], found["passes"], found["ok"]) == (3, "mpi", 4, True)
     assert [(r["ending"], r["wrong"], r["checked"]) for r in found["runs"]] == [("done", 0, 3 * 2 * 30000)]
     assert found["runs"][0]["seconds"] > 0
     assert gone(path)

@@ -57,6 +57,15 @@ def test_binding_resources_leave_out_what_another_implies() -> None:
     assert [r.arcs for r in wide.binding_resources] == [(0, 1), (1,)]
 
 
+@pytest.mark.parametrize("asked", ["allgather", "broadcast"])
+def test_the_kernel_moves_whatever_the_protocol_says_in_one_way(asked: str) -> None:
+    target = TARGETS["nccl-device"]
+    for protocol in ("Simple", "LL", "LL128"):
+        fifo = target.fifo(protocol, asked)  # type: ignore[arg-type]
+        assert (fifo.slots, fifo.slice_bytes, fifo.batch_bytes) == (8, 512 * KIB, 512 * KIB)
+        assert fifo.overhead == 1 and fifo.proxy_agrees
+
+
 @pytest.mark.parametrize("wire", [3, 4])
 def test_a_wire_is_a_law_where_it_is_narrower_than_its_only_link(wire: int) -> None:
     segments = (Segment(0, 1, wire, "0->1"), Segment(1, 0, 4, "1->0"))

@@ -20,7 +20,7 @@ from hetesynth.search.packing.column_generation import GAP, optimal_packing
 from hetesynth.search.packing.exchange import _Exchange, few_trees
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.rounding import Expansion, WholePacking, whole
-from hetesynth.search.packing.structures import demands
+from hetesynth.search.packing.structures import Stars, demands
 from hetesynth.search.packing.symmetry import trivial
 
 
@@ -32,6 +32,8 @@ def test_trees_span_and_loads_are_theirs(example: str, name: CollectiveName) -> 
     for number in (1, 3):
         packed = few_trees(fractional, number, 63, 2)
         assert len(packed.carriers) == len(whole(fractional, number).carriers)
+        roots = [carrier.root for carrier in packed.carriers]
+        assert name == "allreduce" or roots == sorted(roots)  # as chunks are
         assert packed.seconds == pytest.approx(worst(fractional, packed))
         assert packed.seconds >= packed.least * (1 - 1e-9)
         for carrier in packed.carriers:
@@ -92,6 +94,37 @@ def test_trees_are_shortened_where_nothing_carries_more(example: str, name: Coll
     assert sum(hops(after)) < sum(hops(before))
 
 
+@pytest.mark.parametrize(("example", "number", "least"), [("h20_4x3p8", 8, 99), ("v100_fail_one8", 8, 88)])
+def test_trees_are_of_few_levels_where_servers_are_joined(example: str, number: int, least: int) -> None:
+    """From server to server, to all of each, and one hop more; other trees have 5 and 4 levels."""
+    fractional = expansion(example, "allreduce")
+    packed = few_trees(fractional, number, 63, 2)
+    exchange = _Exchange(fractional, packed.carriers, 63, 2)
+    assert max(max(tree.levels(tree.parents())) for tree in exchange.all) <= 3
+    assert exchange.loads.within_connections
+    assert 100 * packed.least / packed.seconds >= least - 1e-6
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_stars_are_the_cheapest(seed: int) -> None:
+    """Every choice of a rank of each other server tried; ranks 1 and 4 have no link from elsewhere."""
+    rng, servers = random.Random(seed), ("a", "a", "b", "b", "b", "c")
+    pairs = [(u, v) for u, v in itertools.permutations(range(6), 2) if v not in (1, 4) or servers[u] == servers[v]]
+    network = Network.of(cluster(6, [(u, v, 10, 1) for u, v in pairs]))
+    by_link = np.array([rng.random() for _ in pairs])
+    price = dict(zip(zip(network.src.tolist(), network.dst.tolist(), strict=True), by_link.tolist(), strict=True))
+    stars = Stars(network, servers, by_link)
+    for root in range(6):
+        costs = []
+        for gates in itertools.product((0, 1), (2, 3, 4), (5,)):
+            edges = [(root, g) for g in gates if g != root]
+            edges += [(g, v) for g in gates for v in range(6) if v != g and servers[v] == servers[g]]
+            if root in gates and all(edge in price for edge in edges):
+                costs.append(sum(price[edge] for edge in edges))
+        assert stars.costs[root] == pytest.approx(min(costs))
+        assert by_link[stars.links(root)].sum() == pytest.approx(min(costs))
+
+
 def small(rng: random.Random) -> tuple[Expansion, int]:
     """A broadcast on four ranks, some links of which are missing; and its root."""
     ranks = 4
@@ -101,7 +134,7 @@ def small(rng: random.Random) -> tuple[Expansion, int]:
     network = Network.of(cluster(ranks, [(a, b, rng.choice([10, 20, 30, 50]), 1) for a, b in chosen]))
     alike, packing = optimal_packing(network, "broadcast", 0, ("",) * ranks, DEFAULT.packing, no_deadline())
     every = demands(network, "broadcast", 0, trivial(network), DEFAULT.packing)
-    return Expansion(network, alike, every, packing, False), 0
+    return Expansion(network, alike, every, packing, False, ("",) * ranks), 0
 
 
 def least_by_trying_all(fractional: Expansion, root: int, number: int) -> float:

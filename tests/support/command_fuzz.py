@@ -76,7 +76,7 @@ import F --topo=T -o O
 simulate F T --size=S
 simulate F FIG10 --size=1MB --steps=barrier --alpha=occupy
 simulate F FIG10 --degrade=D --trace=O.trace
-run F --in-process
+run F --backend inprocess
 install-hint X F
 repair s.json FIG10 --degrade=D --time-budget=1 -o O
 """.strip().splitlines()

@@ -27,7 +27,7 @@ def expansion(cluster: str, name: CollectiveName) -> Expansion:
     network = Network.of(topology)
     alike, packing = optimal_packing(network, name, root, topology.servers, DEFAULT.packing, no_deadline())
     every = demands(network, name, root, trivial(network), DEFAULT.packing)
-    return Expansion(network, alike, every, packing, name == "allreduce")
+    return Expansion(network, alike, every, packing, name == "allreduce", topology.servers)
 
 
 def worst(fractional: Expansion, packed: WholePacking) -> float:

@@ -43,11 +43,15 @@ METADATA = [
     ((' outofplace="1"', ""), {"rccl-6", "rccl-5", "msccl-executor", "portable"}, "metadata-missing"),
     (
         ('coll="allgather"', 'coll="custom"'),
-        {"rccl-6", "rccl-5", "msccl-executor", "portable"},
+        {"rccl-6", "rccl-5", "msccl-executor", "nccl-device", "portable"},
         "collective-refused",
     ),
     (('maxBytes="1073741824"', 'maxBytes="0"'), {"msccl", "portable"}, "never-selected"),
-    (('minBytes="0"', 'minBytes="1073741825"'), {"rccl-6", "rccl-5", "msccl-executor"}, "never-selected"),
+    (
+        ('minBytes="0"', 'minBytes="1073741825"'),
+        {"rccl-6", "rccl-5", "msccl-executor", "nccl-device"},
+        "never-selected",
+    ),
     (('minBytes="0"', 'minBytes="1073741825"'), {"msccl", "portable"}, "min-above-max"),
     (('minBytes="0"', 'minBytes="1073741824"'), {"msccl"}, "never-selected"),
     (('outofplace="1"', 'outofplace="0"'), set(XML_TARGETS), "never-selected"),

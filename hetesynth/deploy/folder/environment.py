@@ -80,7 +80,7 @@ class Environment:
 
 def environment(target: Target, programs: Sequence[ProgramFile]) -> Environment:
     """The variables for ``target`` and the programs of one folder."""
-    if target.name == "portable" or not target.format.program:
+    if not target.environment or not target.format.program:
         return Environment(())
     files: list[str] = []
     left_out: dict[str, str] = {}

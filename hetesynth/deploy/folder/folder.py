@@ -50,9 +50,9 @@ def folder_contents(
     written[texts.EXPECTED] = texts.expected_text(cells, target)
     if target.format.plan:
         written[LOADER] = (Path(__file__).parent / "load_plans.txt").read_text(encoding="utf-8")
-    elif target.format.program and target.name != "portable":
+    elif target.environment:
         written[ENVIRONMENT] = environment_text(target, stated, cluster)
-    if target.name != "portable" and not target.format.table:
+    if target.environment:
         # without a stated host one machine, on which all ranks run, is any machine of its kind
         places = rank_places(topology)
         alone = len({place.machine for place in places}) == 1 and not any(place.host for place in places)

@@ -83,11 +83,11 @@ def readme_text(
 ) -> str:
     """The page. ``ranks``: their places, or why there are no files of them."""
     written = (Path(__file__).parent / "readme.txt").read_text(encoding="utf-8")
-    prose = dict(re.findall(r"^@(\w+)\n(.*?)(?=^@|\Z)", written, re.MULTILINE | re.DOTALL))
-    kind = "portable" if target.name == "portable" else "plans" if target.format.plan else "shell"
+    prose = dict(re.findall(r"^@([\w-]+)\n(.*?)(?=^@|\Z)", written, re.MULTILINE | re.DOTALL))
+    kind = "plans" if target.format.plan else "shell" if target.environment else target.name
     kind = "tables" if target.format.table else kind
     parts = [f"# {cluster}: programs for {target.runtime}", prose["written"], prose[kind]]
-    if kind == "shell":
+    if kind in ("shell", "nccl-device"):
         parts.append("\n".join(f"- {step}" for step in cautions(target, {cell.collective for cell in cells})))
     if stated.left_out:
         rows = [f"- `{name}`: {reason}." for name, reason in stated.left_out.items()]

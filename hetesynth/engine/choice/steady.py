@@ -39,7 +39,7 @@ NEAR_THE_LIMIT = 0.98  # a program that is so near ends the choice
 PEERS = 18  # of a rank where every chunk is for one, relays included: 24 to 64 GPUs lose with 12, 15 and 22
 COUNTS: tuple[int, ...] = (1, 2, 3, 4)  # trees of each root
 ROOTED_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # trees of a broadcast or a reduce
-REDUCED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16)  # of an allreduce: 64 thread blocks hold about 16
+REDUCED = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # of an allreduce: 64 thread blocks hold about 16
 
 
 @dataclass(frozen=True)

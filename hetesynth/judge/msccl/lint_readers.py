@@ -61,6 +61,9 @@ READERS: dict[str, Reader] = {
         default_max_bytes=2**27,
         thread_multiple=32,
     ),
+    "nccl-device": Reader(  # pack.py: no table of fixed length but those of the target's limits
+        words=_VENDOR | {"reduce_scatter"}, takes_next_channel=False, checks_peers=True, idle_peers_crash=False
+    ),
     "portable": Reader(
         words=_COMMON | {"reducescatter", "gather", "scatter"},
         required=frozenset({"name"}),

@@ -6,6 +6,9 @@ joins the part below it to the rest by another link, wherever that enters the pa
 turned around; or it gives an allreduce another root. It is kept where a steep sum of loads falls. Where moves end,
 a tree is laid anew at the prices of what the others load, and kept where moves from there end lower. Every rank
 has a load of its own, connections that begin or end there, as each has a thread block.
+
+Moves make trees deep, which fill late. So stars are tried too: from server to server, and there to all others.
+They are laid one by one at the prices of what the others load, and moves make them one level deeper at most.
 """
 
 from collections.abc import Sequence
@@ -17,6 +20,7 @@ from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.packing.column_generation import GAP
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.rounding import NONE, ROUND, Carrier, Expansion, WholePacking, whole
+from hetesynth.search.packing.structures import Stars
 from hetesynth.search.portable_math import dot, exp, expm1
 
 LARGEST = 500.0  # exponent that a float holds
@@ -25,15 +29,24 @@ LARGEST = 500.0  # exponent that a float holds
 def few_trees(expansion: Expansion, trees: int, connections: int | None, rounds: int) -> WholePacking:
     """``trees`` trees of each root, or in all in an allreduce, with no more than ``connections`` of a rank where
     that can be. Absent: any number. ``rounds``: in which each tree is laid anew."""
-    rounded = whole(expansion, trees)
+    rounded, more = whole(expansion, trees), 1.02  # stars may load the fullest resource more, as they fill sooner
+    stars = _stars(expansion, trees, connections, rounds)
+    shallow = None if stars is None else stars.packing(rounded.least)
+    if shallow is not None and shallow.seconds <= min(more * rounded.least, rounded.seconds * (1.0 - ROUND)):
+        return shallow
     exchange = _Exchange(expansion, rounded.carriers, connections, rounds)
-    fitted = exchange.loads.within_connections
+    fitted, hops = exchange.loads.within_connections, exchange.hops
     exchange.improve()
     exchange.shorten()
-    packing = exchange.packing(rounded.least)
-    if exchange.loads.within_connections != fitted:
-        return rounded if fitted else packing
-    return packing if packing.seconds <= rounded.seconds * (1.0 + ROUND) else rounded
+    best = exchange.packing(rounded.least)
+    worse = best.seconds > rounded.seconds * (1.0 + ROUND)
+    if fitted if exchange.loads.within_connections != fitted else worse:
+        best = rounded
+    else:
+        hops = exchange.hops
+    if stars is None or shallow is None or shallow.seconds > more * best.seconds or stars.hops >= hops:
+        return best
+    return shallow
 
 
 class _Loads:
@@ -105,6 +118,13 @@ class _Tree:
             reached += children.get(rank, ())
         return reached
 
+    def levels(self, parents: Sequence[int]) -> list[int]:
+        """Hops to each rank."""
+        level = [0] * self.network.ranks
+        for rank in self.below(self.root, parents)[1:]:
+            level[rank] = level[parents[rank]] + 1
+        return level
+
     def rehung(self, top: int, entry: int, link: int, cheapest: Ints, parents: Sequence[int]) -> Ints | None:
         """``link_to`` where the chunk enters the ranks below ``top`` at ``entry`` over ``link`` (-1: it is the
         root), and links up to ``top`` turn around. None: one has no counterpart in ``cheapest``, the link of each
@@ -124,18 +144,55 @@ class _Exchange:
     """The trees of some carriers, and moves that make their loads more even."""
 
     def __init__(
-        self, expansion: Expansion, carriers: Sequence[Carrier], connections: int | None, rounds: int
+        self,
+        expansion: Expansion,
+        carriers: Sequence[Carrier],
+        connections: int | None,
+        rounds: int,
+        *,
+        stars: int = 0,
     ) -> None:
+        """``stars``: so many carriers are to come, whose trees are, and stay, of few levels."""
         network = expansion.network
-        self.expansion, self.rounds, self.network = expansion, rounds, network
-        self.unit: Floats = len(carriers) * expansion.packing.seconds * network.rate
+        self.expansion, self.rounds, self.network, self.stars = expansion, rounds, network, stars
+        self.unit: Floats = (len(carriers) + stars) * expansion.packing.seconds * network.rate
         self.loads = _Loads(network, self.unit, connections)
         self.backwards = network.reversed()
-        self.carriers = [self._trees(carrier) for carrier in carriers]
-        self.all = [tree for trees in self.carriers for tree in trees]
-        for tree in self.all:
-            self.loads.add(tree.links, 1)
+        self.carriers: list[list[_Tree]] = []
+        self.all: list[_Tree] = []
+        for carrier in carriers:
+            self.take(carrier)
         self.tries = 0
+
+    def take(self, carrier: Carrier) -> None:
+        """One more."""
+        trees = self._trees(carrier)
+        self.carriers.append(trees)
+        self.all += trees
+        for tree in trees:
+            self.loads.add(tree.links, 1)
+
+    @property
+    def hops(self) -> int:
+        """The longest ways of all trees together."""
+        return sum(max(tree.levels(tree.parents())) for tree in self.all)
+
+    def laid(self, root: int) -> Carrier:
+        """The cheapest carrier by what the others load; ``root``: of an allreduce any. ValueError: none is."""
+        loads, network = self.loads, self.network
+        growth = loads.growth()[: loads.resources]
+        prices = growth + ROUND * growth.max()
+        if not self.stars:
+            offered = self.expansion.cheapest(prices)
+            return next(c for c in offered if self.expansion.free_root or c.root == root)
+        by_link, both = network.link_prices(prices), [network, self.backwards][: 1 + self.expansion.free_root]
+        stars = [Stars(some, self.expansion.servers, by_link) for some in both]
+        costs: Floats = np.sum([star.costs for star in stars], axis=0)
+        root = int(costs.argmin()) if self.expansion.free_root else root
+        if not np.isfinite(costs[root]):
+            raise ValueError("links do not lead to all ranks over one of each server")
+        links = [*(star.links(root) for star in stars), NONE]
+        return Carrier(root, links[0], links[1])
 
     def _trees(self, carrier: Carrier) -> list[_Tree]:
         trees = [_Tree(self.network, carrier.root, carrier.outward)]
@@ -146,8 +203,9 @@ class _Exchange:
     @property
     def _ended(self) -> bool:
         """Whether tries are spent (about 1 s on 64 ranks), or no whole trees load the fullest resource less."""
-        if self.tries >= 1_500 or not self.loads.within_connections:
-            return self.tries >= 1_500
+        spent = self.tries >= (1_000 if self.stars else 1_500)
+        if spent or not self.loads.within_connections:
+            return spent
         packing, fullest = self.expansion.packing, float(self.loads.load[: self.loads.resources].max())
         below, least = fullest * (1.0 - GAP), packing.bound / packing.seconds * (1.0 - ROUND)
         if below < least:
@@ -172,10 +230,8 @@ class _Exchange:
                 saved = [(tree, tree.root, tree.link_to) for tree in self.all]
                 for tree in trees:
                     loads.add(tree.links, -1)
-                growth = loads.growth()[: loads.resources]
-                offered = self.expansion.cheapest(growth + ROUND * growth.max())
-                own = (c for c in offered if self.expansion.free_root or c.root == trees[0].root)
-                for tree, fresh in zip(trees, self._trees(next(own)), strict=True):
+                fresh_trees = self._trees(self.laid(trees[0].root))
+                for tree, fresh in zip(trees, fresh_trees, strict=True):
                     tree.root, tree.link_to = fresh.root, fresh.link_to
                     loads.add(tree.links, 1)
                 self._settle(top)
@@ -201,7 +257,7 @@ class _Exchange:
                 for rank in full[np.argsort(-high[full], kind="stable")].tolist():
                     if tree.link_to[rank] >= 0 and not self._ended:
                         moved |= self._rehang(tree, rank)
-            if self.expansion.free_root:
+            if self.expansion.free_root and not self.stars:
                 for trees in self.carriers:
                     if not self._ended:
                         moved |= self._reroot(trees)
@@ -252,6 +308,11 @@ class _Exchange:
         inside = np.zeros(self.network.ranks, dtype=np.bool_)
         inside[part] = True
         joining = np.where(inside[None, :] & ~inside[:, None], costs + turned[None, :], np.inf)
+        if self.stars:
+            level = tree.levels(parents)
+            deep = max(level[rank] for rank in part) - level[top]
+            joining[np.array(level) + 1 + deep > 3] = np.inf  # one more than of a star
+            joining[:, np.arange(self.network.ranks) != top] = np.inf
         src, entry = divmod(int(joining.argmin()), self.network.ranks)
         if not np.isfinite(joining[src, entry]) or links[src, entry] == link:
             return False
@@ -315,3 +376,17 @@ class _Exchange:
         chunks_on: Floats = np.round(self.loads.load[: self.loads.resources] * self.unit)
         seconds = float((chunks_on / self.network.rate).max()) / len(carriers)
         return WholePacking(carriers, chunks_on, seconds, least)
+
+
+def _stars(expansion: Expansion, trees: int, connections: int | None, rounds: int) -> _Exchange | None:
+    """The same of trees of few levels, laid one after the other. None: links do not join servers like that, or a
+    rank has more connections."""
+    roots = [-1] if expansion.free_root else sorted({carrier.root for carrier, _, _ in expansion.candidates})
+    exchange = _Exchange(expansion, (), connections, rounds, stars=trees * len(roots))
+    try:
+        for root in sorted(roots * trees):  # in their order, as chunks are
+            exchange.take(exchange.laid(root))
+    except ValueError:
+        return None
+    exchange.improve()
+    return exchange if exchange.loads.within_connections else None

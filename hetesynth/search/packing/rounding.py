@@ -66,6 +66,7 @@ class Expansion:
     demands: Demands
     packing: FractionalPacking
     free_root: bool
+    servers: Sequence[str]
 
     @cached_property
     def candidates(self) -> list[tuple[Carrier, Floats, float]]:

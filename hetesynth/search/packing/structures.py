@@ -22,6 +22,7 @@ import numpy as np
 
 from hetesynth.model.collective import CollectiveName
 from hetesynth.policy import PackingPolicy
+from hetesynth.search.copy_problem import grouped
 from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.symmetry import Symmetry
@@ -219,6 +220,35 @@ class Trees:
             return trees
 
         return contraction.root_costs()[self.roots], structures
+
+
+class Stars:
+    """The cheapest trees of two levels at prices of links: from a root to a rank of every other server, and from
+    there, as from the root, to all others of the server. ``costs``: by root, infinite where there is none."""
+
+    def __init__(self, network: Network, servers: Sequence[str], by_link: Floats) -> None:
+        prices, self.link_of = network.cheapest(by_link)
+        np.fill_diagonal(prices, 0.0)
+        self.members = [np.array(ranks) for ranks in grouped(servers).values()]
+        inside = np.zeros(len(prices))  # from a rank to its server
+        for ranks in self.members:
+            inside[ranks] = prices[np.ix_(ranks, ranks)].sum(axis=1)
+        reached = prices + inside
+        for ranks in self.members:
+            reached[np.ix_(ranks, ranks)] = np.inf
+        np.fill_diagonal(reached, inside)
+        self.gateways = np.array([ranks[reached[:, ranks].argmin(axis=1)] for ranks in self.members])
+        self.costs: Floats = np.take_along_axis(reached, self.gateways.T, axis=1).sum(axis=1)
+
+    def links(self, root: int) -> Ints:
+        """Of the tree from ``root``."""
+        used = [
+            self.link_of[by, rank]
+            for by, ranks in zip(self.gateways[:, root], self.members, strict=True)
+            for by, rank in [(root, by), *((by, rank) for rank in ranks)]
+            if by != rank
+        ]
+        return np.array(used)
 
 
 @dataclass(frozen=True, eq=False)
