@@ -127,7 +127,11 @@ def _targets() -> Iterator[Sequence[str]]:
 def _calls() -> Iterator[Sequence[str]]:
     for t in TARGETS.values():
         never = ", ".join(name for name in COLLECTIVE_NAMES if name not in t.collectives) or "-"
-        outside = [name for name in COLLECTIVE_NAMES if name in t.collectives and forms(t, name) == (False,)]
+        outside = [
+            name
+            for name in COLLECTIVE_NAMES
+            if name in t.collectives and not t.format.table and forms(t, name) == (False,)
+        ]
         seen = "is looked at" if t.tells_roots else "is not looked at"
         yield f"`{t.name}`", never, ", ".join(outside) or "-", seen
 
