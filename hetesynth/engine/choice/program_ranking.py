@@ -21,7 +21,9 @@ from hetesynth.model.words import microseconds
 from hetesynth.programs.msccl.lower import LoweringOptions
 
 DISPATCHED = 20.0  # messages for each transfer of a schedule, to find how it is lowered
-MOST_TRANSFERS = 33_000  # of a schedule whose program is timed
+MOST_TRANSFERS = 33_000  # of a schedule whose program is timed, or
+MOST_DISPATCHED = 140_000  # if it is only dispatched
+ENOUGH = 500_000  # messages to find how one is lowered
 
 
 def step_candidate(solved: SolvedRequest, size: int) -> Candidate:
@@ -75,8 +77,8 @@ class ProgramRanking:
             transfers = len(c.solution.schedule.transfers)
             work = transfers * (3 if self.options.target.format.plan else 1)  # plans have several forms
             reason = self.effort.exceeded_by(work)
-            if reason is None and transfers > MOST_TRANSFERS:
-                reason = f"{transfers:,} transfers are more than {MOST_TRANSFERS:,}"
+            if reason is None and transfers > MOST_DISPATCHED:
+                reason = f"{transfers:,} transfers are more than {MOST_DISPATCHED:,}"
             if reason is None and ranked and self.deadline.expired("programs left untimed"):
                 reason = LATE
             if any(c.solution.schedule == other.candidate.solution.schedule for other in ranked):
@@ -87,12 +89,8 @@ class ProgramRanking:
                 ranked.append(Ranked(c))
                 continue
             self.effort.spent += work
-            seconds = c.lowering(self.size, self.options, self.costs).seconds()
-            verdict: Verdict = "refused" if seconds is None else "tried"
-            self.decisions.note(
-                c.label, verdict, "its program does not fit" if seconds is None else microseconds(seconds)
-            )
-            ways = [r for r in (Ranked(c, seconds), self.in_steady_state(c)) if r.seconds is not None]
+            stepwise = [self._step_by_step(c)] if transfers <= MOST_TRANSFERS else []
+            ways = [r for r in (*stepwise, self.in_steady_state(c)) if r.seconds is not None]
             ranked.append(min(ways, key=lambda r: r.seconds or 0.0, default=Ranked(c)))
             self.best = min(self.best, ranked[-1].seconds or math.inf)
         return sorted(ranked, key=lambda r: math.inf if r.seconds is None else r.seconds)
@@ -105,6 +103,13 @@ class ProgramRanking:
             return None
         return f"its bytes take {microseconds(least)}, the best program {microseconds(self.best)}"
 
+    def _step_by_step(self, candidate: Candidate) -> Ranked:
+        seconds = candidate.lowering(self.size, self.options, self.costs).seconds()
+        verdict: Verdict = "refused" if seconds is None else "tried"
+        words = "its program does not fit" if seconds is None else microseconds(seconds)
+        self.decisions.note(candidate.label, verdict, words)
+        return Ranked(candidate, seconds)
+
     def in_steady_state(self, candidate: Candidate) -> Ranked:
         """``candidate`` with its program in steady state; untimed where that is not tried, or does not fit."""
         if self.options.target.format.plan:
@@ -116,7 +121,7 @@ class ProgramRanking:
         costs, schedule = self.costs.costs(self.topology), candidate.solution.schedule
         many = len(schedule.transfers)
         dispatching = dispatchings(candidate.problem, schedule, costs, self.options, self.size)[0]
-        arrangements, _ = dispatching.best(DISPATCHED * many)
+        arrangements, _ = dispatching.best(min(DISPATCHED * many, ENOUGH))
         best = next(arrangements, None)
         if best is None:
             self.decisions.note(label, "refused", "its program does not fit")
