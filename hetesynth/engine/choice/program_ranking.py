@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from hetesynth.engine.artifacts import SolvedRequest
 from hetesynth.engine.choice.candidates import CandidateSpecs
@@ -120,14 +121,18 @@ class ProgramRanking:
             return Ranked(candidate)
         costs, schedule = self.costs.costs(self.topology), candidate.solution.schedule
         many = len(schedule.transfers)
-        dispatching = dispatchings(candidate.problem, schedule, costs, self.options, self.size)[0]
-        arrangements, _ = dispatching.best(min(DISPATCHED * many, ENOUGH))
-        best = next(arrangements, None)
-        if best is None:
+        expected, steady = math.inf, None
+        protocols = dispatchings(candidate.problem, schedule, costs, self.options, self.size)
+        for dispatching in sorted(protocols, key=lambda d: d.least_seconds):
+            if dispatching.estimate < expected:
+                arrangements, _ = dispatching.best(min(DISPATCHED * many, ENOUGH))
+                for seconds, arrangement in islice(arrangements, 1):
+                    if seconds < expected:
+                        expected, steady = seconds, dispatching.pipeline(arrangement)
+        if steady is None:
             self.decisions.note(label, "refused", "its program does not fit")
             return Ranked(candidate)
         self.effort.spent += many
-        steady = dispatching.pipeline(best[1])
         predictor = candidate.lowering(self.size, self.options, self.costs).predictor(steady)
         if predictor is None:
             self.decisions.note(label, "refused", "its program does not fit")
