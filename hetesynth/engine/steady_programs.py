@@ -182,7 +182,7 @@ class Dispatching:
     def _piece(self, pieces: int) -> float:
         return min(self.chunk / pieces, self.most_bytes)
 
-    @property
+    @cached_property
     def estimate(self) -> float:
         """Seconds, before anything is dispatched: the start, those of the fullest resource, and half of the
         longest way with as many pieces as fit."""

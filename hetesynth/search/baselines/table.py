@@ -167,8 +167,8 @@ other."""
 
 
 def server_ring_routes(tables: CopyProblem) -> Routes:
-    """Every chunk around a ring of servers, as many rings as spread the load best, then what ranks send and receive:
-    thread blocks have few steps. NoRoute: one server only, chunks not for all, or links are missing.
+    """Every chunk around a ring of servers, as many rings as spread the load best, then, as thread blocks have few
+    steps, what a rank sends and receives. NoRoute: one server only, chunks not for all, or links are missing.
 
     A ring has in each server one rank that takes chunks from the server before and one that sends them on, the
     same one where that can be. So a NIC exchanges with one other all the time, and thread blocks that do not wait
