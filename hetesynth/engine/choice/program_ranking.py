@@ -22,9 +22,9 @@ from hetesynth.model.words import microseconds
 from hetesynth.programs.msccl.lower import LoweringOptions
 
 DISPATCHED = 20.0  # messages for each transfer of a schedule, to find how it is lowered
-MOST_TRANSFERS = 33_000  # of a schedule whose program is timed, or
-MOST_DISPATCHED = 140_000  # if it is only dispatched
-ENOUGH = 500_000  # messages to find how one is lowered
+MOST_TRANSFERS = 33_000  # of a schedule whose program is timed step by step
+MOST_DISPATCHED = 140_000  # the same of one in steady state: an AllReduce on 256 GPUs has 130,560
+MOST_MESSAGES = 500_000  # to find how one is lowered
 
 
 def step_candidate(solved: SolvedRequest, size: int) -> Candidate:
@@ -78,8 +78,9 @@ class ProgramRanking:
             transfers = len(c.solution.schedule.transfers)
             work = transfers * (3 if self.options.target.format.plan else 1)  # plans have several forms
             reason = self.effort.exceeded_by(work)
-            if reason is None and transfers > MOST_DISPATCHED:
-                reason = f"{transfers:,} transfers are more than {MOST_DISPATCHED:,}"
+            most = MOST_TRANSFERS if self.options.target.format.plan else MOST_DISPATCHED
+            if reason is None and transfers > most:
+                reason = f"{transfers:,} transfers are more than {most:,}"
             if reason is None and ranked and self.deadline.expired("programs left untimed"):
                 reason = LATE
             if any(c.solution.schedule == other.candidate.solution.schedule for other in ranked):
@@ -125,7 +126,7 @@ class ProgramRanking:
         protocols = dispatchings(candidate.problem, schedule, costs, self.options, self.size)
         for dispatching in sorted(protocols, key=lambda d: d.least_seconds):
             if dispatching.estimate < expected:
-                arrangements, _ = dispatching.best(min(DISPATCHED * many, ENOUGH))
+                arrangements, _ = dispatching.best(min(DISPATCHED * many, MOST_MESSAGES))
                 for seconds, arrangement in islice(arrangements, 1):
                     if seconds < expected:
                         expected, steady = seconds, dispatching.pipeline(arrangement)
