@@ -96,8 +96,8 @@ def test_compare_claims_nothing_of_a_program_that_is_too_large(monkeypatch: pyte
     asked = Request(Path(SMALL), "allgather", runtime=NCCL_TABLES, budget=Budget(effort=0.05))
     for simulated_ in (True, False):
         if not simulated_:
-            for most in ("pool.MOST_TRANSFERS", "program_ranking.MOST_DISPATCHED"):
-                monkeypatch.setattr(f"hetesynth.engine.choice.{most}", 0)
+            for module in ("pool", "program_ranking"):
+                monkeypatch.setattr(f"hetesynth.engine.choice.{module}.MOST_TRANSFERS", 0)
         result = compare(asked, [10**6], ["double-tree"])
         (entry,) = result.entries
         assert entry.simulated is simulated_

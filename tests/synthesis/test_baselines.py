@@ -146,9 +146,8 @@ def nic_peers(chunking: Chunking, problem: Problem, found: Solution) -> dict[int
 
 def test_ranks_that_share_nics_send_and_receive_alike() -> None:
     _, problem, solution = solved("h20_8x8", "allreduce", 1)
-    ends = Counter(
-        rank for t in solution.schedule.transfers for rank in (problem.arcs[t.link].src, problem.arcs[t.link].dst)
-    )
+    arcs = [problem.arcs[t.link] for t in solution.schedule.transfers]
+    ends = Counter(rank for arc in arcs for rank in (arc.src, arc.dst))
     assert max(ends.values()) == min(ends.values())
 
 

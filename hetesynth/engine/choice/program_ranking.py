@@ -15,16 +15,14 @@ from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.request import Request
 from hetesynth.engine.steady_programs import Dispatched, Dispatching, Pipeline, dispatchings
 from hetesynth.model.deadline import Deadline
-from hetesynth.model.decisions import Decisions, Verdict
+from hetesynth.model.decisions import Decisions
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
 from hetesynth.model.words import microseconds
 from hetesynth.programs.msccl.lower import LoweringOptions
 
 DISPATCHED = 20.0  # messages for each transfer of a schedule, to find how it is lowered
-MOST_TRANSFERS = 33_000  # of a schedule whose program is timed step by step
-MOST_DISPATCHED = 140_000  # the same of one in steady state: an AllReduce on 256 GPUs has 130,560
-MOST_MESSAGES = 500_000  # to find how one is lowered
+MOST_TRANSFERS = 33_000  # of a schedule whose program is timed; four times as many are only dispatched
 
 
 def step_candidate(solved: SolvedRequest, size: int) -> Candidate:
@@ -76,9 +74,10 @@ class ProgramRanking:
         ranked: list[Ranked] = []
         for c in candidates:
             transfers = len(c.solution.schedule.transfers)
-            work = transfers * (3 if self.options.target.format.plan else 1)  # plans have several forms
+            work, most = transfers, 4 * MOST_TRANSFERS
+            if self.options.target.format.plan:  # plans have several forms
+                work, most = 3 * transfers, MOST_TRANSFERS
             reason = self.effort.exceeded_by(work)
-            most = MOST_TRANSFERS if self.options.target.format.plan else MOST_DISPATCHED
             if reason is None and transfers > most:
                 reason = f"{transfers:,} transfers are more than {most:,}"
             if reason is None and ranked and self.deadline.expired("programs left untimed"):
@@ -91,8 +90,13 @@ class ProgramRanking:
                 ranked.append(Ranked(c))
                 continue
             self.effort.spent += work
-            stepwise = [self._step_by_step(c)] if transfers <= MOST_TRANSFERS else []
-            ways = [r for r in (*stepwise, self.in_steady_state(c)) if r.seconds is not None]
+            ways: list[Ranked] = []
+            if transfers <= MOST_TRANSFERS:
+                seconds = c.lowering(self.size, self.options, self.costs).seconds()
+                why = "its program does not fit" if seconds is None else microseconds(seconds)
+                self.decisions.note(c.label, "refused" if seconds is None else "tried", why)
+                ways.append(Ranked(c, seconds))
+            ways = [r for r in (*ways, self.in_steady_state(c)) if r.seconds is not None]
             ranked.append(min(ways, key=lambda r: r.seconds or 0.0, default=Ranked(c)))
             self.best = min(self.best, ranked[-1].seconds or math.inf)
         return sorted(ranked, key=lambda r: math.inf if r.seconds is None else r.seconds)
@@ -105,13 +109,6 @@ class ProgramRanking:
             return None
         return f"its bytes take {microseconds(least)}, the best program {microseconds(self.best)}"
 
-    def _step_by_step(self, candidate: Candidate) -> Ranked:
-        seconds = candidate.lowering(self.size, self.options, self.costs).seconds()
-        verdict: Verdict = "refused" if seconds is None else "tried"
-        words = "its program does not fit" if seconds is None else microseconds(seconds)
-        self.decisions.note(candidate.label, verdict, words)
-        return Ranked(candidate, seconds)
-
     def in_steady_state(self, candidate: Candidate) -> Ranked:
         """``candidate`` with its program in steady state; untimed where that is not tried, or does not fit."""
         if self.options.target.format.plan:
@@ -122,22 +119,19 @@ class ProgramRanking:
             return Ranked(candidate)
         costs, schedule = self.costs.costs(self.topology), candidate.solution.schedule
         many = len(schedule.transfers)
-        expected, steady = math.inf, None
+        dispatched: list[tuple[float, Pipeline]] = []
         protocols = dispatchings(candidate.problem, schedule, costs, self.options, self.size)
         for dispatching in sorted(protocols, key=lambda d: d.least_seconds):
-            if dispatching.estimate < expected:
-                arrangements, _ = dispatching.best(min(DISPATCHED * many, MOST_MESSAGES))
-                for seconds, arrangement in islice(arrangements, 1):
-                    if seconds < expected:
-                        expected, steady = seconds, dispatching.pipeline(arrangement)
-        if steady is None:
+            if all(dispatching.estimate < seconds for seconds, _ in dispatched):
+                arrangements, _ = dispatching.best(min(DISPATCHED * many, 500_000))
+                dispatched += [(s, dispatching.pipeline(a)) for s, a in islice(arrangements, 1)]
+        steady = min(dispatched, key=lambda d: d[0])[1] if dispatched else None
+        lowering = candidate.lowering(self.size, self.options, self.costs)
+        predictor = lowering.predictor(steady) if steady else None
+        if steady is None or predictor is None:
             self.decisions.note(label, "refused", "its program does not fit")
             return Ranked(candidate)
         self.effort.spent += many
-        predictor = candidate.lowering(self.size, self.options, self.costs).predictor(steady)
-        if predictor is None:
-            self.decisions.note(label, "refused", "its program does not fit")
-            return Ranked(candidate)
         seconds = predictor.timeline(self.size).makespan
         if isinstance(steady, Dispatched):
             steady.forget()

@@ -184,7 +184,7 @@ def server_ring_routes(tables: CopyProblem) -> Routes:
         raise NoRoute("there is one server only")
     rings, arcs = list[ServerRing](), graph.tables.problem.arcs
     passing: dict[Rank, int] = defaultdict(int)  # how many rings enter and leave by a rank
-    tried: list[tuple[float, int, Routes]] = []
+    best: tuple[float, int, Routes] | None = None
     for _ in range(8):
         ring = ServerRing()
         for s, sources in enumerate(graph.servers):
@@ -211,9 +211,10 @@ def server_ring_routes(tables: CopyProblem) -> Routes:
         routing = _RingRouting(tables, graph, rings)
         routes = routing.routes()
         ends = Counter(rank for route in routes for a in route for rank in (arcs[a].src, arcs[a].dst))
-        tried.append((routing.busiest(), max(ends.values()), routes))
-    enough = 1.001 * min(load for load, _, _ in tried)
-    return min((t for t in tried if t[0] <= enough), key=lambda t: t[1])[2]
+        load, most = routing.busiest(), max(ends.values())
+        if best is None or load < 0.999 * best[0] or (load < 1.001 * best[0] and most < 0.75 * best[1]):
+            best = load, most, routes
+    return best[2] if best else []
 
 
 class _RingRouting:
