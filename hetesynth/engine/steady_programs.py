@@ -182,7 +182,7 @@ class Dispatching:
     def _piece(self, pieces: int) -> float:
         return min(self.chunk / pieces, self.most_bytes)
 
-    @property
+    @cached_property
     def estimate(self) -> float:
         """Seconds, before anything is dispatched: the start, those of the fullest resource, and half of the
         longest way with as many pieces as fit."""
@@ -239,10 +239,10 @@ class Dispatching:
                 spent += messages_of_it
             return seconds.get(arrangement, math.inf)
 
-        if numbers[0] not in unlooped and math.isfinite(self.most_bytes):
-            tried(Arrangement(1, None))
         few = unlooped[0] if unlooped else numbers[-1]
         spare = min(self.first, key=lambda spare: tried(Arrangement(few, spare)))
+        if numbers[0] not in unlooped and math.isfinite(self.most_bytes):
+            tried(Arrangement(1, None))
         for pieces in self.ladder(numbers, unlooped):  # until more do not pay
             if tried(Arrangement(pieces, spare)) > 1.02 * min(seconds.values()):
                 break

@@ -78,9 +78,10 @@ def test_what_is_too_large_or_too_late_is_not_timed_and_comes_last(monkeypatch: 
     late = ranking(candidates[0], size, Deadline(0.0, ClockDecisions())).of(candidates)
     assert [(r.candidate, r.seconds is None) for r in late] == [(candidates[0], False), (candidates[1], True)]
     few = len(candidates[1].solution.schedule.transfers)
-    monkeypatch.setattr("hetesynth.engine.choice.program_ranking.MOST_TRANSFERS", few)
+    monkeypatch.setattr("hetesynth.engine.choice.program_ranking.MOST_TRANSFERS", few - 1)
     ranked = ranking(candidates[0], size).of(candidates)
     assert [(r.candidate, r.seconds is None) for r in ranked] == [(candidates[1], False), (candidates[0], True)]
+    assert ranked[0].steady is not None  # dispatched, not lowered step by step
 
 
 def test_a_schedule_is_lowered_once() -> None:

@@ -144,6 +144,13 @@ def nic_peers(chunking: Chunking, problem: Problem, found: Solution) -> dict[int
     return peers
 
 
+def test_ranks_that_share_nics_send_and_receive_alike() -> None:
+    _, problem, solution = solved("h20_8x8", "allreduce", 1)
+    arcs = [problem.arcs[t.link] for t in solution.schedule.transfers]
+    ends = Counter(rank for arc in arcs for rank in (arc.src, arc.dst))
+    assert max(ends.values()) == min(ends.values())
+
+
 @pytest.mark.parametrize("collective", ["allgather", "allreduce"])
 def test_a_nic_sends_to_one_other_and_no_chunk_enters_a_server_twice(collective: CollectiveName) -> None:
     chunking, problem, solution = solved("h20_4x3", collective, 1)

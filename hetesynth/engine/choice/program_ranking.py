@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from hetesynth.engine.artifacts import SolvedRequest
 from hetesynth.engine.choice.candidates import CandidateSpecs
@@ -14,14 +15,14 @@ from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.request import Request
 from hetesynth.engine.steady_programs import Dispatched, Dispatching, Pipeline, dispatchings
 from hetesynth.model.deadline import Deadline
-from hetesynth.model.decisions import Decisions, Verdict
+from hetesynth.model.decisions import Decisions
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
 from hetesynth.model.words import microseconds
 from hetesynth.programs.msccl.lower import LoweringOptions
 
 DISPATCHED = 20.0  # messages for each transfer of a schedule, to find how it is lowered
-MOST_TRANSFERS = 33_000  # of a schedule whose program is timed
+MOST_TRANSFERS = 33_000  # of a schedule whose program is timed; four times as many are only dispatched
 
 
 def step_candidate(solved: SolvedRequest, size: int) -> Candidate:
@@ -73,10 +74,12 @@ class ProgramRanking:
         ranked: list[Ranked] = []
         for c in candidates:
             transfers = len(c.solution.schedule.transfers)
-            work = transfers * (1 if self.options.target.format.program else 3)  # others have several forms
+            work, most = transfers, 4 * MOST_TRANSFERS
+            if not self.options.target.format.program:  # others have several forms
+                work, most = 3 * transfers, MOST_TRANSFERS
             reason = self.effort.exceeded_by(work)
-            if reason is None and transfers > MOST_TRANSFERS:
-                reason = f"{transfers:,} transfers are more than {MOST_TRANSFERS:,}"
+            if reason is None and transfers > most:
+                reason = f"{transfers:,} transfers are more than {most:,}"
             if reason is None and ranked and self.deadline.expired("programs left untimed"):
                 reason = LATE
             if any(c.solution.schedule == other.candidate.solution.schedule for other in ranked):
@@ -87,12 +90,13 @@ class ProgramRanking:
                 ranked.append(Ranked(c))
                 continue
             self.effort.spent += work
-            seconds = c.lowering(self.size, self.options, self.costs).seconds()
-            verdict: Verdict = "refused" if seconds is None else "tried"
-            self.decisions.note(
-                c.label, verdict, "its program does not fit" if seconds is None else microseconds(seconds)
-            )
-            ways = [r for r in (Ranked(c, seconds), self.in_steady_state(c)) if r.seconds is not None]
+            ways: list[Ranked] = []
+            if transfers <= MOST_TRANSFERS:
+                seconds = c.lowering(self.size, self.options, self.costs).seconds()
+                why = "its program does not fit" if seconds is None else microseconds(seconds)
+                self.decisions.note(c.label, "refused" if seconds is None else "tried", why)
+                ways.append(Ranked(c, seconds))
+            ways = [r for r in (*ways, self.in_steady_state(c)) if r.seconds is not None]
             ranked.append(min(ways, key=lambda r: r.seconds or 0.0, default=Ranked(c)))
             self.best = min(self.best, ranked[-1].seconds or math.inf)
         return sorted(ranked, key=lambda r: math.inf if r.seconds is None else r.seconds)
@@ -115,18 +119,19 @@ class ProgramRanking:
             return Ranked(candidate)
         costs, schedule = self.costs.costs(self.topology), candidate.solution.schedule
         many = len(schedule.transfers)
-        dispatching = dispatchings(candidate.problem, schedule, costs, self.options, self.size)[0]
-        arrangements, _ = dispatching.best(DISPATCHED * many)
-        best = next(arrangements, None)
-        if best is None:
+        dispatched: list[tuple[float, Pipeline]] = []
+        protocols = dispatchings(candidate.problem, schedule, costs, self.options, self.size)
+        for dispatching in sorted(protocols, key=lambda d: d.least_seconds):
+            if all(dispatching.estimate < seconds for seconds, _ in dispatched):
+                arrangements, _ = dispatching.best(min(DISPATCHED * many, 500_000))
+                dispatched += [(s, dispatching.pipeline(a)) for s, a in islice(arrangements, 1)]
+        steady = min(dispatched, key=lambda d: d[0])[1] if dispatched else None
+        lowering = candidate.lowering(self.size, self.options, self.costs)
+        predictor = lowering.predictor(steady) if steady else None
+        if steady is None or predictor is None:
             self.decisions.note(label, "refused", "its program does not fit")
             return Ranked(candidate)
         self.effort.spent += many
-        steady = dispatching.pipeline(best[1])
-        predictor = candidate.lowering(self.size, self.options, self.costs).predictor(steady)
-        if predictor is None:
-            self.decisions.note(label, "refused", "its program does not fit")
-            return Ranked(candidate)
         seconds = predictor.timeline(self.size).makespan
         if isinstance(steady, Dispatched):
             steady.forget()
