@@ -33,7 +33,8 @@ SHARED = {
     "HS733": "what a cluster needs and no file tells: readers, the writer, the command",
     "HS800": "rank 0 says it: raised, passed on, kept quiet",
     "HS804": "memory, of one rank or of all",
-    "HS809", "HS820": "a file that its judge refuses: run, and what loads tables",
+    "HS809": "a file that its judge refuses: run, and what loads tables",
+    "HS820": "a library that is not installed: run, and its executor",
 }
 
 

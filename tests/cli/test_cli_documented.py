@@ -52,7 +52,7 @@ def made(page: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     cluster = str(cluster_of(page))
     asked = ["synth", cluster, "--coll", "allreduce", "--strategy", "greedy", "-o", str(folder / "made")]
-    assert run([*asked, "--target", "portable,mscclpp"]) == 0
+    assert run([*asked, "--target", "portable,mscclpp,torch"]) == 0
     return folder
 
 
@@ -93,6 +93,7 @@ def test_the_commands_of_a_page_work(
             text = MEASURED.read_text().replace("all_gather", collective)
             Path(f"{collective}.txt").write_text(RANKS + text)
     shutil.copy(made / "made.mscclpp.json", "plan.json")
+    shutil.copy(made / "made.torch.json", "table.torch.json")
     write_project(tmp_path / "project")
     for arguments in printed(page):
         if is_of_a_project(arguments):
