@@ -7,8 +7,8 @@ turned around; or it gives an allreduce another root. It is kept where a steep s
 a tree is laid anew at the prices of what the others load, and kept where moves from there end lower. Every rank
 has a load of its own, connections that begin or end there, as each has a thread block.
 
-Moves make trees deep, which fill late. So stars are tried too: from server to server, and there to all others.
-They are laid one by one at the prices of what the others load, and moves make them one level deeper at most.
+Moves make trees deep, which fill late. So for an allreduce stars are tried too: from server to server, and there to all
+others. They are laid one by one at the prices of what the others load, and moves make them one level deeper at most.
 """
 
 from collections.abc import Sequence
@@ -185,14 +185,13 @@ class _Exchange:
         if not self.stars:
             offered = self.expansion.cheapest(prices)
             return next(c for c in offered if self.expansion.free_root or c.root == root)
-        by_link, both = network.link_prices(prices), [network, self.backwards][: 1 + self.expansion.free_root]
-        stars = [Stars(some, self.expansion.servers, by_link) for some in both]
-        costs: Floats = np.sum([star.costs for star in stars], axis=0)
-        root = int(costs.argmin()) if self.expansion.free_root else root
-        if not np.isfinite(costs[root]):
+        by_link = network.link_prices(prices)
+        stars = [Stars(some, self.expansion.servers, by_link) for some in (network, self.backwards)]
+        costs = stars[0].costs + stars[1].costs
+        cheapest = int(costs.argmin())
+        if not np.isfinite(costs[cheapest]):
             raise ValueError("links do not lead to all ranks over one of each server")
-        links = [*(star.links(root) for star in stars), NONE]
-        return Carrier(root, links[0], links[1])
+        return Carrier(cheapest, stars[0].links(cheapest), stars[1].links(cheapest))
 
     def _trees(self, carrier: Carrier) -> list[_Tree]:
         trees = [_Tree(self.network, carrier.root, carrier.outward)]
@@ -379,13 +378,14 @@ class _Exchange:
 
 
 def _stars(expansion: Expansion, trees: int, connections: int | None, rounds: int) -> _Exchange | None:
-    """The same of trees of few levels, laid one after the other. None: links do not join servers like that, or a
-    rank has more connections."""
-    roots = [-1] if expansion.free_root else sorted({carrier.root for carrier, _, _ in expansion.candidates})
-    exchange = _Exchange(expansion, (), connections, rounds, stars=trees * len(roots))
+    """The same of trees of few levels, laid one after the other. None: it is no allreduce (allgathers lose as much
+    as they win), links do not join servers like that, or a rank has more connections."""
+    if not expansion.free_root:
+        return None
+    exchange = _Exchange(expansion, (), connections, rounds, stars=trees)
     try:
-        for root in sorted(roots * trees):  # in their order, as chunks are
-            exchange.take(exchange.laid(root))
+        for _ in range(trees):
+            exchange.take(exchange.laid(-1))
     except ValueError:
         return None
     exchange.improve()
