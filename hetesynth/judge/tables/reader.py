@@ -11,10 +11,7 @@ from hetesynth.model.program import Buffer, BufferSlice
 from hetesynth.model.table import TABLE_VERSION, Copy, Message, Predicted, Table
 
 MAX_BYTES = 256 * 1024 * 1024
-MAX_DEPTH = 8
 MAX_NUMBER = 2**31 - 1
-MAX_SIZE = 2**50
-MAX_RANKS = 65536
 _BUFFERS: dict[str, Buffer] = {"i": "i", "o": "o", "s": "s"}
 WAY_OUT = "give a table that `hetesynth synth --target torch` or `jax` wrote"
 
@@ -37,7 +34,7 @@ def read_table(data: bytes, filename: str = "<table>") -> Table:
     try:
         if len(data) > MAX_BYTES:
             fail(f"more than the {MAX_BYTES} bytes a table may have")
-        values = read_json(data, MAX_DEPTH, 20)
+        values = read_json(data, 8, 20)
         if not isinstance(values, dict) or values.get("format") != "hetesynth-table":
             fail("it does not say 'hetesynth-table'")
         return _table(values)
@@ -55,8 +52,8 @@ def _table(values: dict[str, Any]) -> Table:
     if collective is None:
         fail(f"'collective' is none of {', '.join(COLLECTIVE_NAMES)}")
     rows = items(values.get("sizes"), "'sizes'")
-    if not 1 <= len(rows) <= MAX_RANKS:
-        fail(f"{len(rows)} ranks, not 1 to {MAX_RANKS}")
+    if not 1 <= len(rows) <= 65536:
+        fail(f"{len(rows)} ranks, not 1 to 65536")
     last, root = len(rows) - 1, values.get("root")
     if COLLECTIVES[collective].rooted:
         integer(root, "'root'", 0, last)
@@ -78,7 +75,7 @@ def _table(values: dict[str, Any]) -> Table:
         tuple(_message(message, last) for message in items(messages, "a round"))
         for messages in items(values.get("rounds"), "'rounds'")
     ]
-    low, high = (integer(values.get(key), f"{key!r}", 0, MAX_SIZE) for key in ("min_bytes", "max_bytes"))
+    low, high = (integer(values.get(key), f"{key!r}", 0, 2**50) for key in ("min_bytes", "max_bytes"))
     parts = tuple(sizes), tuple(copies), tuple(rounds)
     return Table(name, collective, root, *parts, low, high, _predicted(values.get("predicted")))
 
@@ -89,7 +86,7 @@ def _predicted(value: object) -> Predicted | None:
     if not isinstance(value, dict):
         fail("'predicted' is no object")
     library = value.get("library_seconds")
-    size = integer(value.get("bytes"), "'bytes'", 0, MAX_SIZE)
+    size = integer(value.get("bytes"), "'bytes'", 0, 2**50)
     return Predicted(size, _seconds(value.get("seconds")), None if library is None else _seconds(library))
 
 
