@@ -77,8 +77,9 @@ def test_the_common_part_of_names(output: str, suffixes: list[str], stem: str) -
 def test_every_target_has_a_hint(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["install-hint", name]) == 0
     assert name in capsys.readouterr().out
-    file = tmp_path / ("x.json" if name == "mscclpp" else "x.xml")
-    file.write_text("{}" if name == "mscclpp" else "<algo/>")
+    shape = TARGETS[name].format
+    file = tmp_path / f"x.{shape.extension}"
+    file.write_text("{}" if shape.plan else '{"format": "hetesynth-table"}' if shape.table else "<algo/>")
     assert run(["install-hint", name, str(file), "--json"]) == 0
     hint = json.loads(capsys.readouterr().out)
     words = " ".join([*hint["environment"].values(), *hint["steps"]])

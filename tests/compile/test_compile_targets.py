@@ -54,7 +54,7 @@ def test_one_schedule_for_all_and_each_file_right_for_its_target() -> None:
     assert {p.target.name for p in made.programs.values()} == set(TARGETS)
     for suffix, program in made.programs.items():
         assert made.files[suffix] == program.data
-        if not program.target.format.plan:
+        if program.target.format.program:
             read = read_program(program.data, suffix)
             assert lint(read, program.target) == []
             assert read.program is not None and read.program.in_place == program.in_place

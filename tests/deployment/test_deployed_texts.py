@@ -13,7 +13,13 @@ from hetesynth.model.target import TARGETS
 
 GOLDEN = Path(__file__).parent / "golden"
 SHARED = ("hostfile", "machinefile", "rankfile", "slurm_hosts", "devices", "ranks.txt")
-OF_TARGET = {"portable": (), "nccl-device": (), "mscclpp": ("smoke_test.sh", "load_plans.py")}
+OF_TARGET = {
+    "portable": (),
+    "nccl-device": (),
+    "torch": (),
+    "jax": (),
+    "mscclpp": ("smoke_test.sh", "load_plans.py"),
+}
 OF_XML = ("environment.sh", "smoke_test.sh")
 
 

@@ -24,7 +24,7 @@ from hetesynth.programs.msccl.xml_writer import write_msccl_xml
 from hetesynth.programs.summary import program_summary
 
 HERE = Path(__file__).parent / "golden"
-XML = [t for t in TARGETS.values() if not t.format.plan]
+XML = [t for t in TARGETS.values() if t.format.program]
 FUSING = TARGETS["msccl-executor"]
 UNBOUNDED = 10**6
 

@@ -15,7 +15,7 @@ from hetesynth.programs.msccl.library_programs import ring_program
 from hetesynth.programs.msccl.xml_writer import write_msccl_xml
 from hetesynth.search.collectives import collective
 
-FUSING = next(t for t in TARGETS.values() if not t.format.plan and "rrc" in t.ops)
+FUSING = next(t for t in TARGETS.values() if t.format.program and "rrc" in t.ops)
 ORDERS = ((0, 1, 2, 3, 4), (4, 2, 0, 3, 1))
 
 

@@ -58,8 +58,8 @@ def test_it_names_every_cluster_with_the_targets_of_its_gpus(
         cell.cluster: [c.target for c in manifest.cells if c.cluster == cell.cluster] for cell in manifest.cells
     }
     assert {name: [*dict.fromkeys(several)] for name, several in targets.items()} == {
-        "ring": ["rccl-6"], "amd": ["rccl-6"], "b": ["mscclpp", "msccl-executor"], "plain": ["portable"],
-        "mixed": ["portable"], "deep": ["mscclpp", "msccl-executor"],
+        "ring": ["rccl-6", "torch"], "amd": ["rccl-6", "torch"], "b": ["mscclpp", "msccl-executor", "torch"],
+        "plain": ["portable"], "mixed": ["portable"], "deep": ["mscclpp", "msccl-executor", "torch"],
     }  # fmt: skip
     written = Path("hetesynth.toml").read_text()
     assert written.startswith(f"#:schema ./{SCHEMA_NAME}\n") and Path(SCHEMA_NAME).read_text() == schema_text()

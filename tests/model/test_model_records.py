@@ -15,7 +15,7 @@ from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS
 from hetesynth.search.collectives import collective
 
 GB, KIB = Fraction(10**9), 1024
-XML = [target for target in TARGETS.values() if not target.format.plan]
+XML = [target for target in TARGETS.values() if target.format.program]
 LIMITS = ("max_steps", "max_thread_blocks", "max_channel", "max_peers_per_channel", "max_count", "max_offset")
 RING = tuple(Arc(r, (r + 1) % 4, 1) for r in range(4))
 RUNTIMES = {"rccl-6": 0, "rccl-5": 0, "portable": 0, "msccl-executor": 1, "msccl": 1}

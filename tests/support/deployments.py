@@ -49,8 +49,9 @@ def cell(
     runtime: str, collective: CollectiveName, low: int, high: int, *, both: bool = True, **stated: Any
 ) -> DeployedCell:
     """A cell of ``ring8`` with times at its first and its last size. ``high`` 0: there is no last."""
-    plan = target(runtime).format.plan
-    stem, suffix = f"{collective}-{low}-{high}", "json" if plan else "xml"
+    shape = target(runtime).format
+    plan, both = shape.plan, both and not shape.table
+    stem, suffix = f"{collective}-{low}-{high}", shape.extension
     if collective in ROOTED:
         stated = {"root": 0, **stated}
     forms = (("", False), (".inplace", True)) if both else (("", False),)

@@ -10,7 +10,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.target import TARGETS, Target
 from hetesynth.model.verdict import Violation
 
-XML_TARGETS: tuple[str, ...] = tuple(name for name, target in TARGETS.items() if not target.format.plan)
+XML_TARGETS: tuple[str, ...] = tuple(name for name, target in TARGETS.items() if target.format.program)
 
 
 def certificate_violations(problem: Problem, bound: LowerBound, *, unsat: Unsat | None = None) -> list[Violation]:
