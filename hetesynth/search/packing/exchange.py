@@ -7,8 +7,8 @@ turned around; or it gives an allreduce another root. It is kept where a steep s
 a tree is laid anew at the prices of what the others load, and kept where moves from there end lower. Every rank
 has a load of its own, connections that begin or end there, as each has a thread block.
 
-Moves make trees deep, which fill late. So for an allreduce stars are tried too: from server to server, and there to
-all others. They are laid one by one at the prices of what the others load, and moves make them one level deeper.
+Moves make trees deep, which fill late. So for an allreduce stars are tried too: from server to server, and there
+to all others. They are laid one by one at the prices of what the others load; moves make them one level deeper.
 """
 
 from collections.abc import Sequence
