@@ -240,14 +240,17 @@ class Dispatching:
             return seconds.get(arrangement, math.inf)
 
         few = unlooped[0] if unlooped else numbers[-1]
+        loops = numbers[0] not in unlooped and math.isfinite(self.most_bytes)
+        if loops and 4 * len(self.schedule.transfers) <= messages:
+            tried(Arrangement(1, None))
         spare = min(self.first, key=lambda spare: tried(Arrangement(few, spare)))
-        if numbers[0] not in unlooped and math.isfinite(self.most_bytes):
+        if loops:  # of so many transfers it alone would be all that is tried
             tried(Arrangement(1, None))
         for pieces in self.ladder(numbers, unlooped):  # until more do not pay
             if tried(Arrangement(pieces, spare)) > 1.02 * min(seconds.values()):
                 break
-        for loops in (True, False):  # they go well only where every tree has lanes of its own
-            some = [a for a in seconds if loops or a.spare is not None] or [*seconds]
+        for looped in (True, False):  # they go well only where every tree has lanes of its own
+            some = [a for a in seconds if looped or a.spare is not None] or [*seconds]
             best = min(some, key=seconds.__getitem__)
             for spare, pace in ((1.0, PACE), (2.0, PACE), (4.0, PACE), (1.0, 0.0)):
                 tried(Arrangement(best.pieces, spare, pace))

@@ -20,7 +20,7 @@ from hetesynth.policy import Policy
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.list_scheduling import Task, Tasks
 from hetesynth.search.packing.column_generation import optimal_packing
-from hetesynth.search.packing.exchange import few_trees
+from hetesynth.search.packing.exchange import few_trees, star_trees
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.rounding import Carrier, Expansion, WholePacking
 from hetesynth.search.packing.structures import demands
@@ -56,7 +56,7 @@ PACKED: tuple[CollectiveName, ...] = ("allgather", "broadcast", "allreduce")
 """What is carried by trees, reductions being taken backwards."""
 
 
-Entry = tuple[Expansion, Deadline, dict[object, WholePacking]]
+Entry = tuple[Expansion, Deadline, dict[object, list[WholePacking | None]]]
 EXPANSIONS: OrderedDict[tuple[object, ...], Entry] = OrderedDict()
 """The last few expansions, by all that they depend on, with what they were rounded to; what a deadline cut short
 is not used under another one."""
@@ -72,6 +72,20 @@ def whole_packing(
 ) -> WholePacking:
     """Trees for the chunks of ``problem`` on links of ``rates``, in their order; links are its arcs. They come of
     the fractional packing, or what there is of it at ``deadline``; each is worked out once."""
+    return whole_packings(problem, rates, policy, deadline, trees, connections)[0]
+
+
+def whole_packings(
+    problem: Problem,
+    rates: Rates,
+    policy: Policy,
+    deadline: Deadline,
+    trees: int | None = None,
+    connections: int | None = None,
+    *,
+    stars: bool = False,
+) -> list[WholePacking]:
+    """The same and, of an allreduce where they are asked for and pay, ``stars``: trees of few levels."""
     collective, tables, n = problem.collective, within_peers(problem), problem.ranks
     usable = range(len(problem.arcs)) if tables is None else tables.arcs
     name, root = collective.name, min(collective.pre[0]) if collective.name == "broadcast" else None
@@ -92,12 +106,24 @@ def whole_packing(
     chunks = len(collective.chunks) // (n if name == "allgather" else 1)
     number = trees or chunks  # of each root, or in all
     if (number, connections) not in rounded:
-        rounded[number, connections] = few_trees(expansion, number, connections, policy.packing.exchange_rounds)
-    packed = rounded[number, connections]
+        rounded[number, connections] = [few_trees(expansion, number, connections, policy.packing.exchange_rounds)]
+    packings = rounded[number, connections]
+    if (
+        stars
+        and name == "allreduce"
+        and connections is not None
+        and packings[0] is not None
+        and len(packings) == 1
+    ):
+        packings.append(star_trees(expansion, packings[0], connections, policy.packing.exchange_rounds))
     arcs, each = np.array(usable), chunks // number
-    carriers = [Carrier(c.root, arcs[c.outward], arcs[c.inward]) for c in packed.carriers]
-    repeated = tuple(carrier for carrier in carriers for _ in range(each))
-    return replace(packed, carriers=repeated, chunks_on=packed.chunks_on * each)
+    listed: list[WholePacking] = []
+    for packed in packings[: 1 + stars]:
+        if packed is not None:
+            carriers = [Carrier(c.root, arcs[c.outward], arcs[c.inward]) for c in packed.carriers]
+            repeated = tuple(carrier for carrier in carriers for _ in range(each))
+            listed.append(replace(packed, carriers=repeated, chunks_on=packed.chunks_on * each))
+    return listed
 
 
 def refuses(problem: Problem, policy: Policy) -> str | None:

@@ -17,7 +17,7 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import no_deadline
 from hetesynth.policy import DEFAULT
 from hetesynth.search.packing.column_generation import GAP, optimal_packing
-from hetesynth.search.packing.exchange import _Exchange, few_trees
+from hetesynth.search.packing.exchange import _Exchange, few_trees, star_trees
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.rounding import Expansion, WholePacking, whole
 from hetesynth.search.packing.structures import Stars, demands
@@ -98,7 +98,8 @@ def test_trees_are_shortened_where_nothing_carries_more(example: str, name: Coll
 def test_trees_are_of_few_levels_where_servers_are_joined(example: str, number: int, least: int) -> None:
     """From server to server, to all of each, and one hop more; other trees have 5 and 4 levels."""
     fractional = expansion(example, "allreduce")
-    packed = few_trees(fractional, number, 63, 2)
+    packed = star_trees(fractional, few_trees(fractional, number, 63, 2), 63, 2)
+    assert packed is not None
     exchange = _Exchange(fractional, packed.carriers, 63, 2)
     assert max(max(tree.levels(tree.parents())) for tree in exchange.all) <= 3
     assert exchange.loads.within_connections

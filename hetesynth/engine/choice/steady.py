@@ -32,7 +32,7 @@ from hetesynth.search.packing.rounding import WholePacking
 from hetesynth.search.registry import row_of, timed_strategies
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.solve import Solution
-from hetesynth.search.steady_state import refuses, schedule_of, whole_packing
+from hetesynth.search.steady_state import refuses, schedule_of, whole_packings
 
 NAME = "steady-state"
 NEAR_THE_LIMIT = 0.98  # a program that is so near ends the choice
@@ -56,11 +56,12 @@ class Plan:
     pipeline: Dispatched | DispatchedPlan | None  # None: a table
     seconds: float  # expected
     peers: int | None = None
+    stars: bool = False
 
     @property
     def label(self) -> str:
         """What it is called."""
-        return label_of(self.chunks, self.trees, self.peers)
+        return label_of(self.chunks, self.trees, self.peers, stars=self.stars)
 
     @property
     def name(self) -> str:
@@ -68,9 +69,9 @@ class Plan:
         return self.label if self.pipeline is None else f"{self.label}: {self.pipeline.label}"
 
 
-def label_of(chunks: int, trees: int, peers: int | None = None) -> str:
-    """What a candidate with these numbers is called."""
-    of_trees = f", {trees} trees" if trees != chunks else ""
+def label_of(chunks: int, trees: int, peers: int | None = None, *, stars: bool = False) -> str:
+    """What a candidate with these numbers is called. ``stars``: its trees are of few levels."""
+    of_trees = (f", {trees} trees" if trees != chunks else "") + (", stars" if stars else "")
     return f"{NAME}, c={chunks}{of_trees}{'' if peers is None else f', {peers} peers'}"
 
 
@@ -228,21 +229,22 @@ class SteadyCandidates:
             if reason is not None:
                 self.decisions.note(NAME, "refused", reason)
                 break
-            packing = whole_packing(
-                packed, self.specs.rates(chunks), policy, self.deadline, trees, self.connections(trees)
-            )
-            self.limit = max(self.limit, packing.least * self.specs.size)
-            if packing.near_bound:
+            question = packed, self.specs.rates(chunks), policy, self.deadline, trees, self.connections(trees)
+            packings = whole_packings(*question, stars=True)
+            self.limit = max(self.limit, packings[0].least * self.specs.size)
+            if packings[0].near_bound:
                 enough = min(enough, 2 * trees)
-            schedule = schedule_along(problem, packing)
-            if schedule in seen:
-                continue
-            seen.add(schedule)
-            solved = cache(partial(self.solved_by, problem, along(packing)))
-            plan = partial(Plan, packing.seconds, chunks, trees, solved)
-            label, work = label_of(chunks, trees), len(schedule.transfers)
-            for dispatching in self.dispatchings(problem, schedule):
-                yield Turn(label, dispatching.estimate, work, self.arranged(plan, dispatching))
+            for packing in packings:
+                schedule = schedule_along(problem, packing)
+                if schedule in seen:
+                    continue
+                seen.add(schedule)
+                solved = cache(partial(self.solved_by, problem, along(packing)))
+                stars = packing is not packings[0]
+                plan = partial(Plan, packing.seconds, chunks, trees, solved, stars=stars)
+                label, work = label_of(chunks, trees, stars=stars), len(schedule.transfers)
+                for dispatching in self.dispatchings(problem, schedule):
+                    yield Turn(label, dispatching.estimate, work, self.arranged(plan, dispatching))
 
     def connections(self, trees: int) -> int | None:
         """How many a rank may have for every tree to have its own; None where they are too many in any case."""

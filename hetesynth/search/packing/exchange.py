@@ -24,29 +24,21 @@ from hetesynth.search.packing.structures import Stars
 from hetesynth.search.portable_math import dot, exp, expm1
 
 LARGEST = 500.0  # exponent that a float holds
+STARS = 1.05  # of the load of other trees, as stars fill sooner
 
 
 def few_trees(expansion: Expansion, trees: int, connections: int | None, rounds: int) -> WholePacking:
     """``trees`` trees of each root, or in all in an allreduce, with no more than ``connections`` of a rank where
     that can be. Absent: any number. ``rounds``: in which each tree is laid anew."""
-    rounded, more = whole(expansion, trees), 1.02  # stars may load the fullest resource more, as they fill sooner
-    stars = _stars(expansion, trees, connections, rounds)
-    shallow = None if stars is None else stars.packing(rounded.least)
-    if shallow is not None and shallow.seconds <= min(more * rounded.least, rounded.seconds * (1.0 - ROUND)):
-        return shallow
+    rounded = whole(expansion, trees)
     exchange = _Exchange(expansion, rounded.carriers, connections, rounds)
-    fitted, hops = exchange.loads.within_connections, exchange.hops
+    fitted = exchange.loads.within_connections
     exchange.improve()
     exchange.shorten()
-    best = exchange.packing(rounded.least)
-    worse = best.seconds > rounded.seconds * (1.0 + ROUND)
-    if fitted if exchange.loads.within_connections != fitted else worse:
-        best = rounded
-    else:
-        hops = exchange.hops
-    if stars is None or shallow is None or shallow.seconds > more * best.seconds or stars.hops >= hops:
-        return best
-    return shallow
+    packing = exchange.packing(rounded.least)
+    if exchange.loads.within_connections != fitted:
+        return rounded if fitted else packing
+    return packing if packing.seconds <= rounded.seconds * (1.0 + ROUND) else rounded
 
 
 class _Loads:
@@ -171,11 +163,6 @@ class _Exchange:
         self.all += trees
         for tree in trees:
             self.loads.add(tree.links, 1)
-
-    @property
-    def hops(self) -> int:
-        """The longest ways of all trees together."""
-        return sum(max(tree.levels(tree.parents())) for tree in self.all)
 
     def laid(self, root: int) -> Carrier:
         """The cheapest carrier by what the others load; ``root``: of an allreduce any. ValueError: none is."""
@@ -377,16 +364,16 @@ class _Exchange:
         return WholePacking(carriers, chunks_on, seconds, least)
 
 
-def _stars(expansion: Expansion, trees: int, connections: int | None, rounds: int) -> _Exchange | None:
-    """The same of trees of few levels, laid one after the other. None: it is no allreduce (allgathers lose as much
-    as they win), links do not join servers like that, or a rank has more connections."""
-    if not expansion.free_root:
-        return None
-    exchange = _Exchange(expansion, (), connections, rounds, stars=trees)
+def star_trees(expansion: Expansion, other: WholePacking, connections: int, rounds: int) -> WholePacking | None:
+    """As many trees of an allreduce as ``other`` has, of few levels, laid one after the other. None: links do not
+    join servers like that, a rank has more connections, or ``other`` loads the fullest resource clearly less."""
+    exchange = _Exchange(expansion, (), connections, rounds, stars=len(other.carriers))
     try:
-        for _ in range(trees):
+        for _ in other.carriers:
             exchange.take(exchange.laid(-1))
     except ValueError:
         return None
     exchange.improve()
-    return exchange if exchange.loads.within_connections else None
+    packing = exchange.packing(other.least)
+    fits = exchange.loads.within_connections and packing.seconds <= STARS * other.seconds
+    return packing if fits else None
