@@ -166,7 +166,8 @@ class Lowering:
                 return FORMATS[options.target.format].emit(self.problem, self.schedule, options)
             table = quick.predictor.table
             calls = runtime_bytes(table.collective, table.ranks, self.size)
-            predicted = Predicted(calls, quick.seconds, library_seconds)
+            ranged = options.min_bytes or options.max_bytes  # whoever states a range has compared there
+            predicted = None if ranged else Predicted(calls, quick.seconds, library_seconds)
             table = replace(table, name=options.name, min_bytes=options.min_bytes, max_bytes=options.max_bytes)
             return table_of(replace(table, predicted=predicted), options)
         pipelined = self._pipelined(steady)

@@ -63,7 +63,7 @@ def run_file(request: RunRequest) -> RunReport | None:
         request = replace(request, backend="inprocess" if kind.table else "mpi")
     backend = BACKENDS[request.backend or "mpi"]
     files = "table" if kind.table else "plan" if kind.plan else "program"
-    if files not in backend.files:
+    if files not in backend.files and request.path.is_file():
         able = " or ".join(name for name, one in BACKENDS.items() if files in one.files)
         message = f"--backend {request.backend} runs no {kind.words.removeprefix('a ').removeprefix('an ')}"
         raise HetesynthError(message, code="HS894", help=f"use --backend {able}")

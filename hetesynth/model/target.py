@@ -337,6 +337,7 @@ TARGETS: dict[str, Target] = {
             multiprocessors=108,
             vendors=("NVIDIA",),
             install=(
+                "pip install 'hetesynth[nccl-device]' brings nvcc and NCCL's headers.",
                 "`python -m hetesynth.runtimes.nccl_device FILE DIRECTORY` writes a table for each rank and "
                 "compiles the kernel. Its calls are in hetesynth_device.h; binding.py has them for PyTorch.",
                 "You choose the program of a call: by collective, size, in-place form and root.",

@@ -14,7 +14,7 @@ from hetesynth.model.topology import Rank
 
 def load_tables(path: Path, target: str, *, judge: bool = True) -> list[Table]:
     """The table in file ``path``, or those below folder ``path`` in files ``*.TARGET.json``; where there are none,
-    all tables there.
+    all tables there. An atlas whose calls are all left to the library has none.
 
     HetesynthError: HS533 and HS540 (a file), HS809 (a wrong table), HS816 (no table).
     """
@@ -26,7 +26,7 @@ def load_tables(path: Path, target: str, *, judge: bool = True) -> list[Table]:
         for violation in table_violations(table, max_findings=1) if judge else ():
             text = f"{file}: {violation.message}"
             raise HetesynthError(text, code="HS809", help="write the table again", exit_code=1)
-    if not tables:
+    if not tables and not (path / "index.json").is_file():
         raise HetesynthError(f"no table in {str(path)!r}", code="HS816", help=f"hetesynth synth --target {target}")
     return tables
 

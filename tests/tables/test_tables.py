@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,28 @@ def test_a_sum_in_place_must_not_read_what_it_overwrites() -> None:
     findings = table_violations(table)
     assert {v.rule for v in findings} == {"HX960"}
     assert findings[0].message.startswith("in place: ")
+
+
+def place(buffer: str, offset: int) -> BufferSlice:
+    return BufferSlice(buffer, offset)  # type: ignore[arg-type]
+
+
+def reduced(copies: tuple[Copy, ...], messages: tuple[Message, ...]) -> Table:
+    return Table("x", "reduce", 0, ((1, 1, 8), (1, 1, 8), (1, 1, 8)), copies, (messages,))
+
+
+def test_what_executors_may_do_in_any_order_is_refused() -> None:
+    """Sums of what a round receives, and copies, are joined where they are neighbours."""
+    i, o, s = place("i", 0), place("o", 0), partial(place, "s")
+    own = Copy(0, i, o, 1)
+    fine = (Message(1, 0, i, s(0), 1, o), Message(2, 0, i, s(1), 1, o))
+    assert table_violations(reduced((own,), fine)) == []
+    chained = (Message(1, 0, i, s(0), 1, o), Message(2, 0, i, s(1), 1, s(0)))
+    overlapping = (own, Copy(0, i, s(0), 1), Copy(0, s(0), s(1), 3))
+    assert {v.rule for v in table_violations(reduced((own,), chained))} == {"HX956"}
+    assert "HX956" in {v.rule for v in table_violations(reduced(overlapping, fine))}
+    foreign = (Message(1, 2, i, place("o", 0), 1), *fine)
+    assert {v.rule for v in table_violations(reduced((own,), foreign))} == {"HX953"}
 
 
 def test_rounds_have_no_more_operations_than_nccl_bears() -> None:

@@ -12,7 +12,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.judge.layout import BROKEN, ROOTED, Layout, SumDefect, Value, added, buffer_sizes, named
 from hetesynth.judge.rules import MAX_FINDINGS, Findings, shown
 from hetesynth.model.program import BufferSlice
-from hetesynth.model.table import MAX_OPERATIONS, Copy, Message, Table
+from hetesynth.model.table import MAX_OPERATIONS, Message, Table
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
 
@@ -101,6 +101,9 @@ def _structure(
 
 
 def _outside(table: Table, rank: Rank, part: BufferSlice, count: int) -> bool:
+    """Also of a buffer that only the root of a call has."""
+    if rank != table.root and (table.collective, part.buffer) in (("reduce", "o"), ("broadcast", "i")):
+        return True
     return part.offset + count > table.sizes[rank]["ios".index(part.buffer)]
 
 
@@ -124,8 +127,7 @@ class _Execution:
 
     def run(self) -> None:
         """All of it, to the first rounds with findings."""
-        for copy in self.table.copies:
-            self._copy(copy)
+        self._copies()
         for number, messages in enumerate(self.table.rounds):
             if self.findings.violations:
                 return
@@ -140,13 +142,28 @@ class _Execution:
             return BROKEN
         return value
 
-    def _copy(self, c: Copy) -> None:
-        for j in range(c.count):
+    def _copies(self) -> None:
+        """All read before any is written; what is copied to itself, in place, is left."""
+        read: set[tuple[Rank, int]] = set()
+        values: dict[tuple[Rank, int], Value] = {}
+        for c in self.table.copies:
             if c.target.buffer == "i":
-                self.findings.add("table-input-overwritten", f"rank {c.rank} copies to {shown(c.target, c.count)}")
+                self.findings.add("table-input-overwritten", f"rank {c.rank} copies to its input")
                 return
-            value = self._read(c.rank, c.source, j, "a copy")
-            self.memory[c.rank][self._cell(c.rank, c.target, j)] = value
+            for j in range(c.count):
+                source, target = self._cell(c.rank, c.source, j), self._cell(c.rank, c.target, j)
+                if source == target:
+                    continue
+                if (c.rank, target) in values:
+                    self.findings.add(
+                        "table-race", f"two copies of rank {c.rank} write {shown(c.target, c.count)}"
+                    )
+                read.add((c.rank, source))
+                values[c.rank, target] = self._read(c.rank, c.source, j, "a copy")
+        for rank, cell in values.keys() & read:
+            self.findings.add("table-race", f"rank {rank} copies what another copy writes (cell {cell})")
+        for (rank, cell), value in values.items():
+            self.memory[rank][cell] = value
 
     def _round(self, number: int, messages: tuple[Message, ...]) -> None:
         where, writes = f"round {number}", Counter[tuple[Rank, int]]()
@@ -170,8 +187,12 @@ class _Execution:
         for rank, cell, value in landed:
             self.memory[rank][cell] = value
         for rank, cell, landing in sums:
+            if (rank, cell) in writes:
+                self.findings.add(
+                    "table-race", f"{where}: rank {rank} adds to what a message writes (cell {cell})"
+                )
             before = self.memory[rank].get(cell)
-            if before is None or cell == landing:
+            if before is None:
                 self.findings.add("table-undefined-data", f"{where}: rank {rank} adds to what holds nothing")
                 continue
 

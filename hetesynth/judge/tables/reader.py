@@ -44,7 +44,7 @@ def read_table(data: bytes, filename: str = "<table>") -> Table:
 
 def _table(values: dict[str, Any]) -> Table:
     version, name = values.get("version"), values.get("name")
-    if version != TABLE_VERSION:
+    if type(version) is not int or version != TABLE_VERSION:
         fail(f"version {version!r}, and {TABLE_VERSION} is read")
     if not isinstance(name, str) or len(name) > 1000:
         fail("'name' is not a string of at most 1000 characters")
@@ -76,6 +76,8 @@ def _table(values: dict[str, Any]) -> Table:
         for messages in items(values.get("rounds"), "'rounds'")
     ]
     low, high = (integer(values.get(key), f"{key!r}", 0, 2**50) for key in ("min_bytes", "max_bytes"))
+    if 0 < high < low:
+        fail(f"'min_bytes' is {low}, 'max_bytes' {high}")
     parts = tuple(sizes), tuple(copies), tuple(rounds)
     return Table(name, collective, root, *parts, low, high, _predicted(values.get("predicted")))
 

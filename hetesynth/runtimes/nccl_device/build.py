@@ -60,6 +60,9 @@ def _nvidia() -> list[Path]:
     return [Path(place) for place in spec.submodule_search_locations or ()] if spec else []
 
 
+EXTRA = "the extra nccl-device brings nvcc and NCCL's headers, threads.cpp needs g++ 12 or clang 15"
+
+
 def library(source: str, command: Sequence[str], after: Sequence[str] = ()) -> ctypes.CDLL:
     """The shared library of ``source``, compiled by ``command`` unless it was. ``after``: what is to be linked.
     HetesynthError HS891: it does not compile or load."""
@@ -80,7 +83,7 @@ def library(source: str, command: Sequence[str], after: Sequence[str] = ()) -> c
                 if done.returncode:
                     said = done.stderr.strip()[-2000:]
                     raise HetesynthError(
-                        f"{source} does not compile", code="HS891", help=f"{command[0]} said:\n{said}"
+                        f"{source} does not compile", code="HS891", help=f"{EXTRA}; {command[0]} said:\n{said}"
                     )
                 os.replace(draft, path)
             finally:

@@ -128,7 +128,7 @@ class Collective:
         state = self._groups.get(group)
         if state is None:
             state = Group(group)
-            if not any(table.ranks == state.size for table in self._tables):
+            if self._tables and not any(table.ranks == state.size for table in self._tables):
                 numbers = ", ".join(map(str, sorted({table.ranks for table in self._tables})))
                 text = f"the group has {state.size} ranks, the tables are for {numbers}"
                 raise HetesynthError(text, code="HS816", help="give a group of that size, or make tables for it")
