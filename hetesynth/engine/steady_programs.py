@@ -266,16 +266,18 @@ class Dispatching:
     def _fitting(
         self, seconds: dict[Arrangement, float], fewer: Sequence[Arrangement]
     ) -> Iterator[tuple[float, Arrangement]]:
-        """Those that fit; where only loops of whole chunks do, before them the first of ``fewer`` pieces."""
+        """Those that fit; where only loops of whole chunks do, after the first of them the first of ``fewer``
+        pieces."""
         number = 0
         for arrangement in sorted(seconds, key=seconds.__getitem__):
-            if arrangement.spare is None and not number:
-                less = next((a for a in fewer if a not in seconds and self.fits(a)), None)
-                if less is not None:
-                    yield self.expected(less)[0], less
+            alone = arrangement.spare is None and not number
             if self.fits(arrangement):
                 number += 1
                 yield seconds[arrangement], arrangement
+            if alone:
+                less = next((a for a in fewer if a not in seconds and self.fits(a)), None)
+                if less is not None:
+                    yield self.expected(less)[0], less
 
 
 @dataclass(frozen=True, eq=False)
