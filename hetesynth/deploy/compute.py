@@ -231,7 +231,7 @@ def size_rows(
     runtime, root = target(cell.target), cell.root
     options = CostOptions.of(cell_request(cell, topology))
     bounds = bounds_of(topology, cell.collective, root, options)
-    timed: Timed = "plan" if runtime.format.plan else "table" if runtime.format.table else "program"
+    timed: Timed = runtime.format.kind
     predictors, rows = {}, []
     for size in sizes:
         counted = runtime_bytes(cell.collective, topology.ranks, size)

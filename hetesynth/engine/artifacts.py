@@ -6,7 +6,7 @@ import gc
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from hetesynth import __version__
@@ -376,8 +376,7 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                 )
                 costs = CostOptions.of(request)
                 lowering = Lowering(topology, problem, solution.schedule, size, options, costs)
-                library = _library_seconds(solved, size) if target.format.table else None
-                program = lowering.emitted(spec.steady, library)
+                program = lowering.emitted(spec.steady, partial(_library_seconds, solved, size))
                 if target.format.program and comment:
                     program = replace(program, data=program.data + comment)
                 if problem.ranks > MANY_RANKS:

@@ -234,13 +234,11 @@ def atlas(
         entry = next((r for r in ranges if r.holds(size)), None)
         if entry is None:
             continue
-        seconds, timed = dict(entry.seconds).get(size), "program"
+        seconds, timed = dict(entry.seconds).get(size), cast("Timed", entry.synthesis.targets[0].format.kind)
         if request.schedule_only:
             seconds, timed = members.schedule_at(entry.member, size).seconds, "schedule"
-        elif entry.synthesis.targets[0].format.plan:
-            timed = "plan"
         finite = seconds if seconds is not None and math.isfinite(seconds) else None
-        question = topology, root, members.bounds, size, finite, options, cast("Timed", timed)
+        question = topology, root, members.bounds, size, finite, options, timed
         verdicts.append((entry.member, time_verdict(*question, target=entry.synthesis.targets[0])))
     return Atlas(run, topology, members, tuple(ranges), tuple(unfit), tuple(verdicts))
 

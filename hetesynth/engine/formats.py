@@ -188,9 +188,9 @@ def head_of(path: Path) -> bytes:
 def kind_of(data: bytes, path: Path) -> FileKind:
     """What ``data``, the contents of ``path``, is meant to be. JSON that is nothing else is meant to be a
     schedule."""
-    kind = _format(data[:HEAD], path)
-    if not kind.plan:
-        return "table" if kind.table else "program"
+    kind = _format(data[:HEAD], path).kind
+    if kind != "plan":
+        return kind
     return "plan" if b'"gpus"' in data and b'"hetesynth-schedule"' not in data else "schedule"
 
 
@@ -242,13 +242,14 @@ def read_moves(path: Path) -> tuple[Program | Plan | Table | None, Judge]:
     """What ``path`` holds, None where an MSCCL XML has no program, and its judge. HetesynthError HS542: none of
     these."""
     demand_one_run(path)
-    if format_of(path).table:
+    kind = format_of(path)
+    if kind.table:
         from hetesynth.judge.tables.judge import table_violations
         from hetesynth.judge.tables.reader import load_table
 
         table = load_table(path)
         return table, partial(table_violations, table)
-    if format_of(path).plan:
+    if kind.plan:
         from hetesynth.judge.mscclpp.judge import plan_violations
         from hetesynth.judge.mscclpp.reader import load_plan
 

@@ -203,15 +203,14 @@ def _of_table(request: ImportRequest, data: bytes, chunking: Chunking | None) ->
     """The table, where the judge finds it right, a round a step; mapped to the links of the topology."""
     from hetesynth.judge.tables.judge import table_violations
     from hetesynth.judge.tables.reader import read_table
-    from hetesynth.programs.lifting.table import block_chunks, lift_table
+    from hetesynth.programs.lifting.table import lift_table
 
     table = read_table(data, str(request.path))
     violations = table_violations(table, root=request.root)
     if violations:
         raise _refused(request, violations)
-    goal = collective(table.collective, table.ranks, block_chunks(table), table.root)
-    problem, schedule = lift_table(table, goal)
-    on, lifted = _graph(request, chunking, goal), None
+    problem, schedule = lift_table(table)
+    on, lifted = _graph(request, chunking, problem.collective), None
     if on is not None:
         lifted = lift_schedule(problem, schedule, on)
         problem, schedule = lifted.problem, lifted.schedule

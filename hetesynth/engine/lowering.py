@@ -9,7 +9,7 @@ program or plan in steady state, or as a library runs it, the schedule is lowere
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -151,9 +151,11 @@ class Lowering:
     def __hash__(self) -> int:
         return hash(self._identity)
 
-    def emitted(self, steady: Pipeline | None = None, library_seconds: float | None = None) -> Emitted:
-        """The file: of ``steady`` where the target holds it, else the quickest. A table says what the library
-        takes."""
+    def emitted(
+        self, steady: Pipeline | None = None, library_seconds: Callable[[], float | None] = lambda: None
+    ) -> Emitted:
+        """The file: of ``steady`` where the target holds it, else the quickest. ``library_seconds``: is asked for
+        a table."""
         options = self.options
         if options.target.format.plan:
             plan = self.plan(steady)
@@ -167,7 +169,7 @@ class Lowering:
             table = quick.predictor.table
             calls = runtime_bytes(table.collective, table.ranks, self.size)
             ranged = options.min_bytes or options.max_bytes  # whoever states a range has compared there
-            predicted = None if ranged else Predicted(calls, quick.seconds, library_seconds)
+            predicted = None if ranged else Predicted(calls, quick.seconds, library_seconds())
             table = replace(table, name=options.name, min_bytes=options.min_bytes, max_bytes=options.max_bytes)
             return table_of(replace(table, predicted=predicted), options)
         pipelined = self._pipelined(steady)
@@ -282,8 +284,8 @@ class Lowering:
     # tables
 
     def quickest_table(self) -> QuickTable | None:
-        """The quickest that verifies; None where none does, or there is too much to send."""
-        return _quickest_table(replace(self, options=replace(self.options.unnamed, name="timed")))
+        """The quickest that verifies; None where none does."""
+        return _quickest_table(replace(self, options=self.options.unnamed))
 
     # programs step by step
 

@@ -167,7 +167,7 @@ class TablePredictor(_Predictor):
 
     def __init__(self, topology: Topology, table: Table, options: CostOptions, target: Target) -> None:
         self.table, self.collective, self.ranks = table, table.collective, table.ranks
-        self._pieces = max(max(inputs, outputs) for inputs, outputs, _ in table.sizes)
+        self._pieces = table.chunks
         priced = options.runtime is not None
         one, each = target.round_seconds * priced, target.message_seconds * priced
         try:

@@ -51,7 +51,7 @@ from hetesynth.search.effort import for_steps
 from hetesynth.search.repair import MENDED, NAME, NEAR_SHARE, NEAR_STEPS, WHOLE, strategy
 from hetesynth.search.search import Progress, no_progress
 from hetesynth.search.solve import Solution
-from hetesynth.search.steady_state import PACKED, refuses, whole_packing
+from hetesynth.search.steady_state import PACKED, refuses, whole_packings
 from hetesynth.topology.language import TopologySource, load_topology
 
 NEAR_LIMIT = 0.98
@@ -254,7 +254,7 @@ class Repair:
         packed = copied(problem)
         if packed.collective.name not in PACKED or refuses(packed, request.policy) is not None:
             return
-        packing = whole_packing(
+        [packing] = whole_packings(
             packed, specs.rates(chunks), request.policy, self.run.deadline, trees, candidates.connections(trees)
         )
         schedule = schedule_along(problem, packing)

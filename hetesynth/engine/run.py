@@ -18,6 +18,7 @@ from hetesynth.execute.launch import RESULT_DIRECTORY, RESULT_FILE, STARTED_FILE
 from hetesynth.execute.outcome import Run, WrongBytes
 from hetesynth.execute.tables import table_job
 from hetesynth.model.plan import Plan
+from hetesynth.model.program import Program
 from hetesynth.model.table import Table
 
 MAX_LOCAL_RANKS = 512
@@ -62,9 +63,8 @@ def run_file(request: RunRequest) -> RunReport | None:
     if request.backend is None:
         request = replace(request, backend="inprocess" if kind.table else "mpi")
     backend = BACKENDS[request.backend or "mpi"]
-    files = "table" if kind.table else "plan" if kind.plan else "program"
-    if files not in backend.files and request.path.is_file():
-        able = " or ".join(name for name, one in BACKENDS.items() if files in one.files)
+    if kind.kind not in backend.files and request.path.is_file():
+        able = " or ".join(name for name, one in BACKENDS.items() if kind.kind in one.files)
         message = f"--backend {request.backend} runs no {kind.words.removeprefix('a ').removeprefix('an ')}"
         raise HetesynthError(message, code="HS894", help=f"use --backend {able}")
     if kind.table:
@@ -111,6 +111,14 @@ def run_file(request: RunRequest) -> RunReport | None:
 
 def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
     """Reads and judges an XML or a plan. HetesynthError HS542: no MSCCL XML, HS809: refused by the judge."""
+    subject, options = _judged(request)
+    if isinstance(subject, Table):
+        raise InternalError("a table is run by its executor")
+    return job_of(subject, options, BACKENDS[request.backend or "mpi"].target)
+
+
+def _judged(request: RunRequest) -> tuple[Program | Plan | Table, RunOptions]:
+    """What the judge passed, and the options with its root."""
     options, (subject, judge) = request.options, read_moves(request.path)
     if subject is not None and options.root is None and (isinstance(subject, Plan) or subject.root is None):
         options = replace(options, root=guessed_root(subject, judge))
@@ -118,9 +126,7 @@ def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
     if subject is None or violations:
         way_out = f"hetesynth verify {request.path} says more; --unchecked runs it all the same"
         raise refused(request.path, " is refused", violations, "HS809", way_out)
-    if isinstance(subject, Table):
-        raise InternalError("a table is run by its executor")
-    return job_of(subject, options, BACKENDS[request.backend or "mpi"].target)
+    return subject, options
 
 
 def _function(name: str) -> Any:
@@ -135,14 +141,12 @@ def _function(name: str) -> Any:
 
 def _run_table(request: RunRequest, name: str) -> RunReport:
     """The runs of a table by the executor ``name``. HetesynthError HS809: refused by the judge."""
-    table, judge = read_moves(request.path)
-    violations = () if request.unchecked else judge(root=request.options.root)
-    if violations or not isinstance(table, Table):
-        way_out = f"hetesynth verify {request.path} says more; --unchecked runs it all the same"
-        raise refused(request.path, " is refused", violations, "HS809", way_out)
-    job, parts = table_job(table, request.options)
+    table, options = _judged(request)
+    if not isinstance(table, Table):
+        raise InternalError("what begins as a table is none")
+    job, parts = table_job(table, options)
     _memory_fits(job, parts)
-    return _report(request, job, _function(name)(table, request.options))
+    return _report(request, job, _function(name)(table, options))
 
 
 def _memory_fits(job: Job, parts: Sequence[Part]) -> None:

@@ -228,9 +228,7 @@ def verdict_of(synthesis: Synthesis, *, hurried: bool = False) -> TimeVerdict | 
     without_library = None
     if not is_simulated(synthesis.topology, request.collective, root, optimality.size, options):
         without_library = "interrupted" if abandoned() else "the time budget is over" if hurried else None
-    timed: Timed = "program" if synthesis.programs else "schedule"
-    if synthesis.programs and not synthesis.targets[0].format.program:
-        timed = "plan" if synthesis.targets[0].format.plan else "table"
+    timed: Timed = synthesis.targets[0].format.kind if synthesis.programs else "schedule"
     seconds = synthesis.program_seconds if synthesis.programs else optimality.seconds
     with synthesis.timer.phase("predict"):
         bounds = bounds_of(synthesis.topology, request.collective, root, options)

@@ -9,7 +9,7 @@ from hetesynth.execute.job import Job, RunOptions, chunk_elements
 from hetesynth.execute.memory import PER_RANK, Memory, Reference
 from hetesynth.execute.outcome import Fault, Run, gathered
 from hetesynth.execute.players import Loops
-from hetesynth.model.collective import COLLECTIVES, REDUCING
+from hetesynth.model.collective import REDUCING
 from hetesynth.model.program import GpuProgram
 from hetesynth.model.table import Table
 
@@ -22,10 +22,10 @@ def table_job(table: Table, options: RunOptions) -> tuple[Job, list[GpuProgram]]
     if options.root not in (None, table.root):
         raise HetesynthError(f"the table is for root {table.root}", code="HS802", help="leave out --root")
     name, ranks = table.collective, table.ranks
-    block = max(max(sizes[:2]) for sizes in table.sizes) // (ranks if name in PER_RANK else 1)
+    block = table.chunks // (ranks if name in PER_RANK else 1)
     numbers = Arithmetic(options.reduction, options.dtype, ranks, options.seed, name in REDUCING)
     chunk = chunk_elements(block * ranks if name in PER_RANK else block, numbers, options.size)
-    forms = (False, True) if COLLECTIVES[name].in_place and name != "alltoall" else (False,)
+    forms = (False, True) if table.in_place else (False,)
     runs = tuple(form for form in forms for _ in range(options.repeat))
     job = Job(
         Reference(name, ranks, table.root, block * chunk), numbers, Loops(chunk, chunk, 1), runs, options.timeout

@@ -6,7 +6,7 @@ after it. A rank skips the rounds in which it has no message. Places and counts 
 
 from dataclasses import dataclass
 
-from hetesynth.model.collective import CollectiveName
+from hetesynth.model.collective import COLLECTIVES, CollectiveName
 from hetesynth.model.program import BufferSlice
 from hetesynth.model.topology import Rank
 
@@ -52,8 +52,7 @@ class Table:
     """A collective on ranks 0 to ``len(sizes)`` - 1.
 
     ``sizes``: chunks of the input, the output and the scratch buffer of each rank. ``min_bytes``, ``max_bytes``:
-    of calls as NCCL counts them (0: no limit). The buffers may be those of a call in place where the collective
-    has such a form.
+    of calls as NCCL counts them (0: no limit).
     """
 
     name: str
@@ -70,3 +69,19 @@ class Table:
     def ranks(self) -> int:
         """How many take part."""
         return len(self.sizes)
+
+    @property
+    def chunks(self) -> int:
+        """Of the larger buffer."""
+        return max(max(sizes[:2]) for sizes in self.sizes)
+
+    @property
+    def chunks_per_rank(self) -> int:
+        """As ``Collective`` has them."""
+        return self.chunks // (1 if COLLECTIVES[self.collective].chain else self.ranks)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the buffers may be those of a call in place."""
+        kind = COLLECTIVES[self.collective]
+        return kind.in_place and not kind.exchange

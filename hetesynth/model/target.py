@@ -32,24 +32,33 @@ CHUNKSTEPS = 1. The interpreter takes four (MSCCL_CHUNKSTEPS) for every collecti
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """One format of files that runtimes read. ``words``: what a file of it is. ``plan``, ``table``: an MSCCL++
-    plan or a table of rounds, timed and judged as such; their names always carry the target's."""
+    """One format of files that runtimes read. ``words``: what a file of it is. ``kind``: as what it is timed and
+    judged; the names of plans and tables always carry the target's."""
 
     name: str
     extension: str
     words: str
-    plan: bool = False
-    table: bool = False
+    kind: Literal["program", "plan", "table"] = "program"
 
     @property
     def program(self) -> bool:
-        """Whether it is neither."""
-        return not self.plan and not self.table
+        """Whether it is MSCCL XML."""
+        return self.kind == "program"
+
+    @property
+    def plan(self) -> bool:
+        """Whether it is an MSCCL++ plan."""
+        return self.kind == "plan"
+
+    @property
+    def table(self) -> bool:
+        """Whether it is a table of rounds."""
+        return self.kind == "table"
 
 
 XML = FileFormat("msccl-xml", "xml", "MSCCL XML")
-PLAN_JSON = FileFormat("mscclpp-json", "json", "an MSCCL++ plan", plan=True)
-TABLE_JSON = FileFormat("hetesynth-table", "json", "a table of rounds", table=True)
+PLAN_JSON = FileFormat("mscclpp-json", "json", "an MSCCL++ plan", "plan")
+TABLE_JSON = FileFormat("hetesynth-table", "json", "a table of rounds", "table")
 
 
 @dataclass(frozen=True, slots=True)

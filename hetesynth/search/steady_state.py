@@ -62,19 +62,6 @@ EXPANSIONS: OrderedDict[tuple[object, ...], Entry] = OrderedDict()
 is not used under another one."""
 
 
-def whole_packing(
-    problem: Problem,
-    rates: Rates,
-    policy: Policy,
-    deadline: Deadline,
-    trees: int | None = None,
-    connections: int | None = None,
-) -> WholePacking:
-    """Trees for the chunks of ``problem`` on links of ``rates``, in their order; links are its arcs. They come of
-    the fractional packing, or what there is of it at ``deadline``; each is worked out once."""
-    return whole_packings(problem, rates, policy, deadline, trees, connections)[0]
-
-
 def whole_packings(
     problem: Problem,
     rates: Rates,
@@ -85,7 +72,9 @@ def whole_packings(
     *,
     stars: bool = False,
 ) -> list[WholePacking]:
-    """The same and, of an allreduce where they are asked for and pay, ``stars``: trees of few levels."""
+    """Trees for the chunks of ``problem`` on links of ``rates``, in their order; links are its arcs. They come of
+    the fractional packing, or what there is of it at ``deadline``; each is worked out once. Then, of an allreduce
+    where they are asked for and pay, ``stars``: trees of few levels."""
     collective, tables, n = problem.collective, within_peers(problem), problem.ranks
     usable = range(len(problem.arcs)) if tables is None else tables.arcs
     name, root = collective.name, min(collective.pre[0]) if collective.name == "broadcast" else None
@@ -141,7 +130,7 @@ def steady_state_strategy(rates: Rates) -> Strategy:
     """A strategy that offers one schedule, along the optimal packing in whole chunks."""
 
     def improve(search: Search) -> None:
-        packed = whole_packing(search.problem, rates, search.policy, search.deadline)
+        [packed] = whole_packings(search.problem, rates, search.policy, search.deadline)
         search.offer(schedule_of(search.problem, packed.carriers), "steady-state")
 
     return Strategy("steady-state", improve, refuses, whole=True)

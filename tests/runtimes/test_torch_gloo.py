@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from support.tables import table_of
+from support.tables import WRONG, table_of
 
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.arithmetic import Dtype
@@ -47,22 +47,7 @@ def test_every_byte_is_right(cluster: str, collective: CollectiveName) -> None:
         assert told == [(r.in_place, r.ending, r.wrong, r.checked) for r in run_table_in_process(table, options)]
 
 
-def wrong_source(table: Table) -> Table:
-    """Another chunk of the same buffer is sent."""
-    first, *others = table.rounds[0]
-    source = BufferSlice(first.source.buffer, (first.source.offset + 1) % table.sizes[first.src][0])
-    return replace(table, rounds=((replace(first, source=source), *others), *table.rounds[1:]))
-
-
-def no_addition(table: Table) -> Table:
-    return replace(table, rounds=tuple(tuple(replace(m, added=None) for m in part) for part in table.rounds))
-
-
-def no_first_round(table: Table) -> Table:
-    return replace(table, rounds=table.rounds[1:])
-
-
-@pytest.mark.parametrize("mutant", [wrong_source, no_addition, no_first_round])
+@pytest.mark.parametrize("mutant", WRONG)
 def test_a_wrong_table_ends_with_wrong_bytes(mutant: Callable[[Table], Table]) -> None:
     table = mutant(table_of("2x2", "allreduce"))
     for run in (run_table_in_process(table, RunOptions()), run_table_on_gloo(table, RunOptions())):

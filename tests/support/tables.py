@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from support.pods import SMALL
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
 from hetesynth.model.collective import COLLECTIVE_NAMES, COLLECTIVES, CollectiveName
+from hetesynth.model.program import BufferSlice
 from hetesynth.model.table import Table
 from hetesynth.programs.layout import FileOptions
 from hetesynth.programs.tables.lower import lower_table
@@ -34,3 +36,21 @@ def write_tables(folder: Path, topology: Path | str, pieces: int = 2) -> Path:
     for name in COLLECTIVE_NAMES:
         (folder / f"{name}.torch.json").write_bytes(write_table(table_of(topology, name, pieces)))
     return folder
+
+
+def wrong_source(table: Table) -> Table:
+    """Another chunk of the same buffer is sent."""
+    first, *others = table.rounds[0]
+    source = BufferSlice(first.source.buffer, (first.source.offset + 1) % table.sizes[first.src][0])
+    return replace(table, rounds=((replace(first, source=source), *others), *table.rounds[1:]))
+
+
+def no_addition(table: Table) -> Table:
+    return replace(table, rounds=tuple(tuple(replace(m, added=None) for m in part) for part in table.rounds))
+
+
+def no_first_round(table: Table) -> Table:
+    return replace(table, rounds=table.rounds[1:])
+
+
+WRONG = [wrong_source, no_addition, no_first_round]

@@ -23,7 +23,7 @@ from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.solve import Solution, Solver
-from hetesynth.search.steady_state import EXPANSIONS, PACKED, refuses, steady_state_strategy, whole_packing
+from hetesynth.search.steady_state import EXPANSIONS, PACKED, refuses, steady_state_strategy, whole_packings
 from hetesynth.search.timed.earliest_arrival import Rates
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -68,7 +68,7 @@ def test_schedules_verify(cluster: str, name: CollectiveName) -> None:
 @pytest.mark.parametrize("name", PACKED)
 def test_loads_are_those_that_are_stated(cluster: str, name: CollectiveName) -> None:
     _, goal, rates = case(cluster, name, 2)
-    packed = whole_packing(goal, rates, DEFAULT, no_deadline())
+    packed = whole_packings(goal, rates, DEFAULT, no_deadline())[0]
     load: Counter[int] = Counter()
     for carrier in packed.carriers:
         for a in (*carrier.outward, *carrier.inward):
@@ -81,10 +81,10 @@ def test_loads_are_those_that_are_stated(cluster: str, name: CollectiveName) -> 
 def test_free_roots_are_quicker_than_any_reduction_at_the_owner() -> None:
     """HeteCCL eq. 7 reduces chunk k at rank k mod n, which takes a reduce-scatter and an allgather."""
     _, goal, rates = case("h20_4p8", "allgather", 1)
-    each_way = whole_packing(goal, rates, DEFAULT, no_deadline()).least
+    each_way = whole_packings(goal, rates, DEFAULT, no_deadline())[0].least
     assert each_way * 1e15 == pytest.approx(3333.3, rel=2e-3)
     _, goal, rates = case("h20_4p8", "allreduce", 4)
-    packed = whole_packing(goal, rates, DEFAULT, no_deadline())
+    packed = whole_packings(goal, rates, DEFAULT, no_deadline())[0]
     assert packed.seconds < 0.8 * 2 * each_way
     assert packed.seconds * 1e15 < 5150
 
@@ -109,11 +109,11 @@ def test_what_a_deadline_cut_short_is_not_used_again_without_it() -> None:
     _, goal, rates = case("v100_fail_one4", "allreduce", 3)
     EXPANSIONS.clear()
     over = Deadline(-math.inf, ClockDecisions())
-    short = whole_packing(goal, rates, DEFAULT, over)
-    assert over.clock_decisions.places and whole_packing(goal, rates, DEFAULT, over).least == short.least
-    whole = whole_packing(goal, rates, DEFAULT, no_deadline())
+    [short] = whole_packings(goal, rates, DEFAULT, over)
+    assert over.clock_decisions.places and whole_packings(goal, rates, DEFAULT, over)[0].least == short.least
+    whole = whole_packings(goal, rates, DEFAULT, no_deadline())[0]
     assert whole.least >= short.least and whole.seconds <= short.seconds * 1.05
-    again = whole_packing(goal, rates, DEFAULT, Deadline(-math.inf, ClockDecisions()))
+    [again] = whole_packings(goal, rates, DEFAULT, Deadline(-math.inf, ClockDecisions()))
     assert again.least == whole.least and again.seconds == whole.seconds
 
 

@@ -23,10 +23,9 @@ from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.table import MAX_OPERATIONS, Copy, Message, Table
 from hetesynth.model.target import TARGETS
 from hetesynth.programs.layout import FileOptions
-from hetesynth.programs.lifting.table import block_chunks, lift_table
+from hetesynth.programs.lifting.table import lift_table
 from hetesynth.programs.tables.lower import ORDERS, _bounded, lower_table
 from hetesynth.programs.tables.writer import write_table
-from hetesynth.search.collectives import collective
 from hetesynth.topology.language import parse_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -47,7 +46,7 @@ def test_a_schedule_comes_back_from_its_table(name: CollectiveName, pieces: int,
     read = read_table(write_table(table))
     assert read == table
     assert table_violations(read, root=root) == []
-    again, lifted = lift_table(read, collective(name, read.ranks, block_chunks(read), root))
+    again, lifted = lift_table(read)
     asked = Counter(
         (problem.arcs[t.link].src, problem.arcs[t.link].dst, t.chunk, t.reduce) for t in schedule.transfers
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.model.collective import COLLECTIVE_NAMES, COLLECTIVES, ROOTED, CollectiveName
+from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.cost import bandwidths, runtime_bytes
 from hetesynth.model.plan import OPEN_MAX_BYTES, Plan
 from hetesynth.model.program import Program
@@ -119,7 +119,7 @@ def program_file(name: str, data: bytes, target: Target, root: Rank | None) -> P
         table = read_table(data, name)
         inputs, outputs = (math.lcm(*(s[side] for s in table.sizes if s[side])) for side in (0, 1))
         meant = name, table.name, table.collective, table.ranks, table.root
-        forms = COLLECTIVES[table.collective].in_place, True
+        forms = table.in_place, True
         scratch = max(row[2] for row in table.sizes)
         sizes = table.min_bytes, table.max_bytes
         return ProgramFile(*meant, *forms, *sizes, 1, 0, scratch, "Simple", inputs, outputs)

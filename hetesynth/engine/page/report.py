@@ -123,7 +123,7 @@ def report_of_file(
     ``shown``: without one, at the largest of ``sizes`` up to 256 MB. ``title``: instead of the file's name."""
     from hetesynth.programs.lifting.dataflow import shape
     from hetesynth.programs.lifting.lift import lift, lift_schedule
-    from hetesynth.programs.lifting.table import block_chunks, lift_table
+    from hetesynth.programs.lifting.table import lift_table
 
     cluster = load_topology(topology)
     predictor = file_predictor(path, cluster, options, target)
@@ -149,10 +149,7 @@ def report_of_file(
         except (HetesynthError, ValueError) as error:
             notes = (f"The program is not shown as steps: {error}.",)
     elif isinstance(predictor, TablePredictor):
-        table = predictor.table
-        problem, moved = lift_table(
-            table, collective(table.collective, table.ranks, block_chunks(table), table.root)
-        )
+        problem, moved = lift_table(predictor.table)
         room = max(1, len(moved.transfers))
         arcs = tuple(Arc(link.src, link.dst, room) for link in cluster.links)
         on = Problem(cluster.ranks, cluster.ranks, (), arcs, (), problem.collective)

@@ -2,27 +2,20 @@
 
 from collections import Counter
 
-from hetesynth.model.collective import COLLECTIVES, Collective
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.program import BufferSlice
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.table import Table
 from hetesynth.model.topology import Rank
 from hetesynth.programs.layout import Layout
+from hetesynth.search.collectives import collective
 
 Place = tuple[Rank, str, int]
 
 
-def block_chunks(table: Table) -> int:
-    """Chunks of one rank's share of a buffer."""
-    kind = COLLECTIVES[table.collective]
-    chunks = table.sizes[table.root or 0][0]
-    return chunks // table.ranks if kind.input_blocks else chunks
-
-
-def lift_table(table: Table, goal: Collective) -> tuple[Problem, Schedule]:
-    """The schedule of ``table``, which a judge found right, on the pairs that communicate. ``goal``: what the
-    table carries out."""
+def lift_table(table: Table) -> tuple[Problem, Schedule]:
+    """The schedule of ``table``, which a judge found right, on the pairs that communicate."""
+    goal = collective(table.collective, table.ranks, table.chunks_per_rank, table.root)
     layout = Layout(goal, in_place=False)
     chunk: dict[Place, int] = {}
     for k, pre in enumerate(goal.pre):

@@ -112,7 +112,7 @@ class Collective:
         table = table_for(self._tables, name, root, ranks, size, always=self._always)
         if isinstance(table, str):
             return table
-        chunks = max(max(sizes[:2]) for sizes in table.sizes) // blocks
+        chunks = table.chunks // blocks
         if block < chunks or (block % chunks and blocks > 1):
             return f"not cut into {chunks} chunks"
         return _plan_of(table)

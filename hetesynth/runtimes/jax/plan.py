@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hetesynth.model.collective import COLLECTIVES
 from hetesynth.model.program import BufferSlice
 from hetesynth.model.table import Message, Table
 from hetesynth.model.topology import Rank
@@ -49,9 +48,9 @@ class Cells:
     """Where chunks stand. In place the smaller buffer is the own block of the larger one."""
 
     def __init__(self, table: Table) -> None:
-        every, name = range(table.ranks), table.collective
+        every = range(table.ranks)
         self.inputs, self.outputs, scratch = (max(sizes[b] for sizes in table.sizes) for b in range(3))
-        in_place = COLLECTIVES[name].in_place and name != "alltoall"
+        in_place = table.in_place
         both = max(self.inputs, self.outputs) if in_place else self.inputs + self.outputs
         own = min(self.inputs, self.outputs) if self.inputs != self.outputs else 0
         shifted = "i" if self.inputs < self.outputs else "o"

@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 from hetesynth.errors import HetesynthError
+from hetesynth.execute.memory import PER_RANK
 from hetesynth.model.collective import COLLECTIVES, CollectiveName
 from hetesynth.model.table import Table
 from hetesynth.runtimes.folder import load_tables, table_for
@@ -236,12 +237,12 @@ class Collective:
         add = ADDS.get(op)
         if add is None or (kind.reduces and like.dtype not in _ADDED):
             return Plan(None, f"{op} of {like.dtype}")
-        blocks = 1 if kind.chain or name == "allreduce" else state.size
+        blocks = state.size if name in PER_RANK else 1
         size = block * blocks * like.element_size()
         table = table_for(self._tables, name, root, state.size, size, always=self._always)
         if isinstance(table, str):
             return Plan(None, table)
-        chunks = max(max(sizes[:2]) for sizes in table.sizes) // blocks
+        chunks = table.chunks // blocks
         left = block % chunks
         if block < chunks or (left and blocks > 1):
             return Plan(None, f"not cut into {chunks} chunks")
