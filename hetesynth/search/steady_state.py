@@ -97,14 +97,9 @@ def whole_packings(
     if (number, connections) not in rounded:
         rounded[number, connections] = [few_trees(expansion, number, connections, policy.packing.exchange_rounds)]
     packings = rounded[number, connections]
-    if (
-        stars
-        and name == "allreduce"
-        and connections is not None
-        and packings[0] is not None
-        and len(packings) == 1
-    ):
-        packings.append(star_trees(expansion, packings[0], connections, policy.packing.exchange_rounds))
+    first = packings[0]
+    if stars and first is not None and name == "allreduce" and connections is not None and len(packings) == 1:
+        packings.append(star_trees(expansion, first, connections, policy.packing.exchange_rounds))
     arcs, each = np.array(usable), chunks // number
     listed: list[WholePacking] = []
     for packed in packings[: 1 + stars]:
