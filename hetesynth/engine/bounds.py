@@ -11,8 +11,11 @@ from hetesynth.judge.bounds.judge import Recheck, recheck
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.deadline import ClockDecisions
 from hetesynth.model.problem import Problem
+from hetesynth.search import step_flow
 from hetesynth.search.bounds.lower import reach
 from hetesynth.search.solve import bounds_of
+
+COLUMNS = 40_000  # of a linear program over steps: some seconds
 
 
 def bounds_document(request: Request, *, check: bool) -> dict[str, Any]:
@@ -46,7 +49,11 @@ def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
     stranded = reach(problem).stranded
     if stranded is not None:
         raise no_schedule(f"no path leads chunk {stranded[0]} to rank {stranded[1]}")
-    return problem, bounds_of(problem, request.policy)
+    every = bounds_of(problem, request.policy)
+    if step_flow.refuses(problem) is None:
+        further = step_flow.proved_bound(problem, every[0].steps, COLUMNS)
+        every = every if further is None else [further, *every]
+    return problem, every
 
 
 def recheck_bound(

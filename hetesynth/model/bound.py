@@ -87,6 +87,20 @@ class PriceWitness:
 
 
 @dataclass(frozen=True, slots=True)
+class SteppedPriceWitness:
+    """Prices (resource, step, price) within ``steps`` steps; what is not named costs nothing.
+
+    All chunks together pay at least ``paid`` on their cheapest paths through the steps, waiting being free; all
+    steps together earn ``earned``, the sum of price times capacity, which is less.
+    """
+
+    steps: int
+    prices: tuple[tuple[str, int, int], ...]
+    paid: int
+    earned: int
+
+
+@dataclass(frozen=True, slots=True)
 class GrowthWitness:
     """How fast ``chunk``, which every rank wants, can spread over ``parts``.
 
@@ -102,7 +116,15 @@ class GrowthWitness:
 
 
 Witness = (
-    DistanceWitness | CutWitness | FlowWitness | UnsatWitness | VolumeWitness | PriceWitness | GrowthWitness | None
+    DistanceWitness
+    | CutWitness
+    | FlowWitness
+    | UnsatWitness
+    | VolumeWitness
+    | PriceWitness
+    | SteppedPriceWitness
+    | GrowthWitness
+    | None
 )
 
 
@@ -115,7 +137,17 @@ class LowerBound:
 
     steps: int
     method: Literal[
-        "trivial", "distance", "cut", "last-step", "flow", "doubling", "volume", "price", "growth", "unsat"
+        "trivial",
+        "distance",
+        "cut",
+        "last-step",
+        "flow",
+        "doubling",
+        "volume",
+        "price",
+        "stepped-price",
+        "growth",
+        "unsat",
     ]
     proof: str
     witness: Witness = None

@@ -137,6 +137,7 @@ def _exact(search: Search) -> LowerBound | None:
 RULES: tuple[Rule, ...] = (
     Rule("direct", (_refused_by("direct"),), _by("direct")),
     Rule("greedy", (_bound_met,), _by("greedy")),
+    Rule("flow", (_bound_met, _refused_by("flow"), _out_of_time), _by("flow")),
     Rule("few peers", (_schedule_found,), _few_peers),
     Rule("checkpoints", (_bound_met, _many_checkpoints, _much_relayed, _out_of_time), _checkpoints),
     Rule("tree-packing", (_bound_met, _refused_by("tree-packing"), _out_of_time), _by("tree-packing")),

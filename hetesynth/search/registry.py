@@ -48,6 +48,8 @@ ROWS: tuple[StrategyRow, ...] = (
                 accepts=TO_EVERYBODY),
     StrategyRow("direct", "one link per chunk, a linear program per step", "hetesynth",
                 "hetesynth.search.greedy.direct:STRATEGY", accepts=PERSONALIZED),
+    StrategyRow("flow", "chunks for one rank each as an integer flow over the steps, by HiGHS",
+                "TE-CCL 4.1; SCCL section 3", "hetesynth.search.step_flow:STRATEGY", accepts=PERSONALIZED),
     StrategyRow("cegis", "repair of a candidate from checkpoint to checkpoint, Z3 where laws are broken",
                 "HeteCCL 5.2, algorithm 1", "hetesynth.search.auto:CEGIS"),
     StrategyRow("repair", "a schedule of the cluster before a change, mended: hetesynth repair",

@@ -20,6 +20,7 @@ from hetesynth.judge.bounds.laws import (
     hops_over,
     price_steps,
     quotient,
+    stepped_price_steps,
     turned_around,
 )
 from hetesynth.judge.bounds.query import query_steps
@@ -31,6 +32,7 @@ from hetesynth.model.bound import (
     LastStepWitness,
     LowerBound,
     PriceWitness,
+    SteppedPriceWitness,
     UnsatWitness,
     VolumeWitness,
 )
@@ -294,6 +296,7 @@ _WITNESS: dict[str, tuple[type, Callable[[Problem, Any], int]]] = {
     "flow": (FlowWitness, flow_steps),
     "volume": (VolumeWitness, volume_steps),
     "price": (PriceWitness, price_steps),
+    "stepped-price": (SteppedPriceWitness, stepped_price_steps),
     "growth": (GrowthWitness, growth_steps),
     "unsat": (UnsatWitness, query_steps),
 }

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hetesynth.model.bound import PriceWitness
+from hetesynth.model.bound import PriceWitness, SteppedPriceWitness
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem
 
@@ -99,6 +99,7 @@ Whole = NDArray[np.int64]
 
 MAX_PRICE = 1 << 32
 MAX_RANKS = 4096
+MAX_PRICED = 20_000_000  # links times steps times the places where chunks start
 NONE = 2**62
 """More than any sum of costs that is added up; what is above the half of it is no edge."""
 
@@ -133,6 +134,43 @@ def price_steps(problem: Problem, claim: PriceWitness) -> int:
         paid += count * least
     demand(0 <= claim.paid <= paid, f"the chunks are said to pay {claim.paid}, they need not pay more than {paid}")
     return quotient(claim.paid, earned)
+
+
+def stepped_price_steps(problem: Problem, claim: SteppedPriceWitness) -> int:
+    """What all transfers of a schedule of ``steps`` steps pay is at most ``earned``, and at least ``paid``: a chunk
+    leaves a holder, crosses links in steps one after the other and is at its dearest target in the end."""
+    demand(not problem.collective.reduces, "prices of steps are about copies")
+    work = claim.steps * len(problem.arcs) * len(set(problem.collective.pre))
+    demand(0 < work <= MAX_PRICED, f"prices of {claim.steps} steps on these links are not rechecked")
+    resources = {resource.name: resource for resource in problem.resources}
+    cost = np.zeros((claim.steps, len(problem.arcs)), dtype=np.int64)
+    earned, seen = 0, set[tuple[str, int]]()
+    for name, step, price in claim.prices:
+        demand(name in resources, f"there is no resource {name!r}")
+        demand(0 <= step < claim.steps, f"there is no step {step}")
+        demand(0 <= price <= MAX_PRICE, f"{name}: the price {price} is negative or too large")
+        demand((name, step) not in seen, f"{name} has two prices in step {step}")
+        seen.add((name, step))
+        cost[step, list(resources[name].arcs)] += price
+        earned += price * resources[name].capacity
+    demand(claim.earned == earned, f"the steps are said to earn {claim.earned}, they can earn {earned}")
+    src = np.array([arc.src for arc in problem.arcs], dtype=np.int64)
+    dst = np.array([arc.dst for arc in problem.arcs], dtype=np.int64)
+    cheapest: dict[frozenset[int], Whole] = {}
+    paid = 0
+    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
+        if pre not in cheapest:
+            at = np.full(problem.ranks, NEVER, dtype=np.int64)
+            at[sorted(pre)] = 0
+            for of_arc in cost:
+                after = at.copy()
+                np.minimum.at(after, dst, at[src] + of_arc)
+                at = np.minimum(after, NEVER)
+            cheapest[pre] = at
+        paid += max((int(cheapest[pre][rank]) for rank in post), default=0)
+    demand(0 <= claim.paid <= paid, f"the chunks are said to pay {claim.paid}, they need not pay more than {paid}")
+    demand(claim.paid > earned, "all steps together earn what the chunks pay")
+    return claim.steps + 1
 
 
 def arborescence_cost(costs: Whole, root: int) -> int | None:
