@@ -2,8 +2,8 @@
 
 In: a problem in which every chunk starts at one rank and is wanted by one other. Out: schedules of so many steps,
 and bounds. Chunks of one source are one commodity: a single-source integer flow splits into paths, so the number
-of chunks is no size of the model (TE-CCL 4.1 without copies). The linear program alone proves bounds: its duals are
-prices of each resource in each step, at which the chunks together pay more than all steps earn. HiGHS solves both.
+of chunks is no size of the model (TE-CCL 4.1 without copies). The linear program alone proves bounds: its duals
+are prices of each resource in each step, at which the chunks together pay more than all steps earn. HiGHS solves both.
 """
 
 from collections import Counter, defaultdict

@@ -19,7 +19,6 @@ from hetesynth.search import step_flow
 from hetesynth.search.registry import strategy
 from hetesynth.search.solve import Solution, Solver
 
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
