@@ -146,6 +146,25 @@ RULES: tuple[Rule, ...] = (
 """What ``auto`` tries, in this order."""
 
 
+def _overlap(search: Search) -> None:
+    from hetesynth.search.overlap import improve
+
+    improve(search)
+
+
+def _whole_large(search: Search) -> str | None:
+    from hetesynth.search.smt.contributions import too_large
+
+    return too_large(search.problem, search.target)
+
+
+JOINED: tuple[Rule, ...] = (
+    Rule("overlap", (_bound_met,), _overlap),
+    Rule("contributions", (_bound_met, _whole_large, _out_of_time), _by("contributions")),
+)
+"""What ``auto`` tries of an allreduce whose reduce-scatter and allgather it has put together."""
+
+
 def _relays(problem: Problem) -> bool:
     """Most chunks have to be relayed because ranks may not send to all others."""
     few = problem.max_peers is not None and problem.max_peers < problem.ranks - 1
@@ -216,7 +235,7 @@ def _monolithic(search: Search) -> LowerBound | None:
     return raise_target(search, lambda steps: cegis.monolithic(search, steps), "monolithic")
 
 
-AUTO = Strategy("auto", applying(RULES))
+AUTO = Strategy("auto", applying(RULES), joined=applying(JOINED))
 CEGIS = Strategy("cegis", _cegis, _too_many_sends)
 MONOLITHIC = Strategy("monolithic", _monolithic, _too_many_sends)
 

@@ -56,6 +56,8 @@ ROWS: tuple[StrategyRow, ...] = (
                 "Aspnes et al. 1997; Kolisch 1996", "hetesynth.search.repair:STRATEGY"),
     StrategyRow("monolithic", "the monolithic model: every law at once", "SCCL section 3",
                 "hetesynth.search.auto:MONOLITHIC"),
+    StrategyRow("contributions", "an allreduce in one model: who has whose contribution, step by step", "SCCL section 3",
+                "hetesynth.search.smt.contributions:STRATEGY", accepts=("allreduce",)),
     StrategyRow("composition", "pods: between them by rings or doubling, inside each type solved once",
                 "HeteCCL, section 7", "hetesynth.search.pods.strategy:STRATEGY", accepts=FROM_EVERYBODY),
     StrategyRow("ring", "rings, one a channel", "NCCL", "hetesynth.search.baselines.table:RING", library=True),

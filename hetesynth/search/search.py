@@ -182,7 +182,7 @@ Accepts = Callable[[Problem, Policy], str | None]
 class Strategy:
     """``improve`` works on a search: it offers schedules and may return a better lower bound, proved on the way.
     ``refuses`` says in words why a problem is not for it, or None. ``whole``: it takes an allreduce as it is; for
-    others it is a reduce-scatter followed by an allgather. ``opening``: tried before bounds that take long are
+    others it is a reduce-scatter followed by an allgather, ``joined`` improves both together. ``opening``: tried before bounds that take long are
     proved, and all there is where it meets one that does not.
 
     A strategy knows nothing of the judge nor, unless one is handed to it, of other strategies. Where the problem
@@ -196,6 +196,7 @@ class Strategy:
     refuses: Accepts = lambda problem, policy: None
     whole: bool = False
     opening: Improve | None = None
+    joined: Improve | None = None
 
 
 def unsat_bound(infeasible_steps: int, query: str) -> LowerBound:

@@ -24,6 +24,7 @@ from hetesynth.search.interrupts import interrupted as pressed
 from hetesynth.search.search import (
     Candidate,
     Ending,
+    Improve,
     Oracle,
     Progress,
     Search,
@@ -110,14 +111,30 @@ class Solver:
             with finishing(however_often=True) as interrupt:
                 bound = lower_bound(problem, self.policy.packing)
             interrupted |= interrupt.is_set()
+            whole = Search(
+                problem,
+                bound.steps,
+                self.budget.left_after(before - started),
+                self.oracle,
+                self.progress,
+                self.policy,
+                self.decisions.inside("both phases"),
+                best=schedule,
+                interrupted=interrupted,
+            )
+            bound_seconds = scatter.bound_seconds + gather.bound_seconds + now() - before
+            ending = combined((scatter.ending, gather.ending), interrupted=interrupted, cut_short=False)
+            if self.strategy.joined is not None and not interrupted and not whole.done:
+                bound = self._proved(whole, bound, self.strategy.joined)
+                ending = combined((scatter.ending, gather.ending, whole.ending), interrupted=whole.interrupted, cut_short=False)
             return Solution(
-                schedule,
+                whole.best or schedule,
                 bound,
-                scatter.cut_short or gather.cut_short or interrupted,
-                scatter.bound_seconds + gather.bound_seconds + now() - before,
+                scatter.cut_short or gather.cut_short or whole.cut_short,
+                bound_seconds,
                 scatter.first_seconds + gather.first_seconds,
                 scatter.bound.steps + gather.bound.steps,
-                combined((scatter.ending, gather.ending), interrupted=interrupted, cut_short=False),
+                ending,
             )
         if problem.collective.name in DUAL:
             dual, recover = invert(problem)
@@ -134,6 +151,18 @@ class Solver:
             begin = min((t.start for t in part), default=0)
             first = Schedule.of(replace(t, start=t.start - begin, end=t.end - begin) for t in part)
         return replace(self, budget=budget, decisions=decisions, trace=trace, first_candidate=first)
+
+    @staticmethod
+    def _proved(search: Search, bound: LowerBound, improve: Improve) -> LowerBound:
+        """The bound after ``improve``, which Ctrl-C ends where there is a schedule."""
+        proved: LowerBound | None = None
+        try:
+            proved = improve(search)
+        except KeyboardInterrupt:
+            if search.best is None:
+                raise
+            search.interrupted = True
+        return proved if proved is not None and proved.steps > bound.steps else bound
 
     def _copying(self, problem: Problem, *, backwards: bool = False) -> Solution | Infeasible | GaveUp:
         """``backwards``: the problem is a reduction's, reversed, and texts say so."""
@@ -170,15 +199,7 @@ class Solver:
             bound = lower_bound(problem, self.policy.packing)
             bound_seconds = now() - started
             search = search_for(bound)
-            proved: LowerBound | None = None
-            try:
-                proved = self.strategy.improve(search)
-            except KeyboardInterrupt:
-                if search.best is None:
-                    raise
-                search.interrupted = True
-            if proved is not None and proved.steps > bound.steps:
-                bound = proved
+            bound = self._proved(search, bound, self.strategy.improve)
             search.target = max(search.target, bound.steps)
         if search.best is None:
             reason = f"strategy {self.strategy.name} found no schedule"

@@ -56,6 +56,25 @@ def size(tables: CopyProblem, steps: int) -> int:
     return total
 
 
+def few_peers(
+    clauses: Clauses, tables: CopyProblem, send: Mapping[Sending, int], rank: int, *, sending: bool
+) -> None:
+    """``rank`` sends to, or receives from, at most ``max_peers`` others over the whole schedule."""
+    problem = tables.problem
+    met: dict[int, int] = {}
+    around = set((tables.out_of if sending else tables.into)[rank])
+    for a in sorted(around):
+        peer = problem.arcs[a].dst if sending else problem.arcs[a].src
+        if peer not in met:
+            met[peer] = clauses.variable(f"met_{rank}_{peer}_{int(sending)}")
+    for (_, a, _), variable in send.items():
+        if a in around:
+            clauses.clause(-variable, met[problem.arcs[a].dst if sending else problem.arcs[a].src])
+    most = problem.max_peers or problem.ranks
+    if len(met) > most:
+        clauses.at_most([met[peer] for peer in sorted(met)], most)
+
+
 class StepModel:
     """Z3's view of one problem with ``steps`` steps. ``stop_check`` is called now and then while the model is
     built, and may raise to give it up; ``stop`` ends a check."""
@@ -127,8 +146,8 @@ class StepModel:
             return False
         self.laws.add(law)
         if law.kind == "peers":
-            self._a_rank_has_few_peers(law.a, sending=True)
-            self._a_rank_has_few_peers(law.a, sending=False)
+            for sending in (True, False):
+                few_peers(self.clauses, self.tables, self.send, law.a, sending=sending)
             return True
         for t in range(self.steps):
             if law.kind == "capacity":
@@ -141,20 +160,6 @@ class StepModel:
                 around = (self.tables.into if law.kind == "once" else self.tables.out_of)[law.b]
                 self._at_most([self.send[law.a, a, t] for a in around if (law.a, a, t) in self.send], 1)
         return True
-
-    def _a_rank_has_few_peers(self, rank: int, *, sending: bool) -> None:
-        """A rank sends to, or receives from, at most ``max_peers`` others over the whole schedule."""
-        problem = self.tables.problem
-        met: dict[int, int] = {}
-        for a in self.tables.out_of[rank] if sending else self.tables.into[rank]:
-            peer = problem.arcs[a].dst if sending else problem.arcs[a].src
-            if peer not in met:
-                met[peer] = self.clauses.variable(f"met_{rank}_{peer}_{int(sending)}")
-            for k in range(len(problem.collective.chunks)):
-                for t in range(self.steps):
-                    if (k, a, t) in self.send:
-                        self.clauses.clause(-self.send[k, a, t], met[peer])
-        self._at_most([met[peer] for peer in sorted(met)], problem.max_peers or problem.ranks)
 
     def _at_most(self, sends: list[int], limit: int) -> None:
         if len(sends) > limit:
