@@ -155,12 +155,19 @@ def _overlap(search: Search) -> None:
 def _whole_large(search: Search) -> str | None:
     from hetesynth.search.smt.contributions import too_large
 
-    return too_large(search.problem, search.target)
+    steps = search.target if search.best is None else search.best.makespan - 1
+    return too_large(search.problem, steps, search.policy.smt.units_in_auto)
+
+
+def _contributions(search: Search) -> LowerBound | None:
+    from hetesynth.search.smt.contributions import joined
+
+    return joined(search)
 
 
 JOINED: tuple[Rule, ...] = (
     Rule("overlap", (_bound_met,), _overlap),
-    Rule("contributions", (_bound_met, _whole_large, _out_of_time), _by("contributions")),
+    Rule("contributions", (_bound_met, _whole_large, _out_of_time), _contributions),
 )
 """What ``auto`` tries of an allreduce whose reduce-scatter and allgather it has put together."""
 

@@ -182,8 +182,8 @@ Accepts = Callable[[Problem, Policy], str | None]
 class Strategy:
     """``improve`` works on a search: it offers schedules and may return a better lower bound, proved on the way.
     ``refuses`` says in words why a problem is not for it, or None. ``whole``: it takes an allreduce as it is; for
-    others it is a reduce-scatter followed by an allgather, ``joined`` improves both together. ``opening``: tried before bounds that take long are
-    proved, and all there is where it meets one that does not.
+    others it is a reduce-scatter followed by an allgather, and ``joined`` works on both together. ``opening``:
+    tried before bounds that take long are proved, and all there is where it meets one that does not.
 
     A strategy knows nothing of the judge nor, unless one is handed to it, of other strategies. Where the problem
     limits the peers of a rank, a strategy refuses it, or chooses among the arcs that ``peers.within_peers``

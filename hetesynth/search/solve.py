@@ -126,7 +126,9 @@ class Solver:
             ending = combined((scatter.ending, gather.ending), interrupted=interrupted, cut_short=False)
             if self.strategy.joined is not None and not interrupted and not whole.done:
                 bound = self._proved(whole, bound, self.strategy.joined)
-                ending = combined((scatter.ending, gather.ending, whole.ending), interrupted=whole.interrupted, cut_short=False)
+                ending = combined(
+                    (scatter.ending, gather.ending, whole.ending), interrupted=whole.interrupted, cut_short=False
+                )
             return Solution(
                 whole.best or schedule,
                 bound,

@@ -11,8 +11,8 @@ from support.graphs import Graph, full, line, problem
 from test_bounds_cuts import check, moving
 
 from hetesynth.judge.bounds import query
-from hetesynth.judge.bounds.laws import Refuted
-from hetesynth.judge.bounds.query import AtMost, Clause, assertions
+from hetesynth.judge.bounds.laws import AtMost, Clause, Refuted
+from hetesynth.judge.bounds.query import assertions
 from hetesynth.model.bound import UnsatWitness
 from hetesynth.model.problem import Problem, Resource
 

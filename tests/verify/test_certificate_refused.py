@@ -10,7 +10,8 @@ import pytest
 from support.graphs import Graph, fig10, full, line, problem, servers
 from support.verdicts import certificate_violations
 
-from hetesynth.judge.bounds.query import AtMost, Clause, assertions
+from hetesynth.judge.bounds.laws import AtMost, Clause
+from hetesynth.judge.bounds.query import assertions
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.bound import LowerBound, UnsatWitness
 from hetesynth.model.collective import CollectiveName

@@ -3,7 +3,7 @@ and the cheapest trees and shortest paths that every judge of prices needs, exac
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,23 @@ from hetesynth.model.problem import Problem
 
 REVERSED: dict[CollectiveName, CollectiveName] = {"reducescatter": "allgather", "reduce": "broadcast"}
 NEVER = 1 << 60  # the distance to what no path reaches; twice this still fits 64 bits
+
+
+Literal = tuple[str, bool]  # a name and whether it stands unnegated
+Clause = tuple[Literal, ...]  # at least one holds; none: false
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """At most ``limit`` of the names are true; the names differ."""
+
+    names: tuple[str, ...]
+    limit: int
+
+
+def shown(clause: Clause) -> str:
+    """The beginning of ``clause`` for a message."""
+    return " or ".join(name if positive else f"not {name}" for name, positive in clause[:4]) or "false"
 
 
 class Refuted(Exception):

@@ -1,7 +1,8 @@
 """Rechecking a solver's query: every assertion must follow from the problem.
 
 Each assertion has to hold in every schedule of ``steps`` steps, read as send_k_a_t (chunk k leaves over link a
-in step t), has_k_r_t (rank r holds chunk k before step t) and met_r_p_1 (rank r sends to peer p; 0: receives).
+in step t), has_k_r_t (rank r holds chunk k before step t) and met_r_p_1 (rank r sends to peer p; 0: receives);
+of an allreduce as ``query_sums`` says.
 Whether the query is unsatisfiable is for a solver to say: both together prove that no schedule exists. Transfers
 that bring a rank what it has, or has already got, are left out of the schedule first, which keeps it valid; a
 transfer that takes longer counts as if it arrived after its first step.
@@ -13,17 +14,15 @@ operator that is not known here could change what the text means.
 import re
 from collections import ChainMap, defaultdict
 from collections.abc import Iterator, MutableMapping
-from dataclasses import dataclass
 from typing import Union
 
-from hetesynth.judge.bounds.laws import NEVER, Refuted, demand, hops_over
+from hetesynth.judge.bounds.laws import NEVER, AtMost, Clause, Refuted, demand, hops_over, shown
+from hetesynth.judge.bounds.query_sums import SumFacts
 from hetesynth.model.bound import UnsatWitness
 from hetesynth.model.problem import Problem
 
 Place = tuple[int, int, int]  # chunk, link or rank, step; of met: rank, peer, whether it sends
 Tree = Union[str, "list[Tree]"]
-Literal = tuple[str, bool]  # a name and whether it stands unnegated
-Clause = tuple[Literal, ...]  # at least one holds; none: false
 
 KINDS = ("send", "has", "met")
 MAX_QUERY = 256 * 1024 * 1024
@@ -32,20 +31,13 @@ _TOKEN = re.compile(r";[^\n]*|[()]|\|[^|]*\||\"[^\"]*\"|[^\s()\";|]+")
 _IGNORED = frozenset({"set-info", "set-logic", "check-sat", "exit"})
 
 
-@dataclass(frozen=True, slots=True)
-class AtMost:
-    """At most ``limit`` of the names are true; the names differ."""
-
-    names: tuple[str, ...]
-    limit: int
-
-
 def query_steps(problem: Problem, claim: UnsatWitness) -> int:
     """The steps an unsatisfiable query proves to be needed, once it is known to be about the problem."""
-    demand(not problem.collective.reduces, "a query must be about a collective that copies")
+    reduces = problem.collective.reduces
+    demand(not reduces or problem.collective.name == "allreduce", "a query must be about copies, or an allreduce")
     demand(claim.steps >= 0, "the number of steps is negative")
     demand(len(claim.query) <= MAX_QUERY, "the query is too large")
-    facts = _Facts(problem, claim.steps)
+    facts = SumFacts(problem, claim.steps) if reduces else _Facts(problem, claim.steps)
     stated = False
     for assertion in assertions(claim.query):
         stated = True
@@ -114,8 +106,7 @@ class _Facts:
             or any(self._held(place, yes) for place in no["has"])
             or (not clause and any(self.hops(k)[r] > self.steps for k, to in enumerate(post) for r in to))
         ):
-            shown = " or ".join(name if positive else f"not {name}" for name, positive in clause[:4])
-            raise Refuted(f"the query asserts what does not follow from the problem: {shown or 'false'}")
+            raise Refuted(f"the query asserts what does not follow from the problem: {shown(clause)}")
 
     def _sent(self, send: Place, yes: dict[str, set[Place]], lacks: set[Place]) -> bool:
         """A sender holds, a receiver lacks before and holds after (eq. 2, 3), and each has the other for a peer;
@@ -168,8 +159,8 @@ class _Facts:
             return
         common = set.intersection(*(self.resources_of[link] for link in {place[1] for place in places}))
         least = min((self.problem.resources[r].capacity for r in common), default=NEVER)
-        shown = ", ".join(count.names[:3])
-        demand(count.limit >= least, f"the query limits to {count.limit} what no law of the problem does: {shown}")
+        first = ", ".join(count.names[:3])
+        demand(count.limit >= least, f"the query limits to {count.limit} what no law of the problem does: {first}")
 
 
 def assertions(text: str) -> Iterator[Clause | AtMost]:

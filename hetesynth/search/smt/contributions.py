@@ -1,19 +1,19 @@
 """An allreduce in one model: which contributions the value of each chunk at each rank has, step by step.
 
-In: an allreduce and a number of steps. Variables: ``send_k_a_t`` (chunk k crosses link a in step t), ``copied_k_r_t``
-(what comes to rank r replaces its value, and is not added), ``part_k_c_r_t`` (before step t the value at rank r has
-the contribution of rank c), ``new_k_c_r_t`` (step t brings it), ``brings_k_c_a_t`` (link a does). The laws are those
-of ``judge/schedule``: what is found passes it, and where nothing is there is no such schedule. Distance makes
-constants of variables, and of schedules that differ in the names of chunks one is asked for.
+In: an allreduce and a number of steps. Variables: ``send_k_a_t`` (chunk k crosses link a in step t),
+``copied_k_r_t`` (what comes to rank r replaces its value, and is not added), ``part_k_c_r_t`` (before step t the
+value at rank r has the contribution of rank c), ``new_k_c_r_t`` (step t brings it), ``brings_k_c_a_t`` (link a).
+The laws are those of ``judge/schedule``: what is found passes it, and where nothing is there is no such schedule.
+Distance makes constants of variables, and of schedules that differ in the names of chunks one is asked for.
 """
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.policy import Policy
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.effort import scaled
 from hetesynth.search.interrupts import deferred
@@ -21,8 +21,8 @@ from hetesynth.search.search import OutOfTime, Search, Strategy, unsat_bound
 from hetesynth.search.smt.clauses import Answer, Clauses
 from hetesynth.search.smt.step_model import few_peers
 
-UNITS = 600_000_000  # of the solver's resources, for all numbers of steps together
-MOST_CLAUSES = 1_500_000  # past which nothing is found nor proved in half a minute
+UNITS = 120_000_000  # of the solver's resources for all models of a search: half a minute
+UNITS_A_CLAUSE = 100  # of the first check of a model; to state a clause takes as long as 26
 
 Term = int | bool  # a literal, or what is known of it
 
@@ -39,14 +39,19 @@ def size(problem: Problem, steps: int) -> int:
 
 class Contributions:
     """The model of ``problem`` with ``steps`` steps. ``stop_check`` is called now and then while it is built, and
-    may raise; ``stop`` ends a check."""
+    may raise; ``stop`` ends a check. ``grows``: no rank loses a contribution; quicker, and proves nothing."""
 
     def __init__(
-        self, problem: Problem, steps: int, stop_check: Callable[[], None], stop: threading.Event | None = None
+        self,
+        problem: Problem,
+        steps: int,
+        stop_check: Callable[[], None] = lambda: None,
+        stop: threading.Event | None = None,
+        *,
+        grows: bool = False,
     ) -> None:
-        self.problem, self.steps, self.tables = problem, steps, CopyProblem(problem)
+        self.problem, self.steps, self.tables, self.grows = problem, steps, CopyProblem(problem), grows
         self.clauses = Clauses(stop)
-        self.grows = self.clauses.variable("grows_0")
         chunks, ranks = range(len(problem.collective.chunks)), range(problem.ranks)
         self.send: dict[tuple[int, int, int], int] = {}
         self.copied: dict[tuple[int, int, int], int] = {}
@@ -92,8 +97,7 @@ class Contributions:
         new: list[Term] = []
         for c in range(problem.ranks):
             had, has = now[r][c], then[c]
-            state(negated(had), has, copied)
-            state(-self.grows, negated(had), has)
+            state(negated(had), has, not self.grows and copied)
             if had is not True and has is not False:
                 new.append(self.clauses.variable(f"new_{k}_{c}_{r}_{t}"))
                 state(negated(new[-1]), has)
@@ -128,17 +132,12 @@ class Contributions:
 
     def _state(self, *terms: Term) -> None:
         """One of ``terms`` holds."""
-        if True not in terms:
+        if not any(term is True for term in terms):  # 1 == True, and 1 is a variable
             self.clauses.clause(*(term for term in terms if term is not False))
 
     def _at_most(self, variables: Sequence[int], limit: int) -> None:
         if len(variables) > limit:
             self.clauses.at_most(variables, limit)
-
-    def check(self, rlimit: int, seconds: float | None) -> Answer:
-        """Decide: first whether values that only grow will do, with a third of ``rlimit`` resource units."""
-        answer = self.clauses.check([self.grows], rlimit // 3, seconds)
-        return answer if answer == "sat" else self.clauses.check((), rlimit - rlimit // 3, seconds)
 
     def schedule(self) -> Schedule:
         """That of the last model."""
@@ -148,56 +147,75 @@ class Contributions:
         return Schedule.of([Transfer(t, t + 1, k, a, added) for k, a, t, added in ends], self.steps)
 
 
-def decided(search: Search, steps: int, rlimit: int) -> tuple[Schedule | Answer, Contributions | None]:
-    """A schedule of ``steps`` steps, ``unsat`` with the model that says so, or ``unknown``."""
-    with deferred() as interrupted:
-        try:
-            model = Contributions(search.problem, steps, search.stop_check(interrupted), interrupted)
-        except OutOfTime:
-            return "unknown", None
-        answer = model.check(rlimit, search.remaining())
-        if answer == "sat":
-            return model.schedule(), model
-    if model.clauses.timed_out:
-        search.clock_decisions.note("solver")
-    return answer, model
+def too_large(problem: Problem, steps: int, share: float) -> str | None:
+    """Why the model takes too long for the units that there are, or None."""
+    clauses, most = size(problem, steps), scaled(UNITS, share) // UNITS_A_CLAUSE
+    return f"{clauses:,} clauses are more than {most:,}" if clauses > most else None
 
 
-def too_large(problem: Problem, steps: int) -> str | None:
-    """Why the model is more than can be decided, or None."""
-    clauses = size(problem, steps)
-    return f"{clauses:,} clauses are more than {MOST_CLAUSES:,}" if clauses > MOST_CLAUSES else None
+@dataclass
+class _Checks:
+    """The checks of a search. ``units``: of the solver, that are left; ``proved``: the last bound. A solver that
+    ran out of units is not asked again: Z3 may have lost what it was told."""
 
-
-def improve(search: Search) -> LowerBound | None:
-    """Ask for ever more steps from the bound on while there are proofs; where one is not known, for ever fewer than
-    the best schedule has. Returns the last bound that was proved."""
+    search: Search
+    units: int
+    stop: threading.Event
     proved: LowerBound | None = None
-    left = scaled(UNITS, search.policy.smt.units_in_auto)
-    steps, falling = max(1, search.target), False
-    while search.best is None or search.target <= steps < search.best.makespan:
-        if left <= 0 or search.out_of_time() or too_large(search.problem, steps) is not None:
-            search.solver_spent = True
-            break
+
+    def answer(self, steps: int, effort: int, *, grows: bool = False) -> Answer:
+        """Whether there is a schedule of ``steps`` steps, which is offered; or a proof that there is none."""
+        search = self.search
+        units = min(UNITS_A_CLAUSE * effort * size(search.problem, steps), self.units)
+        if units < UNITS_A_CLAUSE * size(search.problem, steps):
+            return "unknown"
         search.progress(f"contributions: {steps} steps?", search.best.makespan if search.best else None)
-        answer, model = decided(search, steps, left // 3)
-        left -= model.clauses.spent if model is not None else left
-        if isinstance(answer, Schedule):
-            search.offer(answer, "contributions")
-        elif answer == "unsat" and model is not None:  # covers every smaller number as well
-            proved = unsat_bound(steps, model.clauses.smt2())
-            search.target = proved.steps
-        else:
-            search.solver_spent = True
-            if falling:
-                break
-            falling = search.best is not None
-        steps = search.best.makespan - 1 if falling and search.best is not None else steps + 1
-    return proved
+        model = Contributions(search.problem, steps, search.stop_check(self.stop), self.stop, grows=grows)
+        answer = model.clauses.check((), units, search.remaining())
+        self.units -= model.clauses.spent
+        if answer == "sat":
+            search.offer(model.schedule(), "contributions")
+        elif answer == "unsat" and not grows:  # covers every smaller number as well
+            self.proved = unsat_bound(steps, model.clauses.smt2())
+            search.target = self.proved.steps
+        elif model.clauses.timed_out:
+            search.clock_decisions.note("solver")
+            raise OutOfTime
+        return answer
 
 
-def _refuses(problem: Problem, policy: Policy) -> str | None:
-    return too_large(problem, 1)
+def improve(search: Search, share: float) -> LowerBound | None:
+    """Ask for one step fewer than the best schedule has, and for as many as the bound says, with ever more units,
+    until both are one number or the units are spent. Returns the last bound that was proved."""
+    with deferred() as interrupted:
+        checks, effort, asked = _Checks(search, scaled(UNITS, share), interrupted), 1, -1
+        try:
+            while not search.done and checks.units != asked:
+                asked, steps = checks.units, max(1, search.target)
+                while search.best is None and checks.answer(steps, 16) != "unknown":
+                    steps += 1
+                for grows in (True, False):
+                    while search.best is not None and not search.done:
+                        if checks.answer(search.best.makespan - 1, effort, grows=grows) != "sat":
+                            break
+                while not search.done and checks.answer(search.target, effort) != "unknown":
+                    pass
+                effort *= 4
+        except OutOfTime:
+            pass
+    search.solver_spent = not search.done
+    return checks.proved
 
 
-STRATEGY = Strategy("contributions", improve, _refuses, whole=True)
+def joined(search: Search) -> LowerBound | None:
+    """The same within the share of ``auto``."""
+    return improve(search, search.policy.smt.units_in_auto)
+
+
+def _stated(search: Search) -> LowerBound | None:
+    return improve(search, search.policy.smt.units)
+
+
+STRATEGY = Strategy(
+    "contributions", _stated, lambda problem, policy: too_large(problem, 1, policy.smt.units), whole=True
+)
