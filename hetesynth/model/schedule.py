@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -63,3 +63,11 @@ def hops(schedule: Schedule, links: Sequence[Link] | Sequence[Arc]) -> int:
         crossed = 1 + farthest.get((transfer.chunk, link.src), 0)
         heappush(on_the_way, (transfer.end, transfer.chunk, link.dst, crossed))
     return max([*farthest.values(), *(crossed for *_, crossed in on_the_way)], default=0)
+
+
+def along_trees(schedule: Schedule, links: Sequence[Link] | Sequence[Arc]) -> bool:
+    """Whether no rank sends its sum of a chunk twice nor takes in two copies: then the data decide all orders, and
+    else a value may be added to before it is sent."""
+    sums = Counter((t.chunk, links[t.link].src) for t in schedule.transfers if t.reduce)
+    copies = Counter((t.chunk, links[t.link].dst) for t in schedule.transfers if not t.reduce)
+    return max((*sums.values(), *copies.values()), default=1) == 1

@@ -16,6 +16,7 @@ from hetesynth.engine.request import Request
 from hetesynth.engine.steady_programs import Dispatched, Dispatching, Pipeline, dispatchings
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions
+from hetesynth.model.schedule import along_trees
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
 from hetesynth.model.words import microseconds
@@ -114,6 +115,11 @@ class ProgramRanking:
         if not self.options.target.format.program:
             return Ranked(candidate)  # of plans and tables the quicker lowering is timed anyway
         label = f"{candidate.label}, in steady state"
+        if not along_trees(candidate.solution.schedule, candidate.problem.arcs):
+            self.decisions.note(
+                label, "skipped", "its sums go along no trees, so pieces may not change their order"
+            )
+            return Ranked(candidate)
         if self.deadline.expired("programs left untimed"):
             self.decisions.note(label, "skipped", LATE)
             return Ranked(candidate)

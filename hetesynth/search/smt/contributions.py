@@ -10,6 +10,7 @@ Distance makes constants of variables, and of schedules that differ in the names
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
@@ -140,11 +141,18 @@ class Contributions:
             self.clauses.at_most(variables, limit)
 
     def schedule(self) -> Schedule:
-        """That of the last model."""
+        """That of the last model, without what comes to a value that is replaced before anybody needs it."""
         true = set(self.clauses.true([*self.send.values(), *self.copied.values()]))
-        sent = [place for place, variable in self.send.items() if variable in true]
-        ends = [(k, a, t, self.copied[k, self.problem.arcs[a].dst, t] not in true) for k, a, t in sent]
-        return Schedule.of([Transfer(t, t + 1, k, a, added) for k, a, t, added in ends], self.steps)
+        needed = {(k, r) for k in range(len(self.problem.collective.chunks)) for r in range(self.problem.ranks)}
+        kept: list[Transfer] = []
+        sent = sorted((t, k, a) for (k, a, t), variable in self.send.items() if variable in true)
+        for t, step in groupby(reversed(sent), key=lambda place: place[0]):
+            ends = [(k, a, self.problem.arcs[a].dst) for _, k, a in step]
+            landing = [(k, a, r, self.copied[k, r, t] not in true) for k, a, r in ends if (k, r) in needed]
+            needed -= {(k, r) for k, _, r, added in landing if not added}
+            needed |= {(k, self.problem.arcs[a].src) for k, a, _, _ in landing}
+            kept += [Transfer(t, t + 1, k, a, added) for k, a, _, added in landing]
+        return Schedule.of(kept, self.steps)
 
 
 def too_large(problem: Problem, steps: int, share: float) -> str | None:
