@@ -1,4 +1,4 @@
-"""``PYTHONPATH=tests python -m benchmarks.exact_allreduce SOLVER [SEED ...]``: rows of docs/data/exact_allreduce.csv.
+"""``PYTHONPATH=tests python -m benchmarks.exact_allreduce SOLVER [SEED ...]``: docs/data/exact_allreduce.csv.
 
 The cells of data/gaps_allreduce.csv, which was fixed before the engine was written, by ``auto``: ``without`` what
 works on both phases together, with ``overlap`` alone, with ``z3`` or with ``cadical``. Seconds are of the

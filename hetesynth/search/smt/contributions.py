@@ -141,14 +141,15 @@ class Contributions:
             self.clauses.at_most(variables, limit)
 
     def schedule(self) -> Schedule:
-        """That of the last model, without what comes to a value that is replaced before anybody needs it."""
+        """That of the last model, without additions to a value that is replaced before anybody needs it."""
         true = set(self.clauses.true([*self.send.values(), *self.copied.values()]))
         needed = {(k, r) for k in range(len(self.problem.collective.chunks)) for r in range(self.problem.ranks)}
         kept: list[Transfer] = []
         sent = sorted((t, k, a) for (k, a, t), variable in self.send.items() if variable in true)
         for t, step in groupby(reversed(sent), key=lambda place: place[0]):
             ends = [(k, a, self.problem.arcs[a].dst) for _, k, a in step]
-            landing = [(k, a, r, self.copied[k, r, t] not in true) for k, a, r in ends if (k, r) in needed]
+            came = [(k, a, r, self.copied[k, r, t] not in true) for k, a, r in ends]
+            landing = [place for place in came if not place[3] or (place[0], place[2]) in needed]
             needed -= {(k, r) for k, _, r, added in landing if not added}
             needed |= {(k, self.problem.arcs[a].src) for k, a, _, _ in landing}
             kept += [Transfer(t, t + 1, k, a, added) for k, a, _, added in landing]
