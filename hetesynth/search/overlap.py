@@ -1,9 +1,9 @@
 """Two phases that overlap: what an allreduce sends as soon as it can, and not when a phase begins.
 
 In: a schedule of reductions to one rank and copies from there, phase after phase. Out: the same transfers over the
-same links, each at the first step at which what it carries is there and its resources have room, earlier
-first (list scheduling, Graham 1966): a chunk that is complete early is copied while others are still added up. Then
-the same backwards in time and forwards again (Li and Willis 1992), while that saves steps.
+same links in order, each at the first step at which what it carries is there and its resources have room (list
+scheduling, Graham 1966): a chunk that is complete early is copied while others are still added up. Then the same
+backwards in time and forwards again (Li and Willis 1992), while that saves steps.
 """
 
 from collections import defaultdict
