@@ -52,8 +52,8 @@ def rows(solver: str, seeds: Sequence[str]) -> Iterator[list[str]]:
         assert isinstance(solution, Solution), cell
         bound = solution.bound
         checked = recheck_bound(problem, bound, 60.0).complete
-        known = [cell["seed"], cell["cluster"], cell["gpus"], cell["chunks"], solver]
-        yield [*known, str(solution.schedule.makespan), str(bound.steps), str(checked), f"{seconds:.1f}"]
+        about = [cell["seed"], cell["cluster"], cell["gpus"], cell["chunks"], solver]
+        yield [*about, str(solution.schedule.makespan), str(bound.steps), str(checked), f"{seconds:.1f}"]
 
 
 def main(solver: str, *seeds: str) -> None:

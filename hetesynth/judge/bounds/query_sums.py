@@ -53,7 +53,7 @@ class SumFacts:
             self._facts[name] = kind, numbers
         return self._facts[name]
 
-    def known(self, kind: str, *place: int) -> bool | None:
+    def certain(self, kind: str, *place: int) -> bool | None:
         """What distance, the start or the end says of a fact."""
         if kind == "part":
             _, c, r, t = place
@@ -62,11 +62,11 @@ class SumFacts:
             return False if self.hops[c][r] > t else None
         if kind == "new":
             k, c, r, t = place
-            never = self.known("part", k, c, r, t) is True or self.known("part", k, c, r, t + 1) is False
+            never = self.certain("part", k, c, r, t) is True or self.certain("part", k, c, r, t + 1) is False
             return False if never else None
         if kind == "brings":
             k, c, a, t = place
-            return False if self.known("part", k, c, self.problem.arcs[a].src, t) is False else None
+            return False if self.certain("part", k, c, self.problem.arcs[a].src, t) is False else None
         return None
 
     def check_clause(self, clause: Clause) -> None:
@@ -74,15 +74,15 @@ class SumFacts:
         said = [(self.fact(name), positive) for name, positive in clause]
         if any(hops > self.steps for row in self.hops for hops in row):
             return  # there is no schedule, so anything holds
-        if any(self.known(kind, *place) is positive for (kind, place), positive in said):
+        if any(self.certain(kind, *place) is positive for (kind, place), positive in said):
             return
         yes = {fact for fact, positive in said if positive}
         no = {fact for fact, positive in said if not positive}
 
         def implied(law: Law) -> bool:
             fails, holds = law
-            return all(fact in no or self.known(fact[0], *fact[1]) is True for fact in fails) and all(
-                fact in yes or self.known(fact[0], *fact[1]) is False for fact in holds
+            return all(fact in no or self.certain(fact[0], *fact[1]) is True for fact in fails) and all(
+                fact in yes or self.certain(fact[0], *fact[1]) is False for fact in holds
             )
 
         if not any(implied(law) for law in self._laws(yes, no)) and not self._in_order(yes, no):
