@@ -49,7 +49,7 @@ def test_optima_that_need_one_model(graph: Graph, steps: int, strategy: Strategy
     assert solution.bound.steps == steps or strategy is AUTO
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(tiny_graphs(most=3), st.booleans())
 def test_the_model_agrees_with_brute_force(graph: Graph, exclusive: bool) -> None:
     question = replace(problem(graph, "allreduce"), exclusive_reduction=exclusive)

@@ -41,9 +41,9 @@ class SumFacts:
         """What a variable says."""
         if name not in self._facts:
             kind, *words = name.split("_")
-            known = len(words) == len(FIELDS.get(kind, "")) and all(n.isascii() and n.isdigit() for n in words)
+            fits = len(words) == len(FIELDS.get(kind, "")) and all(n.isascii() and n.isdigit() for n in words)
             demand(
-                known and kind in FIELDS, f"the query has a variable that is not about this problem: {name[:40]}"
+                fits and kind in FIELDS, f"the query has a variable that is not about this problem: {name[:40]}"
             )
             numbers = tuple(int(n) for n in words)
             chunks, ranks, arcs = len(self.problem.collective.chunks), self.problem.ranks, len(self.problem.arcs)
