@@ -19,6 +19,9 @@ NETWORK_KINDS: frozenset[VertexKind] = frozenset({"fabric", "router"})
 HOST_KINDS: frozenset[VertexKind] = frozenset({"cpu", "numa", "pcie"})
 """What data crosses inside a server where GPUs and NICs are not joined more directly."""
 
+WAN_LATENCY = Fraction(10, 10**6)
+"""Seconds: a wire or link of so much joins data centres. It is that of 2 km of fibre."""
+
 
 @dataclass(frozen=True, slots=True)
 class Vertex:

@@ -89,6 +89,8 @@ ROWS: tuple[StrategyRow, ...] = (
                 "hetesynth.search.timed.list_scheduling:exchange_strategy", "time", accepts=PERSONALIZED),
     StrategyRow("timed-trees", "balanced trees, list-scheduled in seconds", "Aspnes et al. 1997; Graham 1966",
                 "hetesynth.search.timed.list_scheduling:timed_trees_strategy", "time", accepts=TO_EVERYBODY),
+    StrategyRow("wan", "chunks forwarded between data centres event by event, to where they are soonest",
+                "SCALE-CCL section 4", "hetesynth.search.timed.wan:wan_strategy", "time", accepts=TO_EVERYBODY),
     StrategyRow("negotiated", "earliest arrival with negotiated loads, then list scheduling",
                 "PathFinder; Graham 1966", "hetesynth.search.timed.list_scheduling:negotiated_strategy", "time"),
 )  # fmt: skip

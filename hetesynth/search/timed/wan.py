@@ -1,0 +1,149 @@
+"""SCALE-CCL (INET4AI 2025): chunks forwarded between data centres event by event, no route known beforehand.
+
+In: a copying problem whose chunks are for all, and what its links cost. Out: when each chunk crosses each arc. An
+arc is the paper's cut-through path over border routers, T_CT = sum of alphas + bytes over the slowest rate; GPUs
+store and forward, T_SF = the sum of those. A router copies nothing here, as a message of a program has one
+receiver: a chunk enters a site once, at one GPU, which broadcasts it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+
+from hetesynth.model.problem import Problem
+from hetesynth.model.topology import WAN_LATENCY
+from hetesynth.policy import DEFAULT, Policy
+from hetesynth.search.bounds.regions import components
+from hetesynth.search.copy_problem import CopyProblem, grouped
+from hetesynth.search.peers import stranded
+from hetesynth.search.search import Search, Strategy
+from hetesynth.search.timed.earliest_arrival import LinkTimes, Rates, TimedRoutes, quickest
+
+Group = int
+
+
+def sites(problem: Problem, alpha: Sequence[float]) -> list[list[int]]:
+    """The ranks of each data centre: those that shorter links than those of a WAN join."""
+    near = [(arc.src, arc.dst) for arc, a in zip(problem.arcs, alpha, strict=True) if a < float(WAN_LATENCY)]
+    return sorted(sorted(site) for site in components(problem.ranks, near))
+
+
+def nested(problem: Problem, rates: Rates) -> list[tuple[Group, ...]]:
+    """The site, the server and itself of each rank, as numbers; what has fewer ranks has a larger one."""
+    servers, within = rates.servers or problem.servers or ("",) * problem.ranks, sites(problem, rates.alpha)
+    site_of = {rank: number for number, site in enumerate(within) for rank in site}
+    inside = [
+        (arc.src, arc.dst)
+        for arc in problem.arcs
+        if (site_of[arc.src], servers[arc.src]) == (site_of[arc.dst], servers[arc.dst])
+    ]
+    joined = sorted(sorted(server) for server in components(problem.ranks, inside))
+    server_of = {rank: len(within) + number for number, server in enumerate(joined) for rank in server}
+    first = len(within) + len(joined)
+    return [(site_of[rank], server_of[rank], first + rank) for rank in range(problem.ranks)]
+
+
+class _Events:
+    """The simulation that makes the schedule. Transmission start and reception completion are entries of its heap;
+    a transmission's completion is ``free`` of what it used, and its reception's start is inside of an arc."""
+
+    def __init__(self, tables: CopyProblem, link_times: LinkTimes, groups: Sequence[tuple[Group, ...]]) -> None:
+        self.arcs, self.uses, self.groups = tables.problem.arcs, tables.resources_of, groups
+        self.alpha, self.busy = link_times.alpha, link_times.busy
+        self.flow = link_times.transfer_seconds(tables)
+        self.free = [0.0] * len(self.busy)  # when what was started has left
+        self.queued = [0.0] * len(self.busy)  # seconds of work of what waits
+        self.arc_of: dict[tuple[int, Group], int] = {}  # who is to bring a chunk into a group
+        self.brought: dict[int, set[Group]] = defaultdict(set)  # where a chunk is, or is on its way to
+        self.held = [0] * tables.problem.ranks  # chunks that a rank has
+        self.start: dict[tuple[int, int], float] = {}
+        # by the largest group that an arc enters
+        self.onward = [
+            list(grouped((self._entered(a) for a in out)).items()) for out in tables.out_of
+        ]
+        self.onward = [
+            [(group, [out[i] for i in places]) for group, places in entered]
+            for out, entered in zip(tables.out_of, self.onward, strict=True)
+        ]
+        # a heap: when, whether it is a start, what a start goes after, chunk, and rank or group
+        self.heap: list[tuple[float, bool, Group, int, int, int]] = []
+        self.entries = 0
+
+    def _entered(self, a: int) -> Group:
+        pairs = zip(self.groups[self.arcs[a].src], self.groups[self.arcs[a].dst], strict=True)
+        return next(into for out_of, into in pairs if out_of != into)
+
+    def _push(self, when: float, chunk: int, place: int, *, start: bool) -> None:
+        self.entries += 1
+        heappush(self.heap, (when, start, self.entries, chunk, place))
+
+    def _queue(self, a: int, sign: int) -> None:
+        for r in self.uses[a]:
+            self.queued[r] += sign * self.busy[r]
+
+    def _arrival(self, a: int, now: float) -> float:
+        """When a chunk is there that is last of what waits for arc ``a`` (T + Delta of algorithm 1)."""
+        return max(max(self.free[r], now) + self.queued[r] + self.busy[r] for r in self.uses[a]) + self.alpha[a]
+
+    def receive(self, chunk: int, rank: int, now: float) -> None:
+        """Load-aware neighbour forwarding: for each group that lacks the chunk the arc by which it is there first,
+        unless another rank's queue has it that is sooner (algorithm 1: each is in one queue)."""
+        self.held[rank] += 1
+        brought = self.brought[chunk]
+        for group, arcs in self.onward[rank]:
+            if group in brought:
+                continue
+            old = self.arc_of.get((chunk, group))
+            if old is not None:
+                self._queue(old, -1)
+            others = arcs if old is None else [old, *arcs]
+            best = min(others, key=lambda a: (self._arrival(a, now), self.held[self.arcs[a].dst]))
+            self._queue(best, 1)
+            self.arc_of[chunk, group] = best
+            if best != old:
+                self._push(now, chunk, group, start=True)
+
+    def run(self, origins: Sequence[frozenset[int]]) -> TimedRoutes:
+        """All of it; ``origins``: who holds each chunk."""
+        for chunk, ranks in enumerate(origins):
+            for rank in sorted(ranks):
+                self.brought[chunk].update(self.groups[rank])
+                self._push(0.0, chunk, rank, start=False)
+        last, work = 0.0, [0.0] * len(self.busy)
+        while self.heap:
+            now, start, _, chunk, place = heappop(self.heap)
+            if not start:
+                self.receive(chunk, place, now)
+                last = now
+                continue
+            if place in self.brought[chunk]:
+                continue
+            a = self.arc_of[chunk, place]
+            begin = max(now, *(self.free[r] for r in self.uses[a]))
+            if begin > now:
+                self._push(begin, chunk, place, start=True)
+                continue
+            self._queue(a, -1)
+            for r in self.uses[a]:
+                self.free[r] = now + self.busy[r]
+                work[r] += self.busy[r]
+            self.start[chunk, a] = now
+            self.brought[chunk].update(self.groups[self.arcs[a].dst])
+            self._push(now + self.flow[a], chunk, self.arcs[a].dst, start=False)
+        return TimedRoutes(self.start, work, last)
+
+
+def wan_strategy(rates: Rates) -> Strategy:
+    """The schedule of SCALE-CCL, on clusters of several sites."""
+
+    def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
+        if len(sites(problem, rates.alpha)) < 2:
+            return f"no links of {float(WAN_LATENCY * 10**6):g} us or more join data centres"
+        return stranded(problem, policy)
+
+    def rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> Iterator[TimedRoutes]:
+        timed = _Events(tables, link_times, nested(tables.problem, rates)).run(tables.problem.collective.pre)
+        if len(timed.start) == tables.problem.collective.deliveries:
+            yield timed
+
+    return quickest("wan", rates, rounds, refuses)
