@@ -14,7 +14,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.topology import WAN_LATENCY
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.bounds.regions import components
-from hetesynth.search.copy_problem import CopyProblem, grouped
+from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.peers import stranded
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.timed.earliest_arrival import LinkTimes, Rates, TimedRoutes, quickest
@@ -28,27 +28,37 @@ def sites(problem: Problem, alpha: Sequence[float]) -> list[list[int]]:
     return sorted(sorted(site) for site in components(problem.ranks, near))
 
 
-def nested(problem: Problem, rates: Rates) -> list[tuple[Group, ...]]:
-    """The site, the server and itself of each rank, as numbers; what has fewer ranks has a larger one."""
-    servers, within = rates.servers or problem.servers or ("",) * problem.ranks, sites(problem, rates.alpha)
-    site_of = {rank: number for number, site in enumerate(within) for rank in site}
-    inside = [
-        (arc.src, arc.dst)
-        for arc in problem.arcs
-        if (site_of[arc.src], servers[arc.src]) == (site_of[arc.dst], servers[arc.dst])
-    ]
-    joined = sorted(sorted(server) for server in components(problem.ranks, inside))
-    server_of = {rank: len(within) + number for number, server in enumerate(joined) for rank in server}
-    first = len(within) + len(joined)
-    return [(site_of[rank], server_of[rank], first + rank) for rank in range(problem.ranks)]
+def entered(tables: CopyProblem, rates: Rates) -> tuple[list[list[tuple[Group, list[int]]]], list[set[Group]]]:
+    """For each rank the arcs that leave it by the largest group that they enter, and the groups that it is in: its
+    site, its server without what leads to other sites, and itself. Where a server is joined without it, that is
+    left to what crosses."""
+    problem, servers = tables.problem, rates.servers or tables.problem.servers or ("",) * tables.problem.ranks
+    site_of = {rank: site for site, ranks in enumerate(sites(problem, rates.alpha)) for rank in ranks}
+    ends = [(arc.src, arc.dst) for arc in problem.arcs]
+    scarce = {r for a in tables.arcs if site_of[ends[a][0]] != site_of[ends[a][1]] for r in tables.resources_of[a]}
+    inside = {
+        ends[a]
+        for a in tables.arcs
+        if scarce.isdisjoint(tables.resources_of[a]) and len({(site_of[v], servers[v]) for v in ends[a]}) == 1
+    }
+    number_of = {rank: n for n, joined in enumerate(components(problem.ranks, sorted(inside))) for rank in joined}
+    within = [(-1 - site_of[v], problem.ranks + number_of[v], v) for v in range(problem.ranks)]
+    onward: list[dict[Group, list[int]]] = [{} for _ in within]
+    for a in tables.arcs:
+        src, dst = ends[a]
+        group = next(into for out_of, into in zip(within[src], within[dst], strict=True) if out_of != into)
+        if group != dst or scarce.isdisjoint(tables.resources_of[a]):
+            onward[src].setdefault(group, []).append(a)
+    return [[*groups.items()] for groups in onward], [{*groups} for groups in within]
 
 
 class _Events:
     """The simulation that makes the schedule. Transmission start and reception completion are entries of its heap;
     a transmission's completion is ``free`` of what it used, and its reception's start is inside of an arc."""
 
-    def __init__(self, tables: CopyProblem, link_times: LinkTimes, groups: Sequence[tuple[Group, ...]]) -> None:
-        self.arcs, self.uses, self.groups = tables.problem.arcs, tables.resources_of, groups
+    def __init__(self, tables: CopyProblem, link_times: LinkTimes, rates: Rates) -> None:
+        self.onward, self.groups = entered(tables, rates)
+        self.arcs, self.uses = tables.problem.arcs, tables.resources_of
         self.alpha, self.busy = link_times.alpha, link_times.busy
         self.flow = link_times.transfer_seconds(tables)
         self.free = [0.0] * len(self.busy)  # when what was started has left
@@ -57,21 +67,9 @@ class _Events:
         self.brought: dict[int, set[Group]] = defaultdict(set)  # where a chunk is, or is on its way to
         self.held = [0] * tables.problem.ranks  # chunks that a rank has
         self.start: dict[tuple[int, int], float] = {}
-        # by the largest group that an arc enters
-        self.onward = [
-            list(grouped((self._entered(a) for a in out)).items()) for out in tables.out_of
-        ]
-        self.onward = [
-            [(group, [out[i] for i in places]) for group, places in entered]
-            for out, entered in zip(tables.out_of, self.onward, strict=True)
-        ]
         # a heap: when, whether it is a start, what a start goes after, chunk, and rank or group
         self.heap: list[tuple[float, bool, Group, int, int, int]] = []
         self.entries = 0
-
-    def _entered(self, a: int) -> Group:
-        pairs = zip(self.groups[self.arcs[a].src], self.groups[self.arcs[a].dst], strict=True)
-        return next(into for out_of, into in pairs if out_of != into)
 
     def _push(self, when: float, chunk: int, place: int, *, start: bool) -> None:
         self.entries += 1
@@ -142,7 +140,7 @@ def wan_strategy(rates: Rates) -> Strategy:
         return stranded(problem, policy)
 
     def rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> Iterator[TimedRoutes]:
-        timed = _Events(tables, link_times, nested(tables.problem, rates)).run(tables.problem.collective.pre)
+        timed = _Events(tables, link_times, rates).run(tables.problem.collective.pre)
         if len(timed.start) == tables.problem.collective.deliveries:
             yield timed
 
