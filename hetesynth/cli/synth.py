@@ -20,12 +20,14 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.target import PORTABLE
+from hetesynth.topology.language import TopologySource
 
 _MAX_PEERS = (
     f"Ranks that a rank may send to, and receive from [default: none up to {MANY_RANKS} ranks, then "
     f"{int(PEER_SHARE * PORTABLE.thread_blocks)}]."
 )
 _OBJECTIVE = "Which program strategy auto writes without --size: of the fewest steps, or the quickest."
+_DELAY = "What lines between data centres (wires of 10 us or more) may take: the worst case over it is optimized."
 _LOG = "Also write what CEGIS did: a JSON object a line for each iteration."
 
 
@@ -34,6 +36,7 @@ _LOG = "Also write what CEGIS did: a JSON object a line for each iteration."
 @shared.topology_losses
 @shared.every_root_options
 @shared.size_option
+@click.option("--delay", metavar="TIME..TIME", help=_DELAY)
 @shared.rings_option
 @click.option("--strategy", default="auto", metavar="NAME", help=shared.strategy_help())
 @shared.first_candidate_option
@@ -56,6 +59,7 @@ def command(
     page: Path | None,
     trace: Path | None,
     log: Path | None,
+    delay: str | None,
     explain: bool,
     as_json: bool,
     **options: Any,
@@ -71,9 +75,11 @@ def command(
     and --rounding restrict what is tried.
     With --root all there are files for each root, NAME-root0.xml and so on, within one time budget. --explain
     prints how the schedule was chosen, with --json under "decisions". --from states what strategy cegis repairs,
-    and --log keeps each iteration of it, after Ctrl-C and failures too.
+    and --log keeps each iteration of it, after Ctrl-C and failures too. --delay 20ms..60ms writes what is quickest
+    at 60 ms, where every program is slowest, and shows it at 20, 40 and 60.
     """
-    from hetesynth.engine import formats, synth
+    from hetesynth.engine import delays, formats, synth
+    from hetesynth.engine.predictors import CostOptions
 
     every, reports = options["root"] == shared.ALL_ROOTS, page is not None or trace is not None
     first = options["first_candidate"]
@@ -83,7 +89,11 @@ def command(
         if isinstance(first, Path):
             raise click.UsageError("--root all excludes --from FILE: a schedule file has one root")
         options["root"] = None
-    request = api.request(topology, name, **options)
+    ends = None if delay is None else delays.delay_range(delay)
+    cluster: TopologySource = topology if ends is None else delays.delayed(api.load(topology), ends[1])
+    request = api.request(cluster, name, **options)
+    if ends is not None and (every or options["strategy"] == "composition"):
+        raise click.UsageError("--delay is not for --root all nor strategy composition")
     pods = is_composed(request)
     suffixes = formats.suffixes(request) + [COMPOSITION_SUFFIX] * pods
     check_folder(output)
@@ -98,12 +108,12 @@ def command(
             with watching(quiet=as_json, budget=options["time_budget"]) as progress:
                 how: dict[str, Any] = {"progress": progress, **options}
                 if pods:
-                    composed = api.compose(topology, name, **how)
+                    composed = api.compose(cluster, name, **how)
                 elif every:
-                    syntheses = api.synthesize_roots(topology, name, trace=steps, began=began, **how)
+                    syntheses = api.synthesize_roots(cluster, name, trace=steps, began=began, **how)
                 else:
                     how |= {"decisions": decisions, "trace": steps, "began": began}
-                    synthesis = api.synthesize(topology, name, **how)
+                    synthesis = api.synthesize(cluster, name, **how)
         except HetesynthError:
             if explain and not as_json and decisions.entries:  # what was decided until then
                 show_lines(synth_report.decision_lines(d.plain() for d in decisions.entries), err=True)
@@ -131,6 +141,9 @@ def command(
                 exit_code=3,
             ) from error
         document = synth_report.synthesis_summary(synthesis, paths, explain=explain)
+        if ends is not None:
+            question = synthesis.topology, ends, document["size"], CostOptions.of(request), request.targets[0]
+            document["delays"] = delays.at_delays(paths[0], *question)
         lines = synth_report.synthesis_report(document)
     answer(document, lines, as_json=as_json)
 

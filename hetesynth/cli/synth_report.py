@@ -13,7 +13,7 @@ from hetesynth.model.cegis_trace import totals
 from hetesynth.model.decisions import OVER_EFFORT, Decision
 from hetesynth.model.schedule import hops
 from hetesynth.model.target import TARGETS
-from hetesynth.model.words import clock_line, counted, microseconds, size_text
+from hetesynth.model.words import clock_line, counted, microseconds, size_text, whole_percent
 from hetesynth.search.chunking import LARGE_ROUNDING_ERROR
 
 if TYPE_CHECKING:
@@ -130,6 +130,10 @@ def synthesis_report(document: dict[str, Any]) -> Iterator[str]:
         whose = " for the target" if document["bound_us"] > document.get("limit_us", math.inf) else ""
         yield f"  limit        {document['bound_us']:,.2f} us{whose}: {document['time_bound_proof']}"
     transfers, strategy = counted(document["transfers"], "transfer"), document["strategy"]
+    for row in document.get("delays", ()):
+        share = whole_percent(100 * row["limit_us"] / row["predicted_us"])
+        took = f"{row['predicted_us']:,.0f} us, {share} % of the limit there"
+        yield f"  delay        {row['delay_us'] / 1000:g} ms: {took}"
     yield f"  steps        {document['steps']}  ({transfers}, strategy {strategy})"
     yield f"  lower bound  {document['lower_bound']}  {document['bound_proof']}"
     yield f"  quality      {_quality(document)}"

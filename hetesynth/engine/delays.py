@@ -1,0 +1,66 @@
+"""A range of delays between data centres: the far end is what is optimized, both ends and the middle are shown.
+
+With more latency on a wire no fixed schedule or program is quicker, so each is slowest at the far end, and what is
+quickest there has the best worst case over the range.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.simulate import simulate_file
+from hetesynth.engine.time_verdict import bounds_of
+from hetesynth.errors import HetesynthError
+from hetesynth.model.target import Target
+from hetesynth.model.topology import WAN_LATENCY, Topology
+from hetesynth.topology.language.units import parse_quantity
+
+Range = tuple[Fraction, Fraction]
+
+
+def delay_range(text: str) -> Range:
+    """Seconds: ``20ms..60ms``, or one delay. HetesynthError HS307 where a part is no time, HS626 for others."""
+    low, dots, high = text.partition("..")
+    first = parse_quantity(low, "time", "--delay")
+    last = parse_quantity(high, "time", "--delay") if dots else first
+    if not WAN_LATENCY <= first <= last:
+        message = f"--delay: {text!r} is no range of delays from {float(WAN_LATENCY * 10**6):g} us on"
+        raise HetesynthError(message, code="HS626", help="for example 20ms..60ms")
+    return first, last
+
+
+def delayed(topology: Topology, delay: Fraction) -> Topology:
+    """``topology`` with this delay on every wire between data centres. HetesynthError HS626: there is none."""
+    far = {i for i, wire in enumerate(topology.wires) if wire.latency >= WAN_LATENCY}
+    if not far:
+        raise HetesynthError(
+            f"{topology.name} has no wire of {float(WAN_LATENCY * 10**6):g} us or more, to which --delay applies",
+            code="HS626",
+            help="state the latency, or the length, of the lines between data centres in the topology",
+        )
+    wires = tuple(replace(w, latency=delay) if i in far else w for i, w in enumerate(topology.wires))
+    links = tuple(
+        replace(link, latency=sum((wires[w].latency for w in link.wires), Fraction(0)))
+        if not far.isdisjoint(link.wires)
+        else link
+        for link in topology.links
+    )
+    note = f"delay {float(delay * 1000):g} ms on {len(far)} wires between data centres"
+    return replace(topology, wires=wires, links=links, notes=(*topology.notes, note))
+
+
+def at_delays(
+    file: Path, topology: Topology, ends: Range, size: int, options: CostOptions, target: Target
+) -> Sequence[dict[str, Any]]:
+    """What ``file`` takes at both ends and in the middle, in microseconds, beside the proved limit there."""
+    rows = []
+    for delay in dict.fromkeys((ends[0], sum(ends, Fraction(0)) / 2, ends[1])):
+        there = delayed(topology, delay)
+        [prediction] = simulate_file(file, there, [size], options, target).predictions
+        limits = bounds_of(there, prediction.collective, None, options)
+        limit, seconds = limits.seconds(size), prediction.seconds
+        rows.append({"delay_us": float(delay * 10**6), "predicted_us": seconds * 1e6, "limit_us": limit * 1e6})
+    return rows
