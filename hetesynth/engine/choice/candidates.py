@@ -18,7 +18,7 @@ from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, hops
 from hetesynth.model.target import Target
-from hetesynth.model.topology import Topology
+from hetesynth.model.topology import WAN_LATENCY, Topology
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.baselines.table import ring_strategy
 from hetesynth.search.bounds.lower import reach
@@ -84,6 +84,12 @@ class CandidateSpecs:
     def personalized(self) -> bool:
         """Whether every chunk is for one rank."""
         return self.request.collective in PERSONALIZED
+
+    @property
+    def between_sites(self) -> bool:
+        """Whether strategy ``auto`` tries wan: links of the cluster join data centres, and chunks are for all."""
+        several = any(link.latency >= WAN_LATENCY for link in self.topology.links)
+        return self.request.strategy == "auto" and not self.personalized and several
 
     @property
     def bandwidth_latency_ratio(self) -> float:

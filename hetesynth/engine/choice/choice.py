@@ -50,6 +50,7 @@ from hetesynth.search.search import BEST, Ending, Progress, no_progress
 from hetesynth.search.solve import Solution
 
 RING = "ring"
+WAN = "wan"
 ENOUGH = 0.9  # of the limit ends the choice at effort 1: on nine generated clusters others win 1.6 % at most
 LABEL = "NCCL's rings"
 
@@ -277,6 +278,9 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
     specs, deadline, began = asked.specs, spent.deadline(), now()
     opening = _opening(asked, spent, deadline, record)
     steady = [] if opening is None else opening.ranked
+    if opening is not None and not opening.settled and specs.between_sites:
+        opening = _with_sites(asked, spent.left_after(now() - began), opening, record)
+        steady = opening.ranked
     if opening is not None and opening.settled:
         return opening.chosen(spent)
     strict = spent.strict_deadline or opening is not None
@@ -354,6 +358,20 @@ class _Opening:
         candidates = tuple(r.candidate for r in self.ranked)
         run = TuningRun(self.size, self.bounds, candidates, tried, cut_short, self.interrupted, ending)
         return Chosen(run, self.ranked)
+
+
+def _with_sites(asked: _Question, budget: Budget, opening: _Opening, record: Decisions) -> _Opening:
+    """``opening`` with what strategy wan finds, which is not taken from the effort of others."""
+    request = replace(asked.specs.request, strategy=WAN)
+    alone = replace(asked, specs=replace(asked.specs, request=request))
+    try:
+        more = _chosen(alone, replace(budget, strict_deadline=True), record.inside("between sites"))
+    except HetesynthError:  # it does not take the cluster, or time is over
+        return opening
+    ranked = _merged(opening.ranked, more.ranked)
+    near = opening.bounds.seconds(opening.size) >= NEAR_THE_LIMIT * (ranked[0].seconds or 0.0)
+    interrupted = more.run.interrupted
+    return replace(opening, ranked=ranked, settled=near or interrupted, interrupted=interrupted)
 
 
 def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decisions) -> _Opening | None:

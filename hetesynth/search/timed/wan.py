@@ -131,6 +131,11 @@ class _Events:
         return TimedRoutes(self.start, work, last)
 
 
+def event_driven(tables: CopyProblem, link_times: LinkTimes, rates: Rates) -> TimedRoutes:
+    """When chunks cross arcs; not all is delivered where a server's links lead one way only."""
+    return _Events(tables, link_times, rates).run(tables.problem.collective.pre)
+
+
 def wan_strategy(rates: Rates) -> Strategy:
     """The schedule of SCALE-CCL, on clusters of several sites."""
 
@@ -140,7 +145,7 @@ def wan_strategy(rates: Rates) -> Strategy:
         return stranded(problem, policy)
 
     def rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> Iterator[TimedRoutes]:
-        timed = _Events(tables, link_times, rates).run(tables.problem.collective.pre)
+        timed = event_driven(tables, link_times, rates)
         if len(timed.start) == tables.problem.collective.deliveries:
             yield timed
 
