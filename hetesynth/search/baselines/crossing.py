@@ -49,10 +49,12 @@ class _Steps:
     def paths(self, home: Rank, group: Sequence[Rank], *, into: bool) -> list[tuple[Rank, Rank]]:
         """The quickest paths from ``home`` to all of ``group``, or into it: pairs of ranks, the nearest first."""
         near: dict[Rank, list[tuple[Rank, float]]] = {rank: [] for rank in group}
-        for arc, alpha in zip(self.tables.problem.arcs, self.alpha, strict=True):
+        arcs, uses = self.tables.problem.arcs, self.tables.resources_of
+        leaving = {r for arc, used in zip(arcs, uses, strict=True) if (arc.src in near) != (arc.dst in near) for r in used}
+        for arc, used, alpha in zip(arcs, uses, self.alpha, strict=True):
             ends = (arc.dst, arc.src) if into else (arc.src, arc.dst)
-            if ends[0] in near and ends[1] in near:
-                near[ends[0]].append((ends[1], alpha))
+            if ends[0] in near and ends[1] in near:  # what leads out of the group is kept for that
+                near[ends[0]].append((ends[1], alpha if leaving.isdisjoint(used) else alpha + 1.0))
         pairs, reached, queue = list[tuple[Rank, Rank]](), set[Rank](), [(0.0, home, home)]
         while queue:
             seconds, rank, by = heapq.heappop(queue)
