@@ -33,7 +33,8 @@ def delay_range(text: str) -> Range:
 
 
 def delayed(topology: Topology, delay: Fraction) -> Topology:
-    """``topology`` with this delay on every wire between data centres. HetesynthError HS626: there is none."""
+    """``topology`` where every wire between data centres, with the router that it enters, has this delay.
+    HetesynthError HS626: there is none."""
     far = {i for i, wire in enumerate(topology.wires) if wire.latency >= WAN_LATENCY}
     if not far:
         raise HetesynthError(

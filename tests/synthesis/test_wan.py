@@ -89,7 +89,9 @@ def test_no_port_carries_a_chunk_twice_and_a_site_is_entered_once(chunks: int) -
 def test_queues_are_as_long_as_lines_are_wide() -> None:
     """Of two lines of 25 and 12.5 GB/s the first gets two thirds of what crosses (load-aware forwarding)."""
     problem, routes = forwarded(parse_topology(UNEVEN), "broadcast", 120_000_000, 12)
-    crossed = Counter(problem.arcs[a].src for _, a in routes.start if problem.arcs[a].src < 2 <= problem.arcs[a].dst)
+    crossed = Counter(
+        problem.arcs[a].src for _, a in routes.start if problem.arcs[a].src < 2 <= problem.arcs[a].dst
+    )
     assert crossed[0] + crossed[1] == 12 and abs(crossed[0] - 8) <= 1
 
 

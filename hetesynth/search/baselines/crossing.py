@@ -50,7 +50,9 @@ class _Steps:
         """The quickest paths from ``home`` to all of ``group``, or into it: pairs of ranks, the nearest first."""
         near: dict[Rank, list[tuple[Rank, float]]] = {rank: [] for rank in group}
         arcs, uses = self.tables.problem.arcs, self.tables.resources_of
-        leaving = {r for arc, used in zip(arcs, uses, strict=True) if (arc.src in near) != (arc.dst in near) for r in used}
+        leaving = {
+            r for arc, used in zip(arcs, uses, strict=True) if (arc.src in near) != (arc.dst in near) for r in used
+        }
         for arc, used, alpha in zip(arcs, uses, self.alpha, strict=True):
             ends = (arc.dst, arc.src) if into else (arc.src, arc.dst)
             if ends[0] in near and ends[1] in near:  # what leads out of the group is kept for that
