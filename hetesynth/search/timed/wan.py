@@ -10,11 +10,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 
+import numpy as np
+
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import WAN_LATENCY
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.bounds.regions import components
-from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.copy_problem import CopyProblem, distances
+from hetesynth.search.machine_code import Ints
 from hetesynth.search.peers import stranded
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.timed.earliest_arrival import LinkTimes, Rates, TimedRoutes, quickest
@@ -67,8 +70,8 @@ class _Events:
         self.brought: dict[int, set[Group]] = defaultdict(set)  # where a chunk is, or is on its way to
         self.held = [0] * tables.problem.ranks  # chunks that a rank has
         self.start: dict[tuple[int, int], float] = {}
-        # a heap: when, whether it is a start, what a start goes after, chunk, and rank or group
-        self.heap: list[tuple[float, bool, Group, int, int, int]] = []
+        # a heap: when, whether it is a start, the number of the entry, chunk, and rank or group
+        self.heap: list[tuple[float, bool, int, int, int]] = []
         self.entries = 0
 
     def _push(self, when: float, chunk: int, place: int, *, start: bool) -> None:
@@ -145,8 +148,15 @@ def wan_strategy(rates: Rates) -> Strategy:
         return stranded(problem, policy)
 
     def rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> Iterator[TimedRoutes]:
-        timed = event_driven(tables, link_times, rates)
-        if len(timed.start) == tables.problem.collective.deliveries:
-            yield timed
+        arcs, flow = tables.problem.arcs, np.array(link_times.transfer_seconds(tables))
+        usable: Ints = np.array(tables.arcs, dtype=np.int64)
+        src, dst = (ends[usable] for ends in tables.ends)
+        least = distances(tables.problem.ranks, src, dst, flow[usable])
+        quick = frozenset(a for a in tables.arcs if flow[a] <= 1.001 * least[arcs[a].src, arcs[a].dst])
+        without_long = CopyProblem(tables.problem, quick)  # than a way over another site
+        for used in (tables, without_long) if len(quick) < len(usable) else (tables,):
+            timed = event_driven(used, link_times, rates)
+            if len(timed.start) == tables.problem.collective.deliveries:
+                yield timed
 
     return quickest("wan", rates, rounds, refuses)
