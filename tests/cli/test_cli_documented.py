@@ -73,7 +73,7 @@ def test_the_commands_of_a_page_work(
         shutil.copy(cluster, name)
     for name in ("node0.xml", "node1.xml"):
         Path(name).write_bytes(switched(4))
-    for name in ("h20_4p8", "h20_pods"):
+    for name in ("h20_4p8", "h20_pods", "two_dc_50km"):
         shutil.copytree(ROOT / "examples" / name, f"examples/{name}")
     shutil.copy(next(path for path in made.glob("*.xml") if "inplace" not in path.name), "FILE.xml")
     for name in ("node01.txt", "node02.txt"):
