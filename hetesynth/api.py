@@ -19,8 +19,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
+from hetesynth.engine.formats import contents
 from hetesynth.engine.request import Exclusion, FirstCandidate, Objective, Request
 from hetesynth.errors import HetesynthError
+from hetesynth.files.sketch_json import MAX_BYTES, read_sketch_json
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.calibration import CalibrationName
 from hetesynth.model.cegis_trace import CegisTrace
@@ -71,6 +73,7 @@ class Options(TypedDict, total=False):
     max_peers: int | None  # what thread blocks allow
     rings: Sequence[str]  # (); files of NCCL's graph, [INSTANCE=]FILE
     first_candidate: FirstCandidate | Path | None  # greedy, for strategy cegis
+    sketch: Pathlike | None  # None; a file of TACCL's that says which schedules are searched among
     objective: Objective  # "time"; what strategy auto writes without a size
     schedule_only: bool  # False
     single_root: bool  # False; the promise that all calls have this root
@@ -97,6 +100,11 @@ def request(topology: TopologySource, collective: CollectiveName, **options: Unp
     if size is not None and chunk_size is not None:
         message = "--size and --chunk-size contradict each other"
         raise HetesynthError(message, code="HS612", help="use --size with --chunks")
+    sketch = rest.pop("sketch", None)
+    if sketch is not None:
+        way_out = "--sketch takes a file of TACCL's: docs/sketches.md"
+        sketch = read_sketch_json(contents(Path(sketch), MAX_BYTES, way_out), str(sketch))
+        chunks = chunks or sketch.chunks
     rings = []
     for value in rest.pop("rings", ()):
         instance, equals, path = value.partition("=")
@@ -112,6 +120,7 @@ def request(topology: TopologySource, collective: CollectiveName, **options: Unp
         size=None if size is None else size_of(size, "--size"),
         rings=tuple(rings),
         runtime=NCCL_TABLES if rest.pop("runtime_costs", True) else None,
+        sketch=sketch,
         **rest,
     )
 
@@ -160,7 +169,7 @@ def compose(
     """Return the judged composition of schedules of pods, with programs where the cluster is small enough."""
     from hetesynth.engine.composition import compose_files
 
-    return compose_files(request(topology, collective, **options), progress)
+    return compose_files(_whole(request(topology, collective, **options)), progress)
 
 
 def bounds(
@@ -284,7 +293,7 @@ def compare(
     from hetesynth.engine import compare as comparing
 
     buffers = sizes_of(sizes, named="--sizes")
-    return comparing.compare(request(topology, collective, **options), buffers, strategies, progress)
+    return comparing.compare(_whole(request(topology, collective, **options)), buffers, strategies, progress)
 
 
 def atlas(
@@ -313,7 +322,7 @@ def single_losses(
     """Return files for the whole cluster and, repaired from them, for each single loss."""
     from hetesynth.engine.n_minus_one import n_minus_one
 
-    return n_minus_one(request(topology, collective, **options), losses, progress)
+    return n_minus_one(_whole(request(topology, collective, **options)), losses, progress)
 
 
 def write(result: Synthesis | Repaired | Imported | Comparison | Atlas, where: Pathlike) -> list[Path]:
@@ -343,6 +352,14 @@ def chunking_options(chunk_size: Size | None, tau_ref: str, rounding: str) -> Ch
     size = None if chunk_size is None else size_of(chunk_size, "--chunk-size")
     reference = parse_quantity(tau_ref, "time", "--tau-ref") if tau_ref[:1].isdigit() else tau_ref
     return ChunkingOptions(size, reference, cast("Rounding", rounding))
+
+
+def _whole(asked: Request) -> Request:
+    """``asked``; HetesynthError HS629 where it has a sketch."""
+    if asked.sketch is not None:
+        message = "pods, comparisons and losses are of the whole cluster: a sketch is not for them"
+        raise HetesynthError(message, code="HS629", help="use synth, bounds or atlas with a sketch")
+    return asked
 
 
 def _targets(named: Targets) -> tuple[Target, ...]:

@@ -250,6 +250,8 @@ first_candidate_option = click.option(
     help="What strategy cegis begins with and repairs: one pass of greedy, a flood that ignores capacities, "
     "nothing, or a schedule JSON, valid or not [default: greedy].",
 )
+_SKETCH = "Search only among what a communication sketch allows: a JSON file of TACCL's (docs/sketches.md)."
+sketch_option = click.option("--sketch", type=FILE, metavar="FILE.json", help=_SKETCH)
 explain_option = click.option(
     "--explain",
     is_flag=True,

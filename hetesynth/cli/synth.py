@@ -40,6 +40,7 @@ _LOG = "Also write what CEGIS did: a JSON object a line for each iteration."
 @shared.rings_option
 @click.option("--strategy", default="auto", metavar="NAME", help=shared.strategy_help())
 @shared.first_candidate_option
+@shared.sketch_option
 @click.option("--objective", type=click.Choice(["steps", "time"]), default="time", help=_OBJECTIVE)
 @shared.runtime_costs_option
 @shared.search_options("After it, the best verified schedule so far is written:", "bytes")
@@ -98,7 +99,7 @@ def command(
     suffixes = formats.suffixes(request) + [COMPOSITION_SUFFIX] * pods
     check_folder(output)
     named = named_stem(output, suffixes)
-    check_places(named, suffixes, page, trace, log, (topology, first))
+    check_places(named, suffixes, page, trace, log, (topology, first, options["sketch"]))
     if pods and (every or reports or log is not None or first is not None):
         excluded = "--root all, --report, --trace, --log and --from"
         raise click.UsageError(f"{excluded} are not for strategy composition")

@@ -194,7 +194,21 @@ class Synthesis:
         slower = () if self.verdict is None else library_warnings(self.verdict, self.targets)
         programs, goal = self.programs.values(), self.problem.collective
         of_programs = program_warnings(programs, self.targets, self.topology.models, goal, self.every_root)
-        return of_programs + slower + left
+        return of_programs + slower + left + self._of_sketch
+
+    @property
+    def _of_sketch(self) -> tuple[Warned, ...]:
+        """What the sketch says and is not kept, or not used."""
+        sketch, names = self.request.sketch, tuple(t.name for t in self.targets)
+        if sketch is None:
+            return ()
+        kept = sketch.breaches(self.topology, self.problem.collective, self.solution.schedule)
+        way_out = "--objective steps, or a --strategy that counts steps, keeps what one can (docs/sketches.md)"
+        unused = "leave it out where it does not matter (docs/sketches.md)"
+        return (
+            *(Warned(names, f"the sketch is not kept: {breach}", way_out) for breach in kept),
+            *(Warned(names, f"the sketch says what is not used: {one}", unused) for one in sketch.unused),
+        )
 
     def write(self, stem: Path) -> list[Path]:
         """Write every file next to each other, all or none; the paths, XML first."""

@@ -108,9 +108,12 @@ class ProblemFactory:
 
 
 def usable_topology(request: Request) -> Topology:
-    """The cluster with the links that programs for the targets use; all of it where no program is asked for."""
+    """The cluster with the links that programs for the targets use, all where no program is asked for, and that
+    the sketch allows."""
     topology = load_topology(request.topology)
-    return topology if request.schedule_only else usable(topology, request.targets)
+    if not request.schedule_only:
+        topology = usable(topology, request.targets)
+    return topology if request.sketch is None else topology.part(request.sketch.links(topology))
 
 
 def load_problem(request: Request, timer: PhaseTimer) -> tuple[Chunking, Problem]:

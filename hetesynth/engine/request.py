@@ -8,6 +8,7 @@ from typing import Literal
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import RuntimeCosts
+from hetesynth.model.sketch import Sketch
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import DEFAULT, Policy
@@ -37,7 +38,7 @@ class Request:
     steps, or the quickest for the size that its chunks make. ``rings``: NCCL's own, for strategy ring.
     ``runtime``: what thread blocks and kernels cost, in all predictions; None: nothing. ``calls``: of which sizes
     programs are used, both ends included, as the runtime counts (0: no limit). ``first_candidate``: what strategy
-    cegis begins with, by name or a schedule file.
+    cegis begins with, by name or a schedule file. ``sketch``: which schedules are searched among.
     """
 
     topology: TopologySource
@@ -60,6 +61,7 @@ class Request:
     objective: Objective = "steps"
     calls: tuple[int, int] = (0, 0)
     first_candidate: FirstCandidate | Path | None = None
+    sketch: Sketch | None = None
 
     @property
     def file(self) -> str | os.PathLike[str]:

@@ -151,8 +151,8 @@ class Topology:
             self,
             links=tuple(self.links[i] for i in kept),
             groups=tuple(group for group in groups if group.links),
-            whole=self,
-            numbers=tuple(kept),
+            whole=self.whole or self,
+            numbers=tuple(self.numbers[i] if self.numbers else i for i in kept),
         )
 
     def wire_name(self, index: int) -> str:

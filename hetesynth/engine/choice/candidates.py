@@ -26,6 +26,7 @@ from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.collectives import DUAL, invert
 from hetesynth.search.registry import row_of, strategy, timed_strategies
 from hetesynth.search.search import Strategy
+from hetesynth.search.symmetry import symmetric
 from hetesynth.search.timed.earliest_arrival import Rates
 from hetesynth.topology.language.nccl_graph import server_rings
 
@@ -143,6 +144,7 @@ class CandidateSpecs:
         if self.bandwidth_latency_ratio >= 4:
             variants.reverse()
         for variant, one in variants:
+            one = sketched(one, self.request, timed=row.objective == "time")
             yield CandidateSpec(f"{variant}, c={chunks}", name, variant, chunks, chunking, one)
 
     def problem(self, spec: CandidateSpec) -> Problem:
@@ -179,10 +181,19 @@ class CandidateSpecs:
         return HetesynthError(message, code="HS611", help=f"use --size {least}B or more{fewer}")
 
 
+def sketched(strategy: Strategy, request: Request, *, timed: bool = False) -> Strategy:
+    """The same, with the symmetries of the sketch of ``request``; ``timed``: one that counts seconds has none."""
+    if request.sketch is None or not request.sketch.offsets:
+        return strategy
+    if timed:
+        return replace(strategy, refuses=lambda *_: "it counts seconds, and the sketch's symmetries are of steps")
+    return symmetric(strategy, request.sketch)
+
+
 def strategy_of(request: Request, topology: Topology) -> Strategy:
     """The strategy that ``request`` names, along stated rings where it has some."""
     if not request.rings:
-        return strategy(request.strategy)
+        return sketched(strategy(request.strategy), request)
     if request.strategy != "ring":
         message = f"strategy {request.strategy} takes no rings"
         raise HetesynthError(message, code="HS620", help="use --strategy ring with --rings")

@@ -382,6 +382,9 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         reason = "no program is made" if target is None else f"strategy {request.strategy} is stated"
         rule.note("steady state", "skipped", reason)
         return None
+    if request.sketch is not None and request.sketch.offsets:
+        rule.note("steady state", "skipped", "the sketch has symmetries, which are of steps")
+        return None
     specs.demand_possible()
     bounds, effort = specs.bounds, efforts(budget, specs.topology.ranks).steady
     number, best = count(1), math.inf

@@ -24,6 +24,7 @@ from hetesynth.model.words import microseconds, whole_percent
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.chunking import Chunking
 from hetesynth.search.effort import for_size
+from hetesynth.search.registry import row_of
 from hetesynth.search.search import BEST, Ending, Progress, no_progress
 from hetesynth.search.solve import Solution
 
@@ -172,7 +173,7 @@ def tune(
             raise
         run.interrupted = True
     if not run.candidates:
-        alone = request.strategy != "auto" and run.refusals
+        alone = run.refusals and (request.strategy != "auto" or request.sketch is not None)
         raise HetesynthError(
             (run.refusals[0] if alone else f"no schedule for {request.collective} of {specs.size} bytes was found")
             + (" in the time budget" if clock_decisions else ""),
@@ -300,7 +301,8 @@ class _TuningRun:
             told = {"first_candidate": first, "trace": self.trace.inside(spec.label)}
             outcome = verified_solver(spec.strategy, budget, policy, **told).solve(problem)
         except HetesynthError as error:
-            self.refusals.append(error.message)
+            by_steps = row_of(spec.name).objective == "steps"  # whose reasons come first
+            self.refusals.insert(0 if by_steps else len(self.refusals), error.message)
             record.note(spec.label, "refused", error.message)
             return
         self.effort.spent += self.specs.transfers(spec.chunks)
