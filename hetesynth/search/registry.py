@@ -93,6 +93,8 @@ ROWS: tuple[StrategyRow, ...] = (
                 "SCALE-CCL section 4", "hetesynth.search.timed.wan:wan_strategy", "time", accepts=TO_EVERYBODY),
     StrategyRow("negotiated", "earliest arrival with negotiated loads, then list scheduling",
                 "PathFinder; Graham 1966", "hetesynth.search.timed.list_scheduling:negotiated_strategy", "time"),
+    StrategyRow("te-ccl", "a flow over epochs of time, solved as a whole or in rounds", "TE-CCL",
+                "hetesynth.search.timed.te_ccl:te_ccl_strategy", "time"),
 )  # fmt: skip
 
 
