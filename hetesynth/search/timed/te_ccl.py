@@ -438,7 +438,7 @@ def te_ccl_strategy(rates: Rates) -> Strategy:
 
         def left() -> float:
             seconds = search.remaining()
-            return inf if seconds is None or not search.out_of_time(0.05) else 0.0
+            return inf if seconds is None else 0.0 if search.out_of_time(0.05) else seconds
 
         for tau in epoch_seconds(tables, link_times):
             epochs = Epochs(tables, link_times, tau)
