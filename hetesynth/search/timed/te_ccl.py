@@ -1,9 +1,9 @@
 """TE-CCL (SIGCOMM 2024): a collective as a multi-commodity flow over epochs of ``tau`` seconds, solved by HiGHS.
 
 In: a copying problem and the seconds of its links. Out: for each transfer the epoch in which it begins, the fewest
-epochs, and whether they are proved. ``Copies``: F and B of every chunk, integers (the general model, and its rounds
-A*); ``Flows``: F, B and R of every source, where nothing is copied, linear. Which equation is which, and where they
-differ from the paper, says docs/strategies.md.
+epochs, and whether they are proved. ``Copies``: F and B of every chunk, integers (the general model, and its
+rounds A*); ``Flows``: F, B and R of every source, where nothing is copied, linear. docs/strategies.md says which
+equation is which, and where they differ from the paper.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from hetesynth.search.search import Search, Strategy
 from hetesynth.search.timed.earliest_arrival import LinkTimes, Rates, TimedRoutes, earliest_arrival, quickest
 from hetesynth.search.timed.list_scheduling import by_start
 
-MOST_VARIABLES = 60_000  # of a model: what HiGHS solves, or gives up, in about a minute
+MOST_VARIABLES = 10_000  # of a model with integers; HiGHS has no limit of work before the first node
+MOST_FLOWS = 60_000  # of a linear program
 MOST_NODES = 500  # of a branch and bound, at effort 1
 LONGEST_DELAY = 12  # epochs: where alpha takes more, epochs are longer than a chunk on the fastest link
 NEARLY = 1e-6
@@ -45,7 +46,7 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True)
 class Epochs:
-    """Links in epochs of ``tau`` seconds. ``switches_copy``: a wire carries a chunk once for all that it is for."""
+    """Links in epochs of ``tau`` seconds. ``switches_copy``: a wire carries a chunk once for all receivers."""
 
     tables: CopyProblem
     link_times: LinkTimes
@@ -159,8 +160,8 @@ class Program:
 
 
 def loads(program: Program, epochs: Epochs, columns: dict[Sent, int], before: Iterable[Sent] = ()) -> None:
-    """No resource carries more in its window than it can: sum of F <= T tau, of kappa epochs where a chunk takes so
-    long. A switch that copies sends a chunk on once: then the largest F of a wire counts, not all of them."""
+    """No resource carries more in its window than it can: sum of F <= T tau, of kappa epochs where a chunk
+    takes so long. A switch that copies sends a chunk on once: then the largest F of a wire counts, not all of them."""
     by_resource: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     together: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     for (k, a, c), column in columns.items():
@@ -185,8 +186,8 @@ def loads(program: Program, epochs: Epochs, columns: dict[Sent, int], before: It
 
 
 class Copies(Program):
-    """The general model, of ``last`` epochs from ``held``. ``rounds``: not all has to arrive; what has not is worth
-    the more the nearer its chunk is (A*)."""
+    """The general model, of ``last`` epochs from ``held``. ``rounds``: not all has to arrive; what has not is
+    worth the more the nearer its chunk is (A*)."""
 
     def __init__(self, epochs: Epochs, last: int, held: Held, *, rounds: bool = False) -> None:
         super().__init__()
@@ -222,8 +223,8 @@ class Copies(Program):
         self, ready: int | None, n: int, into: dict[int, list[int]], out: dict[tuple[int, int], list[int]],
         at_end: dict[int, int], *, wanted: bool,
     ) -> None:  # fmt: skip
-        """B of a rank is what it had and what arrives; each copy that it sends is at most that. A rank that has the
-        chunk, or will, gets no other."""
+        """B of a rank is what it had and what arrives; each copy that it sends is at most that. A rank that has
+        the chunk, or will, gets no other."""
         buffer: list[int] = []
         for k in range(self.last + 1):
             if ready is None and (buffer or into.get(k)):
@@ -256,8 +257,8 @@ class Copies(Program):
 
 
 class Flows(Program):
-    """Nothing is copied: chunks of a source are one flow, F; B is what a rank keeps, R what it reads at last. Linear;
-    with integers where flows of several sources share links by halves."""
+    """Nothing is copied: chunks of a source are one flow, F; B is what a rank keeps, R what it reads at last.
+    Linear; with integers where flows of several sources share links by halves."""
 
     def __init__(self, epochs: Epochs, last: int) -> None:
         super().__init__()
@@ -329,7 +330,7 @@ class Flows(Program):
 @dataclass(frozen=True)
 class Solved:
     """``sent``: transfers, none where none were found; ``epochs``: how many they take. ``fewest``: no schedule has
-    fewer, proved. ``whole``: epochs are kept as they are; else ``sent`` is of parts of chunks and to be put in order."""
+    fewer, proved. ``whole``: epochs are kept; else ``sent`` is of parts of chunks, to be put in order."""
 
     sent: tuple[Sent, ...]
     epochs: int
@@ -353,9 +354,14 @@ def copies_nothing(problem: Problem) -> bool:
     return all(len(pre) == 1 and len(post - pre) <= 1 for pre, post in problem.collective.ends)
 
 
+def most(problem: Problem) -> int:
+    """The variables past which nothing is tried."""
+    return MOST_FLOWS if copies_nothing(problem) else MOST_VARIABLES
+
+
 def fewest_epochs(epochs: Epochs, upper: int, left: Callable[[], float], nodes: int = MOST_NODES) -> Solved:
-    """The epoch search: from ``upper``, a guess, the fewest epochs by halving, any schedule in each; then the one that
-    arrives earliest. ``left``: the seconds that are left."""
+    """The epoch search: from ``upper``, a guess, the fewest epochs by halving, any schedule in each; then the one
+    that arrives earliest. ``left``: the seconds that are left."""
     flow, held = copies_nothing(epochs.tables.problem), _held(epochs.tables.problem)
 
     def ask(last: int, *, first: bool) -> tuple[Status, Solved | None]:
@@ -444,7 +450,7 @@ def te_ccl_strategy(rates: Rates) -> Strategy:
             epochs = Epochs(tables, link_times, tau)
             guess = earliest_arrival(tables, epochs.rounded(), [0.0] * len(tables.resources))
             upper = ceil(guess.seconds / tau + NEARLY)
-            if variables(epochs, upper) <= MOST_VARIABLES:
+            if variables(epochs, upper) <= most(tables.problem):
                 solved = fewest_epochs(epochs, upper, left, nodes)
             elif copies_nothing(tables.problem) or variables(epochs, max(epochs.longest, 4)) > MOST_VARIABLES:
                 continue
@@ -461,16 +467,16 @@ def te_ccl_strategy(rates: Rates) -> Strategy:
         copying = not copies_nothing(problem)
         epochs = [Epochs(tables, rates.link_times(tables), tau) for tau in taus]
         least = min(variables(e, max(e.longest, 4) if copying else int(e.far.max())) for e in epochs)
-        if least <= MOST_VARIABLES:
+        if least <= most(problem):
             return None
         what = "round" if copying else "linear program"
-        return f"its smallest {what} would have about {least:,} variables, more than {MOST_VARIABLES:,}"
+        return f"its smallest {what} would have about {least:,} variables, more than {most(problem):,}"
 
     return quickest("te-ccl", rates, rounds, refuses)
 
 
 def timed_routes(epochs: Epochs, solved: Solved) -> Iterator[TimedRoutes]:
-    """When transfers begin: as epochs say, and as soon as they can in the same order, in seconds that no epoch rounds."""
+    """When transfers begin: as epochs say, and as soon as they can in the same order."""
     tables, order = epochs.tables, sorted(solved.sent)
     again = by_start(tables, epochs.link_times, [(c, a) for _, a, c in order], 1.0)
     yield again
