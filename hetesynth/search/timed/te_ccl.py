@@ -126,7 +126,7 @@ class Program:
         model: Any = highspy.HighsLp()
         model.num_col_, model.num_row_ = len(self.gains), len(self.rows)
         model.col_cost_ = -np.array(self.gains, dtype=np.float64)
-        low, high = (np.array(side, dtype=np.float64) for side in zip(*self.bounds, strict=True))
+        low, high = np.array(self.bounds, dtype=np.float64).reshape(-1, 2).T.copy()
         model.col_lower_, model.col_upper_ = low, high
         model.row_lower_, model.row_upper_ = (np.array([row[i] for row in self.rows], dtype=float) for i in (2, 3))
         model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
@@ -161,7 +161,7 @@ class Program:
 
 def loads(program: Program, epochs: Epochs, columns: dict[Sent, int], before: Iterable[Sent] = ()) -> None:
     """No resource carries more in its window than it can: sum of F <= T tau, of kappa epochs where a chunk
-    takes so long. A switch that copies sends a chunk on once: then the largest F of a wire counts, not all of them."""
+    takes so long. A switch that copies sends a chunk on once: then a wire's largest F counts, not all."""
     by_resource: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     together: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     for (k, a, c), column in columns.items():
