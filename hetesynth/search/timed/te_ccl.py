@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, floor, inf
 from typing import Any, Literal, NamedTuple
@@ -26,7 +26,8 @@ from hetesynth.search.search import Search, Strategy
 from hetesynth.search.timed.earliest_arrival import LinkTimes, Rates, TimedRoutes, earliest_arrival, quickest
 from hetesynth.search.timed.list_scheduling import by_start
 
-MOST_VARIABLES = 10_000  # of a model with integers; HiGHS has no limit of work before the first node
+MOST_VARIABLES = 10_000  # of a round
+MOST_WORK = 60_000  # of a whole model: variables x epochs; HiGHS has no limit of work before the first node
 MOST_FLOWS = 60_000  # of a linear program
 MOST_NODES = 500  # of a branch and bound, at effort 1
 LONGEST_DELAY = 12  # epochs: where alpha takes more, epochs are longer than a chunk on the fastest link
@@ -123,6 +124,9 @@ class Program:
         ``first``: any values will do."""
         import highspy
 
+        if not self.gains:  # nothing can be sent
+            wrong = any(low > 0.0 for _, _, low, _ in self.rows)
+            return "infeasible" if wrong else "found", None if wrong else np.zeros(0), True
         model: Any = highspy.HighsLp()
         model.num_col_, model.num_row_ = len(self.gains), len(self.rows)
         model.col_cost_ = -np.array(self.gains, dtype=np.float64)
@@ -297,7 +301,7 @@ class Flows(Program):
                 if n in wanted:
                     some = [column for (_, d, of), column in self.read.items() if d == n and of == s]
                     self.row(some, low=wanted[n], high=wanted[n])
-        loads(self, epochs, self.sent)
+        loads(self, replace(epochs, switches_copy=False), self.sent)  # F is of several chunks
 
     def chunks_sent(self, epochs: Epochs, values: Any) -> list[Sent]:
         """Of every chunk its path, from its destination back: what no path takes is left out (the reverse pass).
@@ -448,16 +452,19 @@ def te_ccl_strategy(rates: Rates) -> Strategy:
 
         for tau in epoch_seconds(tables, link_times):
             epochs = Epochs(tables, link_times, tau)
-            guess = earliest_arrival(tables, epochs.rounded(), [0.0] * len(tables.resources))
-            upper = ceil(guess.seconds / tau + NEARLY)
-            if variables(epochs, upper) <= most(tables.problem):
-                solved = fewest_epochs(epochs, upper, left, nodes)
-            elif copies_nothing(tables.problem) or variables(epochs, max(epochs.longest, 4)) > MOST_VARIABLES:
-                continue
-            else:
+            if copies_nothing(tables.problem):
+                guess = earliest_arrival(tables, epochs.rounded(), [0.0] * len(tables.resources))
+                upper = ceil(guess.seconds / tau + NEARLY)
+                whole = variables(epochs, upper) <= MOST_FLOWS
+            elif variables(epochs, max(epochs.longest, 4)) <= MOST_VARIABLES:
                 solved = in_rounds(epochs, left, nodes)
-            if solved.sent:
                 yield from timed_routes(epochs, solved)
+                upper = solved.epochs
+                whole = upper > 0 and variables(epochs, upper) * upper <= MOST_WORK
+            else:
+                continue
+            if whole and left() > 0.0:
+                yield from timed_routes(epochs, fewest_epochs(epochs, upper, left, nodes))
 
     def refuses(problem: Problem, policy: Policy) -> str | None:
         tables = within_peers(problem)
@@ -478,6 +485,8 @@ def te_ccl_strategy(rates: Rates) -> Strategy:
 def timed_routes(epochs: Epochs, solved: Solved) -> Iterator[TimedRoutes]:
     """When transfers begin: as epochs say, and as soon as they can in the same order."""
     tables, order = epochs.tables, sorted(solved.sent)
+    if not order:
+        return
     again = by_start(tables, epochs.link_times, [(c, a) for _, a, c in order], 1.0)
     yield again
     if solved.whole:
