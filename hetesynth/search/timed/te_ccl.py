@@ -410,7 +410,7 @@ def in_rounds(epochs: Epochs, left: Callable[[], float], nodes: int = MOST_NODES
     """A*: rounds of a few epochs, each solved alone; what is on its way at the end of one comes in the next."""
     last = max(epochs.longest, 4)
     held, sent, done = _held(epochs.tables.problem), list[Sent](), 0
-    ends = epochs.tables.problem.collective.ends
+    ends = tuple(epochs.tables.problem.collective.ends)
     while any(
         (c, d) not in held.holds and (c, d) not in held.coming for c, (p, q) in enumerate(ends) for d in q - p
     ):
