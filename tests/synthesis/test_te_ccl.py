@@ -105,7 +105,7 @@ def test_the_linear_program_and_integers_agree(graph: Graph) -> None:
 
 @pytest.mark.parametrize("alpha", [0.0, 3.0])
 def test_rounds_deliver_and_carry_over_what_is_on_its_way(alpha: float) -> None:
-    epochs = epochs_of(servers([2, 2, 2]), "allgather", 1, alpha, 0.5)
+    epochs = epochs_of(path(1, 1, 1), "allgather", 2, alpha)
     found = in_rounds(epochs, no_limit)
     lacking = {(c, d) for c, (pre, post) in enumerate(epochs.tables.problem.collective.ends) for d in post - pre}
     brought = [(c, epochs.tables.problem.arcs[a].dst) for _, a, c in found.sent]
