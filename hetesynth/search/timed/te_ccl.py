@@ -190,17 +190,17 @@ def loads(program: Program, epochs: Epochs, columns: dict[Sent, int], before: It
 
 
 class Copies(Program):
-    """The general model, of ``last`` epochs from ``held``. ``rounds``: not all has to arrive; what has not is
+    """The general model, of ``last`` epochs from ``holdings``. ``rounds``: not all has to arrive; what has not is
     worth the more the nearer its chunk is (A*)."""
 
-    def __init__(self, epochs: Epochs, last: int, held: Held, *, rounds: bool = False) -> None:
+    def __init__(self, epochs: Epochs, last: int, holdings: Held, *, rounds: bool = False) -> None:
         super().__init__()
-        self.epochs, self.last, self.held, self.rounds = epochs, last, held, rounds
+        self.epochs, self.last, self.holdings, self.rounds = epochs, last, holdings, rounds
         self.sent: dict[Sent, int] = {}
         tables, delay, far = epochs.tables, epochs.delay, epochs.far
         for c, (pre, post) in enumerate(tables.problem.collective.ends):
-            ready = {n: 0 for n in range(tables.problem.ranks) if (c, n) in held.holds}
-            ready |= {n: k for (chunk, n), k in held.coming.items() if chunk == c}
+            ready = {n: 0 for n in range(tables.problem.ranks) if (c, n) in holdings.holds}
+            ready |= {n: k for (chunk, n), k in holdings.coming.items() if chunk == c}
             lacking = sorted(post - pre - set(ready))
             if not lacking:
                 continue
@@ -218,24 +218,24 @@ class Copies(Program):
                         out[u, k].append(column)
             at_end: dict[int, int] = {}  # B after the last epoch, of what is on its way too
             for n in range(tables.problem.ranks):
-                self._sends(ready.get(n), n, into[n], out, at_end, wanted=n in lacking)
+                self._sends(ready.get(n), n, into[n], out, at_end, demanded=n in lacking)
             if rounds:
                 self._rewards(lacking, ready, at_end)
-        loads(self, epochs, self.sent, held.before)
+        loads(self, epochs, self.sent, holdings.before)
 
     def _sends(
         self, ready: int | None, n: int, into: dict[int, list[int]], out: dict[tuple[int, int], list[int]],
-        at_end: dict[int, int], *, wanted: bool,
+        at_end: dict[int, int], *, demanded: bool,
     ) -> None:  # fmt: skip
         """B of a rank is what it had and what arrives; each copy that it sends is at most that. A rank that has
         the chunk, or will, gets no other."""
         buffer: list[int] = []
         for k in range(self.last + 1):
             if ready is None and (buffer or into.get(k)):
-                must = wanted and k == self.last and not self.rounds
-                held = self.column(1.0 / k if wanted else 0.0, low=1.0 if must else 0.0)
-                self.row([held], [*buffer, *into.get(k, ())], low=0.0)
-                buffer = [held]
+                must = demanded and k == self.last and not self.rounds
+                holdings = self.column(1.0 / k if demanded else 0.0, low=1.0 if must else 0.0)
+                self.row([holdings], [*buffer, *into.get(k, ())], low=0.0)
+                buffer = [holdings]
                 for column in out[n, k]:
                     self.row([column], buffer)
             if self.epochs.tables.problem.exclusive_reduction and len(out[n, k]) > 1:
@@ -244,7 +244,7 @@ class Copies(Program):
         if buffer or later:
             at_end[n] = self.column()
             self.row([at_end[n]], [*buffer, *later], low=0.0)
-        elif wanted and not self.rounds:
+        elif demanded and not self.rounds:
             self.row([self.column(high=0.0)], low=1.0, high=1.0)  # nothing arrives in so few epochs
 
     def _rewards(self, lacking: list[int], ready: dict[int, int], at_end: dict[int, int]) -> None:
@@ -273,10 +273,10 @@ class Flows(Program):
         for pre, post in tables.problem.collective.ends:
             if post - pre:
                 demand[min(pre)][min(post - pre)] += 1
-        for s, wanted in demand.items():
+        for s, demanded in demand.items():
             into: dict[tuple[int, int], list[int]] = defaultdict(list)
             out: dict[tuple[int, int], list[int]] = defaultdict(list)
-            goal = far[:, sorted(wanted)].min(axis=1)
+            goal = far[:, sorted(demanded)].min(axis=1)
             for a in tables.arcs:
                 u, v = tables.problem.arcs[a].src, tables.problem.arcs[a].dst
                 latest = last - delay[a] - min(goal[v], last)
@@ -291,16 +291,16 @@ class Flows(Program):
                 kept: list[int] = []
                 for k in range(last + 1):
                     reads = list[int]()
-                    if n in wanted and far[s, n] <= k:
+                    if n in demanded and far[s, n] <= k:
                         reads = [self.column(1.0 / k, high=inf)]
                         self.read[k, n, s] = reads[0]
                     if kept or reads or into[n, k] or out[n, k]:
                         now = self.column(high=inf)
                         self.row([now, *reads, *out[n, k]], [*kept, *into[n, k]], low=0.0)
                         kept = [now]
-                if n in wanted:
+                if n in demanded:
                     some = [column for (_, d, of), column in self.read.items() if d == n and of == s]
-                    self.row(some, low=wanted[n], high=wanted[n])
+                    self.row(some, low=demanded[n], high=demanded[n])
         loads(self, replace(epochs, switches_copy=False), self.sent)  # F is of several chunks
 
     def chunks_sent(self, epochs: Epochs, values: Any) -> list[Sent]:
@@ -366,10 +366,10 @@ def most(problem: Problem) -> int:
 def fewest_epochs(epochs: Epochs, upper: int, left: Callable[[], float], nodes: int = MOST_NODES) -> Solved:
     """The epoch search: from ``upper``, a guess, the fewest epochs by halving, any schedule in each; then the one
     that arrives earliest. ``left``: the seconds that are left."""
-    flow, held = copies_nothing(epochs.tables.problem), _held(epochs.tables.problem)
+    flow, holdings = copies_nothing(epochs.tables.problem), _held(epochs.tables.problem)
 
     def ask(last: int, *, first: bool) -> tuple[Status, Solved | None]:
-        model = Flows(epochs, last) if flow else Copies(epochs, last, held)
+        model = Flows(epochs, last) if flow else Copies(epochs, last, holdings)
         status, values, _ = model.solve(left(), 0 if flow else nodes, first=first)
         parts = False
         if flow and status == "found" and any(abs(v - round(v)) > NEARLY for v in values):
@@ -409,24 +409,26 @@ def fewest_epochs(epochs: Epochs, upper: int, left: Callable[[], float], nodes: 
 def in_rounds(epochs: Epochs, left: Callable[[], float], nodes: int = MOST_NODES) -> Solved:
     """A*: rounds of a few epochs, each solved alone; what is on its way at the end of one comes in the next."""
     last = max(epochs.longest, 4)
-    held, sent, done = _held(epochs.tables.problem), list[Sent](), 0
+    holdings, sent, done = _held(epochs.tables.problem), list[Sent](), 0
     ends = tuple(epochs.tables.problem.collective.ends)
     while any(
-        (c, d) not in held.holds and (c, d) not in held.coming for c, (p, q) in enumerate(ends) for d in q - p
+        (c, d) not in holdings.holds and (c, d) not in holdings.coming
+        for c, (p, q) in enumerate(ends)
+        for d in q - p
     ):
-        model = Copies(epochs, last, held, rounds=True)
+        model = Copies(epochs, last, holdings, rounds=True)
         status, values, _ = model.solve(left(), nodes)
         now = [key for key, column in model.sent.items() if values[column] > 0.5] if status == "found" else []
         if not now:
             return Solved((), 0, fewest=False)
         sent += [(done + k, a, c) for k, a, c in now]
-        arrives = dict(held.coming)
+        arrives = dict(holdings.coming)
         for k, a, c in now:
             arrives[c, epochs.tables.problem.arcs[a].dst] = k + epochs.delay[a]
-        held = Held(
-            held.holds | {at for at, k in arrives.items() if k <= last},
+        holdings = Held(
+            holdings.holds | {at for at, k in arrives.items() if k <= last},
             {at: k - last for at, k in arrives.items() if k > last},
-            tuple((k - last, a, c) for k, a, c in (*held.before, *now) if k > last - epochs.longest),
+            tuple((k - last, a, c) for k, a, c in (*holdings.before, *now) if k > last - epochs.longest),
         )
         done += last
     return Solved(tuple(sent), _end(epochs, sent), fewest=False)
