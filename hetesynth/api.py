@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # results, whose modules take time to load
     from hetesynth.engine.composition import ComposedFiles
     from hetesynth.engine.import_file import Imported
     from hetesynth.engine.n_minus_one import Kind, NMinusOne
+    from hetesynth.engine.pareto import ParetoPoint
     from hetesynth.engine.repair import Repaired
     from hetesynth.engine.simulate import FilePredictions
     from hetesynth.engine.time_verdict import Bounds
@@ -179,6 +180,28 @@ def bounds(
     from hetesynth.engine import bounds as proved
 
     return tuple(proved.bounds(request(topology, collective, **options))[1])
+
+
+def pareto(
+    topology: TopologySource,
+    collective: CollectiveName,
+    *,
+    most: int = 6,
+    extra: int = 4,
+    sizes: Size | Sequence[int] = "1KB..1GB",
+    progress: Progress = no_progress,
+    **options: Unpack[Options],
+) -> tuple[list[ParetoPoint], dict[str, bytes]]:
+    """Return the frontier of steps and rounds (SCCL, algorithm 1) with up to ``most`` chunks a rank and ``extra``
+    more rounds than steps, each point judged, and its files by name."""
+    from hetesynth.engine import pareto as points_of
+    from hetesynth.engine.compilation import compilation
+
+    if options.get("exclusion", "auto") == "auto":
+        options["exclusion"] = "program"  # SCCL knows no such law
+    asked = request(topology, collective, **options)
+    points = points_of.pareto(compilation(asked, progress), most, extra, sizes_of(sizes, named="sizes"))
+    return points, points_of.files_of(points, f"{collective}: points of (chunks, steps, rounds)")
 
 
 def bounds_document(

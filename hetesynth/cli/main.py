@@ -35,6 +35,7 @@ COMMANDS = {
     "atlas": ("atlas", "Write one schedule for each range of sizes, or each single loss."),
     "build": ("build", "Make the schedules of a manifest, where they are stale."),
     "bounds": ("bounds", "Print the lower bounds and how each is proved."),
+    "pareto": ("pareto", "Find the frontier of steps and rounds."),
     "topo": ("topo", "Look at a topology, compare two."),
     "init": ("init", "Write a first topology or manifest to be edited."),
     "strategies": ("strategies", "List the strategies."),

@@ -389,7 +389,7 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                     max_bytes=spec.max_bytes,
                 )
                 costs = CostOptions.of(request)
-                lowering = Lowering(topology, problem, solution.schedule, size, options, costs)
+                lowering = Lowering(topology, problem, solution.schedule.stepwise, size, options, costs)
                 program = lowering.emitted(spec.steady, partial(_library_seconds, solved, size))
                 if target.format.program and comment:
                     program = replace(program, data=program.data + comment)

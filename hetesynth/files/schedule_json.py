@@ -18,6 +18,7 @@ MAX_BYTES = 64 * 1024 * 1024
 MAX_DEPTH = 16
 MAX_RANKS = 65536
 MAX_INTEGER = 2**53
+MAX_ROUNDS = 100_000
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 _KEYS = ("format", "version", "header", "collective", "ranks", "chunks_per_rank", "root", "makespan")
@@ -50,7 +51,7 @@ def schedule_document(
     links = tuple((numbers[i] if numbers else i, problem.arcs[i].src, problem.arcs[i].dst) for i in used)
     if numbers:
         moved = (replace(t, link=numbers[t.link]) for t in schedule.transfers)
-        schedule = Schedule.of(moved, schedule.makespan)
+        schedule = Schedule.of(moved, schedule.makespan, schedule.rounds)
     of = problem.collective
     return ScheduleDocument(of.name, of.ranks, of.chunks_per_rank, of.root, links, schedule, header)
 
@@ -68,6 +69,8 @@ def write_document(document: ScheduleDocument) -> bytes:
     values = (FORMAT, VERSION, *stated, document.schedule.makespan)
     transfers = [[t.start, t.end, t.chunk, t.link, int(t.reduce)] for t in document.schedule.transfers]
     parts = [f" {_text(key)}: {_text(value)}" for key, value in zip(_KEYS, values, strict=True)]
+    if document.schedule.rounds:
+        parts.append(f' "rounds": {_text(list(document.schedule.rounds))}')
     for name, rows in (("links", document.links), ("transfers", transfers)):
         lines = ",\n".join(f"  {_text(row)}" for row in rows)
         parts.append(f' "{name}": [\n{lines}\n ]' if rows else f' "{name}": []')
@@ -94,7 +97,7 @@ def _document(values: Any) -> ScheduleDocument:
     _demand(values.get("format") == FORMAT, f"this is not a schedule: its format is not {FORMAT!r}")
     version = values.get("version")
     _demand(type(version) is int and version == VERSION, f"format version {_shown(version)} is not supported")
-    others = sorted(values.keys() ^ {*_KEYS, *_LISTS})
+    others = sorted((values.keys() - {"rounds"}) ^ {*_KEYS, *_LISTS})
     _demand(not others, f"{_shown(others[:1])} is missing or not a field of a schedule")
     name = next((n for n in COLLECTIVE_NAMES if n == values["collective"]), None)
     if name is None:
@@ -118,7 +121,11 @@ def _document(values: Any) -> ScheduleDocument:
         right = 0 <= start < end <= makespan and 0 <= chunk <= MAX_INTEGER and reduce in (0, 1)
         _demand(right and link in indices, f"{at} is out of range, or its link is not in 'links'")
         transfers.append(Transfer(start, end, chunk, link, bool(reduce)))
-    schedule = Schedule.of(transfers, makespan)
+    stated = items(values.get("rounds", []), "'rounds'")
+    _demand(len(stated) <= MAX_ROUNDS, f"more than {MAX_ROUNDS} steps have rounds")
+    rounds = tuple(integer(value, f"rounds[{i}]", 1, MAX_ROUNDS) for i, value in enumerate(stated))
+    _demand(not rounds or sum(rounds) == makespan, f"its rounds are {sum(rounds)}, its makespan is {makespan}")
+    schedule = Schedule.of(transfers, makespan, rounds)
     return ScheduleDocument(name, ranks, chunks, root, tuple(links), schedule, values["header"])
 
 

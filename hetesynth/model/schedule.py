@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 from hetesynth.model.problem import Arc
@@ -30,18 +30,31 @@ class Transfer:
 class Schedule:
     """Transfers in canonical order and the number of ticks they take.
 
-    Build with ``Schedule.of``, which sorts: equal schedules are equal values.
+    Build with ``Schedule.of``, which sorts: equal schedules are equal values. ``rounds``: of the step model, so
+    many ticks make each step (SCCL 3.2, Q), and what arrives in a step is sent on in later steps only.
     """
 
     transfers: tuple[Transfer, ...]
     makespan: int
+    rounds: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, transfers: Iterable[Transfer], makespan: int | None = None) -> Schedule:
+    def of(
+        cls, transfers: Iterable[Transfer], makespan: int | None = None, rounds: tuple[int, ...] = ()
+    ) -> Schedule:
         """The schedule of ``transfers``; its makespan is the last end unless stated."""
         ordered = tuple(sorted(transfers, key=lambda t: (t.start, t.end, t.chunk, t.link, t.reduce)))
         last = max((t.end for t in ordered), default=0)
-        return cls(ordered, last if makespan is None else makespan)
+        return cls(ordered, last if makespan is None else makespan, rounds)
+
+    @property
+    def stepwise(self) -> Schedule:
+        """The same with its steps for ticks, whatever the rounds of each: what messages wait for."""
+        if not self.rounds:
+            return self
+        step = [s for s, rounds in enumerate(self.rounds) for _ in range(rounds)]
+        moved = (replace(t, start=step[t.start], end=step[t.start] + 1) for t in self.transfers)
+        return Schedule.of(moved, len(self.rounds))
 
     def steps(self) -> list[list[Transfer]]:
         """The transfers by the tick they start in: ``steps()[t]``, one list per tick of the makespan."""

@@ -37,7 +37,9 @@ def split(problem: Problem) -> tuple[Problem, Problem, Join]:
     def join(before: Schedule, after: Schedule) -> Schedule:
         offset = before.makespan
         later = (replace(t, start=t.start + offset, end=t.end + offset) for t in after.transfers)
-        return Schedule.of([*before.transfers, *later], makespan=offset + after.makespan)
+        rounds = tuple(r for s in (before, after) for r in s.rounds or (1,) * s.makespan)
+        either = rounds if before.rounds or after.rounds else ()
+        return Schedule.of([*before.transfers, *later], offset + after.makespan, either)
 
     return first, second, join
 
@@ -59,7 +61,7 @@ def reverse_schedule(schedule: Schedule) -> Schedule:
     """Every transfer backwards in time, adding where it copied."""
     last = schedule.makespan
     turned = (Transfer(last - t.end, last - t.start, t.chunk, t.link, reduce=True) for t in schedule.transfers)
-    return Schedule.of(turned, makespan=last)
+    return Schedule.of(turned, last, schedule.rounds[::-1])
 
 
 MAX_CHUNKS = 4_000_000

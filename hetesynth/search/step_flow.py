@@ -3,7 +3,7 @@
 In: a problem in which every chunk starts at one rank and is wanted by one other. Out: schedules of so many steps,
 and bounds. Chunks of one source are one commodity: a single-source integer flow splits into paths, so the number
 of chunks is no size of the model (TE-CCL 4.1 without copies). The linear program alone proves bounds: its duals
-are prices of each resource in each step, at which the chunks together pay more than all steps earn. HiGHS solves both.
+are prices of each resource in each step, at which all chunks pay more than all steps earn. HiGHS solves both.
 """
 
 from collections import Counter, defaultdict
@@ -51,13 +51,13 @@ class StepFlow:
         return CopyProblem(self.problem)
 
     @cached_property
-    def wanted(self) -> dict[int, Counter[int]]:
+    def demands(self) -> dict[int, Counter[int]]:
         """By source, how many chunks each rank wants of it."""
-        wanted: dict[int, Counter[int]] = {}
+        by_source: dict[int, Counter[int]] = {}
         for pre, post in self.problem.collective.ends:
             for target in post - pre:
-                wanted.setdefault(min(pre), Counter())[target] += 1
-        return dict(sorted(wanted.items()))
+                by_source.setdefault(min(pre), Counter())[target] += 1
+        return dict(sorted(by_source.items()))
 
     @cached_property
     def sends(self) -> Ints:
@@ -65,7 +65,7 @@ class StepFlow:
         hops, last = np.array(self.tables.hops), len(self.rounds)
         src, dst = self.tables.ends
         parts = []
-        for source, targets in self.wanted.items():
+        for source, targets in self.demands.items():
             to_go = hops[:, sorted(targets)].min(axis=1)
             arcs = np.flatnonzero(dst != source)
             first, end = hops[source][src[arcs]], last - to_go[dst[arcs]]
@@ -83,7 +83,7 @@ class StepFlow:
 
         steps, ranks, number = len(self.rounds), self.problem.ranks, len(self.sends)
         width = steps + 1
-        place = {source: i for i, source in enumerate(self.wanted)}
+        place = {source: i for i, source in enumerate(self.demands)}
         src, dst = self.tables.ends
         of = np.array([place[s] for s in self.sends[:, 0].tolist()], dtype=np.int64)
         arc, step = self.sends[:, 1], self.sends[:, 2]
@@ -92,8 +92,8 @@ class StepFlow:
         every = np.arange(len(place) * ranks * width).reshape(-1, width)
         waits = number + np.arange(every.size - len(every))
         share = number + len(waits)
-        ends = {(place[s] * ranks + r) * width + steps: n for s, to in self.wanted.items() for r, n in to.items()}
-        ends |= {(place[s] * ranks + s) * width: -to.total() for s, to in self.wanted.items()}
+        ends = {(place[s] * ranks + r) * width + steps: n for s, to in self.demands.items() for r, n in to.items()}
+        ends |= {(place[s] * ranks + s) * width: -to.total() for s, to in self.demands.items()}
         # a row for each resource and step: what it carries
         use = self.tables.use_matrix(arc.tolist()).tocoo()
         carried = every.size + use.row * steps + step[use.col]
@@ -211,11 +211,11 @@ def stepped_bound(flow: StepFlow, prices: Floats) -> LowerBound | None:
         return None
     whole = np.rint(prices * (GRAIN / prices.max())).astype(np.int64)
     tables, steps = flow.tables, len(flow.rounds)
-    earned = int((whole.sum(axis=1) * np.array([r.capacity for r in tables.resources])).sum())
+    earned = int((whole @ np.array(flow.rounds)) @ np.array([r.capacity for r in tables.resources]))
     src, dst = tables.ends
     arc, resource = tables.uses
     paid = 0
-    for source, targets in flow.wanted.items():
+    for source, targets in flow.demands.items():
         cost = np.full(flow.problem.ranks, NO_PATH)
         cost[source] = 0
         for step in range(steps):

@@ -154,7 +154,7 @@ def price_steps(problem: Problem, claim: PriceWitness) -> int:
 
 
 def stepped_price_steps(problem: Problem, claim: SteppedPriceWitness) -> int:
-    """What the transfers of a schedule of ``steps`` steps pay is at most ``earned``, and at least ``paid``: a chunk
+    """What the transfers of a schedule of ``steps`` steps pay is at most ``earned``, at least ``paid``: a chunk
     leaves a holder, crosses links in steps one after the other and is at its dearest target in the end."""
     demand(not problem.collective.reduces, "prices of steps are about copies")
     work = claim.steps * len(problem.arcs) * len(set(problem.collective.pre))

@@ -9,8 +9,10 @@ to the same chunk at a rank in a tick where the problem asks for it (eq. 8), no 
 addition, delivery (post).
 """
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import accumulate
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
@@ -30,12 +32,30 @@ def schedule_violations(problem: Problem, schedule: Schedule) -> list[Violation]
         if t.end > schedule.makespan:
             message = f"chunk {t.chunk}: arrives at {t.end}, after the end of the schedule"
             malformed.append(Violation("wrong-tick", message, step=t.start, chunk=t.chunk))
-    return malformed or [
+    if schedule.rounds and (min(schedule.rounds) < 1 or sum(schedule.rounds) != schedule.makespan):
+        malformed.append(Violation("wrong-tick", f"its rounds are not the {schedule.makespan} ticks"))
+    elif schedule.rounds:
+        malformed += (
+            Violation("wrong-tick", f"chunk {t.chunk}: takes more than a round", step=t.start, chunk=t.chunk)
+            for t in schedule.transfers
+            if t.end != t.start + 1
+        )
+    if malformed:
+        return malformed
+    played = _by_step(schedule) if schedule.rounds else schedule
+    return [
         *_overloads(problem, schedule),
-        *_meetings(problem, schedule),
+        *_meetings(problem, played),
         *_too_many_peers(problem, schedule),
-        *_replay(problem, schedule),
+        *_replay(problem, played),
     ]
+
+
+def _by_step(schedule: Schedule) -> Schedule:
+    """Steps for ticks: what leaves in a step was there before it, and arrives when all of its rounds are over."""
+    ends = list(accumulate(schedule.rounds))
+    steps = ((t, bisect_right(ends, t.start)) for t in schedule.transfers)
+    return Schedule.of((Transfer(s, s + 1, t.chunk, t.link, t.reduce) for t, s in steps), len(ends))
 
 
 def _overloads(problem: Problem, schedule: Schedule) -> Iterator[Violation]:

@@ -8,7 +8,7 @@ takes it; ``unknown`` is reported as such and never read as unsatisfiable.
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -76,8 +76,8 @@ def few_peers(
 
 
 class StepModel:
-    """Z3's view of one problem with ``steps`` steps. ``stop_check`` is called now and then while the model is
-    built, and may raise to give it up; ``stop`` ends a check."""
+    """Z3's view of one problem with ``steps`` steps, of so many ``rounds`` each (none: one). ``stop_check`` is
+    called now and then while the model is built, and may raise to give it up; ``stop`` ends a check."""
 
     def __init__(
         self,
@@ -85,9 +85,11 @@ class StepModel:
         steps: int,
         stop_check: Callable[[], None] = lambda: None,
         stop: threading.Event | None = None,
+        rounds: Sequence[int] = (),
     ) -> None:
         self.tables = tables
         self.steps = steps
+        self.rounds = rounds or (1,) * steps
         self.clauses = Clauses(stop)
         self.laws: set[Law] = set()
         self.send: dict[Sending, int] = {}
@@ -155,7 +157,7 @@ class StepModel:
                 resource = self.tables.problem.resources[law.a]
                 chunks = range(len(self.tables.problem.collective.chunks))
                 sends = [self.send[k, a, t] for k in chunks for a in resource.arcs if (k, a, t) in self.send]
-                self._at_most(sends, resource.capacity)
+                self._at_most(sends, resource.capacity * self.rounds[t])
             else:  # eq. 6 (eq. 2 already forbids it in different steps), or eq. 8 seen in the reversed problem
                 around = (self.tables.into if law.kind == "once" else self.tables.out_of)[law.b]
                 self._at_most([self.send[law.a, a, t] for a in around if (law.a, a, t) in self.send], 1)

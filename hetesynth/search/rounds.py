@@ -1,0 +1,173 @@
+"""Schedules of so many steps and rounds, and the frontier of both (SCCL, PPoPP 2021, section 3).
+
+In: a problem, steps S and rounds R >= S. A step of r rounds carries r times the capacities. For each way to share
+R rounds among S steps there is one model: a flow where every chunk is for one rank, else Z3's step model with all
+laws, a reduction being reversed; an allreduce is a reduce-scatter and an allgather of half of them each (SCCL 3.5).
+Out: a schedule whose ticks are rounds, so that bounds and simulator need no other capacities, or what is known.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import combinations, pairwise
+from typing import Literal
+
+from hetesynth.model.bound import CutWitness, PriceWitness
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.search import step_flow
+from hetesynth.search.bounds.lower import lower_bound, reach
+from hetesynth.search.collectives import DUAL, invert, split
+from hetesynth.search.copy_problem import CopyProblem, without_useless
+from hetesynth.search.interrupts import deferred
+from hetesynth.search.list_scheduling import StepRoom
+from hetesynth.search.smt.step_model import StepModel, every_law
+from hetesynth.search.solve import Solution, Solver, bounds_of
+
+FLOW_ROUNDS = 40  # of HiGHS for each flow
+MOST_STEPS = 1_000
+
+Answer = Schedule | Literal["none", "unknown"]
+"""A schedule; that there is none is proved; nothing is known, which is never read as none."""
+
+
+def shares(rounds: int, steps: int) -> list[tuple[int, ...]]:
+    """Every way to give each of ``steps`` steps one of the ``rounds`` or more, the even ones first."""
+    cuts = combinations(range(1, rounds), steps - 1)
+    ways = [tuple(b - a for a, b in pairwise((0, *cut, rounds))) for cut in cuts]
+    return sorted(ways, key=lambda way: (max(way) - min(way), way))
+
+
+def spread(problem: Problem, steps: Schedule, rounds: tuple[int, ...]) -> Schedule | None:
+    """``steps`` with each step's transfers shared among its rounds; None: they were not got into them."""
+    tables, ticks, begin = CopyProblem(problem), list[Transfer](), 0
+    for step, of_step in zip(rounds, steps.steps(), strict=True):
+        rooms = [StepRoom(tables) for _ in range(step)]
+        for t in of_step:
+            tick = next((i for i, room in enumerate(rooms) if room.fits(t.link)), None)
+            if tick is None:
+                return None
+            rooms[tick].book(t.chunk, problem.arcs[t.link].src, t.link)
+            ticks.append(replace(t, start=begin + tick, end=begin + tick + 1))
+        begin += step
+    return Schedule.of(ticks, begin, rounds)
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """``solver``: what finds schedules whose steps are one round each. ``units``: of Z3 for each model."""
+
+    solver: Solver
+    units: int = 20_000_000
+
+    def schedule(self, problem: Problem, steps: int, rounds: int) -> Answer:
+        """A schedule of ``problem`` in ``steps`` steps of ``rounds`` rounds together."""
+        if problem.collective.name == "allreduce":
+            first, second, join = split(problem)
+            halves = [self.schedule(part, steps // 2, rounds // 2) for part in (first, second)]
+            even = steps % 2 == 0 == rounds % 2
+            if even and isinstance(halves[0], Schedule) and isinstance(halves[1], Schedule):
+                return join(halves[0], halves[1])
+            return "unknown"  # an allreduce need not be two phases
+        if problem.collective.name in DUAL:
+            dual, recover = invert(problem)
+            answer = self.schedule(dual, steps, rounds)
+            return recover(answer) if isinstance(answer, Schedule) else answer
+        if steps == rounds:
+            return self._alone(problem, steps)
+        if lower_bound(problem, self.solver.policy.packing).steps > rounds:
+            return "none"  # of its rounds steps can be made
+        answers = set[str]()
+        for way in shares(rounds, steps):
+            shared = (
+                self._flow(problem, way) if step_flow.refuses(problem) is None else self._clauses(problem, way)
+            )
+            if isinstance(shared, Schedule):
+                return shared
+            answers.add(shared)
+        return "unknown" if "unknown" in answers else "none"
+
+    def _alone(self, problem: Problem, steps: int) -> Answer:
+        """Of steps of one round each."""
+        solution = self.solver.solve(problem)
+        if not isinstance(solution, Solution):
+            return "unknown"
+        if solution.schedule.makespan <= steps:
+            return Schedule.of(solution.schedule.transfers, steps, (1,) * steps)
+        return "none" if solution.bound.steps > steps else "unknown"
+
+    def _flow(self, problem: Problem, way: tuple[int, ...]) -> Answer:
+        flow = step_flow.StepFlow(problem, way)
+        relaxed = flow.relaxed()
+        if relaxed is not None and step_flow.stepped_bound(flow, relaxed[1]) is not None:
+            return "none"
+        whole = flow.whole(FLOW_ROUNDS)
+        return (None if whole is None else spread(problem, whole, way)) or "unknown"
+
+    def _clauses(self, problem: Problem, way: tuple[int, ...]) -> Answer:
+        with deferred() as interrupted:
+            model = StepModel(CopyProblem(problem), len(way), stop=interrupted, rounds=way)
+            for law in every_law(model.tables):
+                model.add(law)
+            answer = model.check((), self.units, None)
+        if answer != "sat":
+            return "none" if answer == "unsat" else "unknown"
+        return spread(problem, without_useless(problem, model.transfers(), len(way)), way) or "unknown"
+
+
+@dataclass(frozen=True)
+class Point:
+    """``chunks`` of a rank in ``rounds``; ``open``: points of this many steps and fewer rounds a chunk of which
+    nothing is known."""
+
+    chunks: int
+    rounds: int
+    schedule: Schedule
+    problem: Problem
+    open: int
+
+    @property
+    def steps(self) -> int:
+        """Messages one after the other."""
+        return len(self.schedule.rounds)
+
+
+def fewest_rounds(problem: Problem) -> Fraction:
+    """No schedule of ``problem`` has fewer rounds, by the resources that its chunks need (SCCL 3.1, b_l)."""
+    if problem.collective.name == "allreduce":
+        return sum((fewest_rounds(part) for part in split(problem)[:2]), Fraction(0))
+    witnesses = (bound.witness for bound in bounds_of(problem))
+    ratios = [
+        Fraction(w.needed, w.capacity) if isinstance(w, CutWitness) else Fraction(w.paid, w.earned)
+        for w in witnesses
+        if isinstance(w, CutWitness | PriceWitness)
+    ]
+    return max(ratios, default=Fraction(0))
+
+
+def frontier(problem_of: Callable[[int], Problem], most: int, extra: int, rounds: Rounds) -> Iterator[Point]:
+    """The points of algorithm 1 of SCCL with up to ``most`` chunks a rank and ``extra`` rounds more than steps (of
+    an allreduce in each phase): from the diameter up, the fewest rounds a chunk that are found for each number of
+    steps, until the resources allow no fewer."""
+    one = problem_of(1)
+    phases = split(one)[:2] if one.collective.name == "allreduce" else (one,)
+    steps, least = sum(reach(phase).farthest.hops for phase in phases), fewest_rounds(one)
+    best: Fraction | None = None
+    stride = len(phases)
+    while best is None or (best > least and Fraction(steps, most) < best):
+        numbers = range(steps, steps + extra * stride + 1, stride)
+        asked = ((Fraction(r, c), c, r) for c in range(1, most + 1) for r in numbers)
+        unanswered = 0
+        for ratio, chunks, number in sorted(asked):
+            if ratio < least or (best is not None and ratio >= best):
+                continue
+            problem = problem_of(chunks)
+            answer = rounds.schedule(problem, steps, number)
+            if isinstance(answer, Schedule):
+                yield Point(chunks, number, answer, problem, unanswered)
+                best = ratio
+                break
+            unanswered += answer == "unknown"
+        steps += stride
+        if best is None and steps > MOST_STEPS:
+            return
