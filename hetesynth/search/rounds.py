@@ -2,7 +2,7 @@
 
 In: a problem, steps S and rounds R >= S. A step of r rounds carries r times the capacities. For each way to share
 R rounds among S steps there is one model: a flow where every chunk is for one rank, else Z3's step model with all
-laws, a reduction being reversed; an allreduce is a reduce-scatter and an allgather of half of them each (SCCL 3.5).
+laws, a reduction being reversed; an allreduce is a reduce-scatter and an allgather, half of them each (SCCL 3.5).
 Out: a schedule whose ticks are rounds, so that bounds and simulator need no other capacities, or what is known.
 """
 
