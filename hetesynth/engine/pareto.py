@@ -70,14 +70,14 @@ def pareto(run: Compilation, most: int, extra: int, sizes: tuple[int, ...]) -> l
     began = now()
     try:
         for point in frontier(lambda chunks: factory.problem(chunking, chunks), most, extra, rounds):
-            found = now() - began
+            spent = now() - began
             bound = bounds_of(point.problem)[0]
-            solution = Solution(point.schedule, bound, False, 0.0, found)
+            solution = Solution(point.schedule, bound, False, 0.0, spent)
             spec = ProgramSpec(request.targets)
             synthesis = finished(SolvedRequest(run, "pareto", chunking, point.problem, solution, spec))
             predictor = first_predictor(chunking.topology, synthesis.programs, CostOptions.of(request))
             seconds = {} if predictor is None else {n: predictor.timeline(n).makespan for n in sizes}
-            points.append(ParetoPoint(point, synthesis, found, seconds))
+            points.append(ParetoPoint(point, synthesis, spent, seconds))
             run.progress(f"pareto: {points[-1].name}", point.steps)
             began = now()
             if interrupted():

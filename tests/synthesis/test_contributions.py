@@ -7,12 +7,9 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.certificates import recheck
 from support.graphs import Graph, dgx1, fig10, full, line, problem, ring, servers
 from support.optimum import reducing_optimum
-from support.random_graphs import tiny_graphs
 
 from hetesynth.judge.bounds.laws import Refuted
 from hetesynth.judge.bounds.query import query_steps
@@ -22,6 +19,7 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import along_trees
 from hetesynth.policy import DEFAULT
 from hetesynth.search.auto import AUTO, JOINED, applying
+from hetesynth.search.copy_problem import of_chunks
 from hetesynth.search.effort import for_steps
 from hetesynth.search.overlap import overlapped
 from hetesynth.search.search import Strategy
@@ -49,14 +47,18 @@ def test_optima_that_need_one_model(graph: Graph, steps: int, strategy: Strategy
     assert solution.bound.steps == steps or strategy is AUTO
 
 
-@settings(max_examples=8, deadline=None)
-@given(tiny_graphs(most=3), st.booleans())
+TINY = [line(2), line(3), ring(3, both=False), ring(3), full(3)]
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+@pytest.mark.parametrize("graph", TINY, ids=["two", "line", "one way", "ring", "full"])
 def test_the_model_agrees_with_brute_force(graph: Graph, exclusive: bool) -> None:
-    question = replace(problem(graph, "allreduce"), exclusive_reduction=exclusive)
+    question = replace(of_chunks(problem(graph, "allreduce"), [0]), exclusive_reduction=exclusive)
     optimum = reducing_optimum(question)
-    for steps in range(1, (optimum or 3) + 1):
+    assert optimum is not None
+    for steps in range(1, optimum + 1):
         model = Contributions(question, steps)
-        feasible = optimum is not None and steps >= optimum
+        feasible = steps >= optimum
         assert model.clauses.check((), 1 << 31, None) == ("sat" if feasible else "unsat")
         if feasible:
             assert not schedule_violations(question, model.schedule())

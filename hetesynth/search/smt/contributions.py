@@ -15,6 +15,7 @@ from itertools import groupby
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.policy import Policy
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.effort import scaled
 from hetesynth.search.interrupts import deferred
@@ -225,6 +226,10 @@ def _stated(search: Search) -> LowerBound | None:
     return improve(search, search.policy.smt.units)
 
 
-STRATEGY = Strategy(
-    "contributions", _stated, lambda problem, policy: too_large(problem, 1, policy.smt.units), whole=True
-)
+def _refuses(problem: Problem, policy: Policy) -> str | None:
+    if problem.collective.name != "allreduce":
+        return "only of an allreduce the contributions are worth a model"
+    return too_large(problem, 1, policy.smt.units)
+
+
+STRATEGY = Strategy("contributions", _stated, _refuses, whole=True)
