@@ -129,6 +129,19 @@ def _checkpoints(search: Search) -> None:
         search.solver_spent = True  # other ties and more units might do
 
 
+def _flow_small(search: Search) -> str | None:
+    from hetesynth.search.step_flow import columns
+
+    number = columns(search.problem, search.target)
+    return f"{number:,} columns of a flow are no more than 100,000" if number <= 100_000 else None
+
+
+def _orbits(search: Search) -> None:
+    from hetesynth.search import orbits
+
+    orbits.improve(search)
+
+
 def _exact(search: Search) -> LowerBound | None:
     units = 30_000_000 if _sends(search.problem, search.target) <= 10_000 else 2_000_000
     return _by_cegis(search, rlimit=scaled(units, search.policy.smt.units_in_auto))
@@ -136,6 +149,7 @@ def _exact(search: Search) -> LowerBound | None:
 
 RULES: tuple[Rule, ...] = (
     Rule("direct", (_refused_by("direct"),), _by("direct")),
+    Rule("orbits", (_bound_met, _refused_by("flow"), _flow_small, _out_of_time), _orbits),
     Rule("greedy", (_bound_met,), _by("greedy")),
     Rule("flow", (_bound_met, _refused_by("flow"), _out_of_time), _by("flow")),
     Rule("few peers", (_schedule_found,), _few_peers),

@@ -240,7 +240,7 @@ def proved_bound(problem: Problem, at_least: int, most: int, seconds: float | No
     best: LowerBound | None = None
     for steps in range(max(1, at_least), MAX_STEPS):
         flow = StepFlow(problem, (1,) * steps)
-        answer = None if _columns(problem, steps) > most else flow.relaxed(seconds)
+        answer = None if columns(problem, steps) > most else flow.relaxed(seconds)
         proved = None if answer is None or answer[0] > 1 - 1e-6 else stepped_bound(flow, answer[1])
         if proved is None:
             return best
@@ -248,7 +248,7 @@ def proved_bound(problem: Problem, at_least: int, most: int, seconds: float | No
     return best
 
 
-def _columns(problem: Problem, steps: int) -> int:
+def columns(problem: Problem, steps: int) -> int:
     """About as many columns as the flow in so many steps has."""
     sources = len({pre for pre, post in problem.collective.ends if post - pre})
     return sources * len(problem.arcs) * steps
@@ -266,7 +266,7 @@ def improve(search: Search) -> LowerBound | None:
         search.target = proved.steps
     best = search.target + 3 if search.best is None else search.best.makespan
     for steps in range(search.target, best):
-        if _columns(problem, steps) > most or search.out_of_time():
+        if columns(problem, steps) > most or search.out_of_time():
             search.solver_spent = True
             break
         schedule = StepFlow(problem, (1,) * steps).whole(scaled(120, share), search.remaining())

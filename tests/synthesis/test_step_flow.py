@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.clusters import source
 from support.graphs import fig10, line, problem, ring, servers
 
 from hetesynth.api import bounds, synthesize
@@ -16,6 +17,7 @@ from hetesynth.model.bound import LowerBound
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.search import step_flow
+from hetesynth.search.orbits import orbits
 from hetesynth.search.registry import strategy
 from hetesynth.search.solve import Solution, Solver
 
@@ -85,3 +87,19 @@ def test_changed_prices_of_steps_are_refused(change: Any) -> None:
 def test_more_than_one_target_is_refused() -> None:
     assert step_flow.refuses(problem(line(3), "allgather", 1)) is not None
     assert step_flow.refuses(replace(problem(line(3), "alltoall", 1), max_peers=1)) is not None
+
+
+def test_one_rank_of_a_torus_stands_for_all(tmp_path: Path) -> None:
+    """36 sources make a flow that HiGHS does not end; all are alike, so it is a scatter with four resources."""
+    path = tmp_path / "torus.dsl"
+    path.write_text(str(source("torus_6x6")))
+    made = synthesize(path, "alltoall", schedule_only=True)
+    assert made.solution.schedule.makespan == made.solution.bound.steps == 27
+
+
+def test_what_is_not_alike_has_no_orbits() -> None:
+    """Of a ring one rank is left; nothing turns a line of five and moves all its ranks, nor moves a root."""
+    alike = orbits(problem(ring(6), "alltoall", 2))
+    assert alike is not None and len(alike.part.collective.chunks) == 12
+    assert orbits(problem(line(5), "alltoall", 1)) is None
+    assert orbits(problem(ring(6), "scatter", 1)) is None

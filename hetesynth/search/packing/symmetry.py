@@ -43,11 +43,11 @@ def symmetry(network: Network, servers: Sequence[str], largest: int, fixed: Rank
     generators: list[tuple[Ints, Ints]] = []
     group = [np.arange(network.ranks)]
     rank_orbit, resource_orbit = group[0], np.arange(len(network.rates))
-    for candidate in _candidates(servers, network.ranks, fixed):
+    for candidate in candidates(servers, network.ranks, fixed):
         if np.array_equal(rank_orbit[candidate], rank_orbit):
             continue
         resources = checker.resources(candidate)
-        closed = None if resources is None else _closure([*(ranks for ranks, _ in generators), candidate], largest)
+        closed = None if resources is None else closure([*(ranks for ranks, _ in generators), candidate], largest)
         if resources is not None and closed is not None:
             generators.append((candidate, resources))
             group = closed
@@ -117,7 +117,7 @@ class Automorphisms:
         return resources
 
 
-def _closure(generators: Sequence[Ints], largest: int) -> list[Ints] | None:
+def closure(generators: Sequence[Ints], largest: int) -> list[Ints] | None:
     """The group that ``generators`` make; None where it is larger than ``largest``."""
     group = [np.arange(len(generators[0]))]
     seen = {group[0].tobytes()}
@@ -144,7 +144,7 @@ def _orbits(permutations: Sequence[Ints], size: int) -> Ints:
         orbit = smaller
 
 
-def _candidates(servers: Sequence[str], n: int, fixed: Rank | None) -> Iterator[Ints]:
+def candidates(servers: Sequence[str], n: int, fixed: Rank | None) -> Iterator[Ints]:
     """Permutations that may be automorphisms, those that move most ranks first; all leave ``fixed`` alone."""
     members = grouped(servers)
     blocks = [np.array(ranks) for ranks in members.values() if fixed not in ranks]
