@@ -35,6 +35,8 @@ def command(
     C counts as in the paper: of an allreduce or alltoall the chunks of all blocks of a rank. --chunks is not used.
     """
     options.pop("chunks", None)
+    if output is not None and output.exists() and not output.is_dir():
+        raise click.UsageError(f"{output} is a file: -o takes a folder")
     with watching(quiet=as_json) as progress:
         points, files = api.pareto(topology, name, sizes=sizes, progress=progress, **options)
     if output is not None:

@@ -65,7 +65,7 @@ def pareto(run: Compilation, most: int, extra: int, sizes: tuple[int, ...]) -> l
         raise no_schedule(f"no path leads chunk {stranded[0]} to rank {stranded[1]}")
     factory, policy = ProblemFactory(chunking.topology, request), for_steps(request.policy, run.budget.effort)
     solver = verified_solver(strategy("auto"), run.budget, policy, progress=run.progress)
-    rounds = Rounds(solver, scaled(MODEL_UNITS, run.budget.effort or 1.0))
+    rounds = Rounds(solver, scaled(MODEL_UNITS, run.budget.effort or 1.0), run.deadline)
     points: list[ParetoPoint] = []
     began = now()
     try:

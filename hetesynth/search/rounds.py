@@ -7,12 +7,16 @@ Out: a schedule whose ticks are rounds, so that bounds and simulator need no oth
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations, pairwise
+from math import comb, inf
 from typing import Literal
 
+import numpy as np
+
 from hetesynth.model.bound import CutWitness, PriceWitness
+from hetesynth.model.deadline import Deadline, no_deadline
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.search import step_flow
@@ -20,12 +24,11 @@ from hetesynth.search.bounds.lower import lower_bound, reach
 from hetesynth.search.collectives import DUAL, invert, split
 from hetesynth.search.copy_problem import CopyProblem, without_useless
 from hetesynth.search.interrupts import deferred
-from hetesynth.search.list_scheduling import StepRoom
 from hetesynth.search.smt.step_model import StepModel, every_law
 from hetesynth.search.solve import Solution, Solver, bounds_of
 
 FLOW_ROUNDS = 40  # of HiGHS for each flow
-MOST_STEPS = 1_000
+MOST_WAYS = 2_000  # to share rounds among steps, beyond which none is tried
 
 Answer = Schedule | Literal["none", "unknown"]
 """A schedule; that there is none is proved; nothing is known, which is never read as none."""
@@ -39,26 +42,43 @@ def shares(rounds: int, steps: int) -> list[tuple[int, ...]]:
 
 
 def spread(problem: Problem, steps: Schedule, rounds: tuple[int, ...]) -> Schedule | None:
-    """``steps`` with each step's transfers shared among its rounds; None: they were not got into them."""
+    """``steps`` with each step's transfers shared among its rounds; None: they do not fit into them."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import eye, hstack, kron
+
     tables, ticks, begin = CopyProblem(problem), list[Transfer](), 0
-    for step, of_step in zip(rounds, steps.steps(), strict=True):
-        rooms = [StepRoom(tables) for _ in range(step)]
-        for t in of_step:
-            tick = next((i for i, room in enumerate(rooms) if room.fits(t.link)), None)
-            if tick is None:
-                return None
-            rooms[tick].book(t.chunk, problem.arcs[t.link].src, t.link)
-            ticks.append(replace(t, start=begin + tick, end=begin + tick + 1))
-        begin += step
+    capacity = np.array([resource.capacity for resource in tables.resources], dtype=np.float64)
+    for number, of_step in zip(rounds, steps.steps(), strict=True):
+        if not of_step:
+            begin += number
+            continue
+        once = hstack([eye(len(of_step))] * number)
+        carried = kron(eye(number), tables.use_matrix([t.link for t in of_step]))
+        laws = LinearConstraint(once, 1, 1), LinearConstraint(carried, -np.inf, np.tile(capacity, number))
+        size = number * len(of_step)
+        answer = milp(np.zeros(size), constraints=laws, integrality=np.ones(size), bounds=Bounds(0, 1))
+        if answer.x is None:
+            return None
+        for place in np.flatnonzero(answer.x > 0.5).tolist():
+            tick, n = divmod(place, len(of_step))
+            ticks.append(replace(of_step[n], start=begin + tick, end=begin + tick + 1))
+        begin += number
     return Schedule.of(ticks, begin, rounds)
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """``solver``: what finds schedules whose steps are one round each. ``units``: of Z3 for each model."""
+    """``solver``: what finds schedules whose steps are one round each. ``units``: of Z3 for each model. After
+    ``deadline`` nothing more is known."""
 
     solver: Solver
     units: int = 20_000_000
+    deadline: Deadline = field(default_factory=no_deadline)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds, or None without a limit."""
+        return None if self.deadline.at == inf else self.deadline.left()
 
     def schedule(self, problem: Problem, steps: int, rounds: int) -> Answer:
         """A schedule of ``problem`` in ``steps`` steps of ``rounds`` rounds together."""
@@ -77,6 +97,8 @@ class Rounds:
             return self._alone(problem, steps)
         if lower_bound(problem, self.solver.policy.packing).steps > rounds:
             return "none"  # of its rounds steps can be made
+        if comb(rounds - 1, steps - 1) > MOST_WAYS:
+            return "unknown"
         answers = set[str]()
         for way in shares(rounds, steps):
             shared = (
@@ -89,7 +111,8 @@ class Rounds:
 
     def _alone(self, problem: Problem, steps: int) -> Answer:
         """Of steps of one round each."""
-        solution = self.solver.solve(problem)
+        solver = replace(self.solver, budget=replace(self.solver.budget, seconds=self.left))
+        solution = solver.solve(problem)
         if not isinstance(solution, Solution):
             return "unknown"
         if solution.schedule.makespan <= steps:
@@ -98,10 +121,10 @@ class Rounds:
 
     def _flow(self, problem: Problem, way: tuple[int, ...]) -> Answer:
         flow = step_flow.StepFlow(problem, way)
-        relaxed = flow.relaxed()
+        relaxed = flow.relaxed(self.left)
         if relaxed is not None and step_flow.stepped_bound(flow, relaxed[1]) is not None:
             return "none"
-        whole = flow.whole(FLOW_ROUNDS)
+        whole = flow.whole(FLOW_ROUNDS, self.left)
         return (None if whole is None else spread(problem, whole, way)) or "unknown"
 
     def _clauses(self, problem: Problem, way: tuple[int, ...]) -> Answer:
@@ -109,7 +132,7 @@ class Rounds:
             model = StepModel(CopyProblem(problem), len(way), stop=interrupted, rounds=way)
             for law in every_law(model.tables):
                 model.add(law)
-            answer = model.check((), self.units, None)
+            answer = model.check((), self.units, self.left)
         if answer != "sat":
             return "none" if answer == "unsat" else "unknown"
         return spread(problem, without_useless(problem, model.transfers(), len(way)), way) or "unknown"
@@ -159,6 +182,8 @@ def frontier(problem_of: Callable[[int], Problem], most: int, extra: int, rounds
         asked = ((Fraction(r, c), c, r) for c in range(1, most + 1) for r in numbers)
         unanswered = 0
         for ratio, chunks, number in sorted(asked):
+            if rounds.deadline.expired("pareto"):
+                return
             if ratio < least or (best is not None and ratio >= best):
                 continue
             problem = problem_of(chunks)
@@ -169,5 +194,5 @@ def frontier(problem_of: Callable[[int], Problem], most: int, extra: int, rounds
                 break
             unanswered += answer == "unknown"
         steps += stride
-        if best is None and steps > MOST_STEPS:
+        if best is None and steps > 1_000:
             return

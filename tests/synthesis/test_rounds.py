@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.graphs import dgx1, line, problem, ring
+from support.graphs import dgx1, line, problem, ring, servers
 
 from hetesynth import api
 from hetesynth.engine.verify import Question, judge_file
@@ -15,6 +15,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import read_schedule_json, write_schedule_json
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import CollectiveName
+from hetesynth.model.deadline import ClockDecisions, Deadline
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.search.registry import strategy
@@ -122,3 +123,17 @@ def test_files_of_the_frontier_are_judged_again(tmp_path: Path) -> None:
         if not name.endswith(".svg"):
             verdict = judge_file(tmp_path / name, Question(topology=cluster))
             assert verdict.count("error") == 0
+
+
+def test_rounds_of_a_step_are_filled_whatever_the_order() -> None:
+    """NICs are shared: what comes first must not take the room of what has no other."""
+    given = problem(servers([2, 2], nics=1), "alltoall", 1)
+    schedule = ROUNDS.schedule(given, 1, 8)
+    assert isinstance(schedule, Schedule)
+    assert schedule_violations(given, schedule) == []
+
+
+def test_a_deadline_that_is_over_proves_nothing() -> None:
+    late = replace(ROUNDS, deadline=Deadline(0.0, ClockDecisions()))
+    assert late.schedule(of_machine("Z52", "allgather", 2), 4, 7) == "unknown"
+    assert list(frontier(lambda chunks: of_machine("Z52", "allgather", chunks), 2, 4, late)) == []
