@@ -21,7 +21,7 @@ from hetesynth.search.greedy import greedy
 from hetesynth.search.machine_code import Ints
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.symmetry import Automorphisms, candidates, closure
-from hetesynth.search.search import Search
+from hetesynth.search.search import Improve, Search
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,18 @@ class Orbits:
             ),
             schedule.makespan,
         )
+
+    def solve(self, search: Search, improve: Improve, what: str) -> None:
+        """Offer the images of what ``improve`` finds for the part; what it proves is of the part only."""
+        steps = max(search.target, lower_bound(self.part, search.policy.packing).steps)
+        told = search.oracle, search.progress, search.policy, search.decisions, search.trace
+        inner = Search(self.part, steps, search.budget, *told, started=search.started)
+        try:
+            improve(inner)
+        finally:
+            search.clock_decisions, search.solver_spent = inner.clock_decisions, inner.solver_spent
+            if inner.best is not None:
+                search.offer(self.unfolded(inner.best), what)
 
 
 def orbits(problem: Problem) -> Orbits | None:
@@ -105,14 +117,10 @@ def improve(search: Search) -> None:
     alike = orbits(search.problem)
     if alike is None:
         return
-    steps = max(search.target, lower_bound(alike.part, search.policy.packing).steps)
-    rounds = search.policy.greedy.rounds * len(alike.images)
-    policy = replace(search.policy, greedy=replace(search.policy.greedy, rounds=rounds))
-    told = search.oracle, search.progress, policy
-    inner = Search(alike.part, steps, search.budget, *told, started=search.started)
-    try:
-        greedy.improve(inner)
-    finally:
-        search.clock_decisions = inner.clock_decisions
-        if inner.best is not None:
-            search.offer(alike.unfolded(inner.best), "orbits")
+
+    def many_rounds(part: Search) -> None:
+        greedy_policy = replace(part.policy.greedy, rounds=part.policy.greedy.rounds * len(alike.images))
+        part.policy = replace(part.policy, greedy=greedy_policy)
+        greedy.improve(part)
+
+    alike.solve(search, many_rounds, "orbits")

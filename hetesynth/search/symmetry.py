@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem, Resource
-from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.sketch import Sketch, chunk_images, places
 from hetesynth.policy import Policy
-from hetesynth.search.bounds.lower import lower_bound
 from hetesynth.search.copy_problem import grouped, of_chunks
+from hetesynth.search.orbits import Orbits
 from hetesynth.search.search import Search, Strategy
 
 Refused = str
@@ -30,43 +29,19 @@ def symmetric(strategy: Strategy, sketch: Sketch) -> Strategy:
 
     def refuses(problem: Problem, policy: Policy) -> str | None:
         part = _part(problem, sketch)
-        return part if isinstance(part, Refused) else strategy.refuses(part.problem, policy)
+        return part if isinstance(part, Refused) else strategy.refuses(part.part, policy)
 
     def improve(search: Search) -> LowerBound | None:
         part = _part(search.problem, sketch)
         if isinstance(part, Refused):
             return None
-        steps = max(search.target, lower_bound(part.problem, search.policy.packing).steps)
-        told = search.oracle, search.progress, search.policy, search.decisions, search.trace
-        inner = Search(part.problem, steps, search.budget, *told, started=search.started)
-        try:
-            strategy.improve(inner)
-        finally:
-            search.clock_decisions, search.solver_spent = inner.clock_decisions, inner.solver_spent
-            if inner.best is not None:
-                search.offer(part.unfolded(inner.best), f"{strategy.name}, symmetric")
+        part.solve(search, strategy.improve, f"{strategy.name}, symmetric")
         return None
 
     return replace(strategy, improve=improve, refuses=refuses, opening=None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The problem of one chunk of each orbit; ``images``: for each symmetry where its chunks and arcs go."""
-
-    problem: Problem
-    images: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
-
-    def unfolded(self, schedule: Schedule) -> Schedule:
-        """All images of ``schedule`` together."""
-        return Schedule.of(
-            (Transfer(t.start, t.end, chunks[t.chunk], arcs[t.link], t.reduce))
-            for chunks, arcs in self.images
-            for t in schedule.transfers
-        )
-
-
-def _part(problem: Problem, sketch: Sketch) -> _Part | Refused:
+def _part(problem: Problem, sketch: Sketch) -> Orbits | Refused:
     generators = sketch.permutations(problem.ranks)
     between = grouped((arc.src, arc.dst) for arc in problem.arcs)
     place = [between[arc.src, arc.dst].index(a) for a, arc in enumerate(problem.arcs)]
@@ -102,10 +77,10 @@ def _part(problem: Problem, sketch: Sketch) -> _Part | Refused:
         max_peers=None,
     )
     images_of = [
-        (tuple(images[k] for k in first), tuple(arcs[a] for a in kept))
+        ([images[k] for k in first], [arcs[a] for a in kept])
         for images, arcs in zip(chunks_of, arcs_of, strict=True)
     ]
-    return _Part(part, tuple(images_of))
+    return Orbits(part, tuple(images_of))
 
 
 def _relayed(problem: Problem, sketch: Sketch, chunks: Sequence[int]) -> list[int]:
