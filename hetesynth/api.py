@@ -78,6 +78,7 @@ class Options(TypedDict, total=False):
     objective: Objective  # "time"; what strategy auto writes without a size
     schedule_only: bool  # False
     single_root: bool  # False; the promise that all calls have this root
+    always: bool  # False; files are for sizes too for which the library is expected to be quicker
     runtime_costs: bool  # True
     time_budget: float | None  # None; seconds after which the best so far is returned (``cut_short``)
     seed: int  # 0
@@ -96,7 +97,7 @@ def parse(text: str, name: str = "<text>") -> Topology:
 
 def request(topology: TopologySource, collective: CollectiveName, **options: Unpack[Options]) -> Request:
     """Return what the other functions make of the same words."""
-    rest: dict[str, Any] = {"objective": "time", **options}
+    rest: dict[str, Any] = {"objective": "time", "always": False, **options}
     size, chunk_size, chunks = (rest.pop(name, None) for name in ("size", "chunk_size", "chunks"))
     if size is not None and chunk_size is not None:
         message = "--size and --chunk-size contradict each other"
@@ -197,6 +198,7 @@ def pareto(
     from hetesynth.engine import pareto as points_of
     from hetesynth.engine.compilation import compilation
 
+    options.setdefault("always", True)  # points are for study
     if options.get("exclusion", "auto") == "auto":
         options["exclusion"] = "program"  # SCCL knows no such law
     asked = request(topology, collective, **options)
@@ -221,7 +223,7 @@ def limits(
     from hetesynth.engine.time_verdict import bounds_of
 
     asked = request(topology, collective, root=root, runtime_costs=runtime_costs)
-    return bounds_of(load_topology(topology), collective, root, CostOptions.of(asked))
+    return bounds_of(load_topology(topology), collective, root, CostOptions.of(asked).line_rate)
 
 
 def simulate(
@@ -272,13 +274,16 @@ def repair(
     effort: float = 1.0,
     schedule_only: bool = False,
     single_root: bool = False,
+    always: bool = False,
     progress: Progress = no_progress,
 ) -> Repaired:
     """Return the schedule JSON in ``schedule``, made for ``before``, repaired for what is left of the cluster."""
     from hetesynth.engine import repair as repairs
 
     budget, targets = Budget(time_budget, seed, effort=effort), _targets(target)
-    asked = repairs.RepairRequest(Path(schedule), before, after, budget, targets, schedule_only, single_root)
+    asked = repairs.RepairRequest(
+        Path(schedule), before, after, budget, targets, schedule_only, single_root, always=always
+    )
     return repairs.repair(asked, progress)
 
 
@@ -289,6 +294,7 @@ def import_file(
     root: Rank | None = None,
     target: Targets = (),
     single_root: bool = False,
+    always: bool = False,
     chunk_size: Size | None = None,
     tau_ref: str = "slowest",
     rounding: Rounding = "ceil",
@@ -299,7 +305,7 @@ def import_file(
 
     chunking = chunking_options(chunk_size, tau_ref, rounding)
     return importing.import_file(
-        importing.ImportRequest(Path(file), topology, root, single_root, chunking, _targets(target))
+        importing.ImportRequest(Path(file), topology, root, single_root, chunking, _targets(target), always=always)
     )
 
 

@@ -30,6 +30,7 @@ _LOST = "With --n-minus-1: what is lost, repeatable."
 @shared.search_options("For the search:", "bytes")
 @shared.targets_option("Runtime to write for [default: portable]")
 @shared.single_root_option
+@shared.always_option
 @shared.schedule_only_option
 @click.option("--n-minus-1", "single", is_flag=True, help=_SINGLE)
 @click.option("--losses", "kinds", type=click.Choice(_KINDS), multiple=True, default=_KINDS, help=_LOST)

@@ -31,6 +31,7 @@ _OUTPUT = "Where to write [default: FILE-imported here]."
 @shared.root_option
 @shared.targets_option("Runtime to write programs for as well [default: none]")
 @shared.single_root_option
+@shared.always_option
 @click.option("-o", "--output", type=shared.Output(), metavar="NAME|FILE.schedule.json|DIRECTORY", help=_OUTPUT)
 @shared.json_option
 def command(

@@ -236,6 +236,8 @@ _RINGS = "For strategy ring: the order of GPUs in NCCL's own dump of its graph (
 rings_option = click.option("--rings", "rings", multiple=True, metavar="[INSTANCE=]FILE.xml", help=_RINGS)
 _ONLY = "Write schedules as JSON and no programs."
 schedule_only_option = click.option("--schedule-only", is_flag=True, help=_ONLY)
+_ALWAYS = "Write programs for all sizes, those too for which the library is expected to be quicker."
+always_option = click.option("--always", is_flag=True, help=_ALWAYS)
 _ONE_ROOT = "Promise that all calls have this root; demanded for runtimes that run the file for every root."
 single_root_option = click.option("--single-root", is_flag=True, help=_ONE_ROOT)
 root_option = click.option("--root", type=click.IntRange(0), help="Root, where the file does not say.")

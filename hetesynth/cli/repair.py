@@ -16,7 +16,7 @@ from hetesynth.cli.progress import watching
 from hetesynth.cli.terminal import answer, some
 from hetesynth.engine.places import check_folder, named_stem
 from hetesynth.model.target import targets_of
-from hetesynth.model.words import AT_RATES, counted, microseconds, of_limit, size_text, whole_percent
+from hetesynth.model.words import counted
 from hetesynth.topology.language.overridden import OverriddenFile
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ SHOWN = 12  # ranks, or names, that the text lists; --json has all
 @shared.search_options("After it, the best verified schedule so far is written:", "bytes")
 @shared.targets_option("Runtime to write for [default: those of the schedule]")
 @shared.single_root_option
+@shared.always_option
 @shared.output_option("NAME|FILE.xml|DIRECTORY", "CLUSTER-COLLECTIVE-repaired")
 @shared.schedule_only_option
 @shared.json_option
@@ -73,6 +74,7 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
     certificate, optimality = synthesis.solution.certificate, synthesis.time_optimality
     program = synthesis.program_seconds
     return {
+        **({"verdict": None} if synthesis.verdict is None else synthesis.verdict.figures()),
         "cluster": synthesis.topology.name,
         "collective": repaired.document.collective,
         "losses": list(synthesis.topology.notes),
@@ -98,7 +100,6 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
         "bound_us": None if optimality.bound_seconds is None else optimality.bound_seconds * 1e6,
         "transfers": asdict(repaired.difference),
         "outputs": [str(path) for path in paths],
-        "bound_for_target": synthesis.topology.whole is not None,
         "cut_short": synthesis.cut_short,
         "seed": synthesis.budget.seed,
         "seconds": round(synthesis.timer.total, 3),
@@ -108,16 +109,8 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
 
 def repair_report(document: dict[str, Any]) -> Iterator[str]:
     """What became of the schedule, what changed, and the files."""
-    from hetesynth.engine.repair import NEAR_LIMIT
-
-    program, limit = document["program_predicted_us"], document["bound_us"]
-    if program is not None:
-        rates = AT_RATES if document["runtime_costs"] else ""
-        whose = "limit of programs for the target" if document["bound_for_target"] else "limit"
-        near = "" if limit is None else f": {of_limit(whole_percent(100 * limit / program), whose, rates)}"
-        if limit is not None and limit < NEAR_LIMIT * program:
-            near += "; a fresh run may find a quicker one"
-        yield f"program {microseconds(program / 1e6)} for {size_text(document['size'])}{near}"
+    if document["verdict"] is not None:
+        yield document["verdict"]
     ranks, strategy = counted(document["ranks"], "rank"), document["strategy"]
     yield f"{document['cluster']}: {document['collective']} repaired, {ranks}, strategy {strategy}"
     yield f"  steps        {document['steps']}  (before: {document['steps_before']})"

@@ -46,6 +46,7 @@ _LOG = "Also write what CEGIS did: a JSON object a line for each iteration."
 @shared.search_options("After it, the best verified schedule so far is written:", "bytes")
 @shared.targets_option("Runtime to write for [default: portable]")
 @shared.single_root_option
+@shared.always_option
 @shared.output_option("NAME|FILE.xml|DIRECTORY", "CLUSTER-COLLECTIVE")
 @shared.schedule_only_option
 @click.option("--max-peers", type=click.IntRange(1), metavar="N", help=_MAX_PEERS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
@@ -20,61 +19,56 @@ if TYPE_CHECKING:
     from hetesynth.engine.artifacts import Synthesis
     from hetesynth.engine.composition import ComposedFiles
     from hetesynth.engine.formats import Emitted
+    from hetesynth.model.bound import Certificate
 
 EXACT = 6  # digits of a size that is one's own
 
 
 def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: bool = False) -> dict[str, Any]:
-    """The object ``synth --json`` prints. Scripts depend on these names. ``explain``: with what was decided."""
-    by_steps = synthesis.by_steps
-    solution, worst = by_steps.solution, by_steps.chunking.worst_error()
-    certificate = solution.certificate
-    schedule, optimality, choice = synthesis.solution.schedule, synthesis.time_optimality, synthesis.choice
+    """Return the object ``synth --json`` prints. Scripts depend on these names.
+
+    All figures are of what is written; those of the schedule with the fewest steps, where another one is written,
+    stand under ``fewest_steps``. ``explain``: with what was decided."""
+    solution, chunking = synthesis.solution, synthesis.chunking
+    worst, certificate, schedule = chunking.worst_error(), solution.certificate, solution.schedule
+    choice, fewest = synthesis.choice, synthesis.step_model
     decisions = [decision.plain() for decision in synthesis.decisions]
-    explained = {"explanation": explanation(synthesis), "decisions": decisions} if explain else {}
+    lines = () if synthesis.verdict is None else synthesis.verdict.explanation
+    explained = {"explanation": explanation(synthesis), "verdict_explanation": lines, "decisions": decisions}
     return {
         **({"verdict": None} if synthesis.verdict is None else synthesis.verdict.figures()),
         "collective": synthesis.request.collective,
         "ranks": synthesis.topology.ranks,
-        "chunks": by_steps.chunks,
-        "strategy": by_steps.strategy,
-        "steps": certificate.steps,
-        "lower_bound": certificate.bound.steps,
-        "proven_optimal": certificate.proven_optimal,
+        "chunks": synthesis.chunks,
+        "strategy": synthesis.strategy,
+        **_steps(certificate),
+        "fewest_steps": fewest
+        and {
+            **_steps(fewest.solution.certificate),
+            "strategy": fewest.strategy,
+            "chunks": fewest.chunks,
+            "bound_rechecked": fewest.recheck.complete,
+        },
         "seconds": round(synthesis.timer.total, 3),
         "outputs": [str(path) for path in paths],
         "cluster": synthesis.topology.name,
         "losses": list(synthesis.topology.notes),
         "root": synthesis.problem.collective.root,
         "seed": synthesis.budget.seed,
-        "gap": certificate.gap,
-        "bound_method": certificate.bound.method,
-        "bound_proof": certificate.bound.proof,
-        "bound_rechecked": by_steps.recheck.complete,
+        "bound_rechecked": synthesis.recheck.complete,
         "bound_within_composition": solution.within,
         "cut_short": synthesis.cut_short,
         "ended_by": synthesis.ending,
         "decided_by_clock": list(synthesis.decided_by_clock),
-        "transfers": len(solution.schedule.transfers),
-        "hops": hops(solution.schedule, synthesis.topology.links),
-        "chunk_bytes": by_steps.chunking.chunk_bytes,
-        "tau_ref_us": float(by_steps.chunking.tau_ref * 1_000_000),
+        "transfers": len(schedule.transfers),
+        "hops": hops(schedule, synthesis.topology.links),
+        "chunk_bytes": chunking.chunk_bytes,
+        "tau_ref_us": float(chunking.tau_ref * 1_000_000),
         "worst_rounding_error": None if worst is None else float(worst.error),
         "first_schedule_seconds": round(solution.first_seconds, 3),  # of the search, after the bound
         "seconds_by_phase": {name: round(value, 3) for name, value in synthesis.timer.phases.items()},
-        **by_steps.time_optimality.figures(),
+        **synthesis.time_optimality.figures(),
         "objective": synthesis.request.objective if synthesis.request.size is None else "time",
-        "written": {  # without a size this may be another schedule than that of the fewest steps
-            "candidate": None if choice is None else choice.label,
-            "fewest_steps": synthesis.step_model is None and synthesis.request.size is None,
-            "strategy": synthesis.strategy,
-            "chunks": synthesis.chunks,
-            "steps": schedule.makespan,
-            "transfers": len(schedule.transfers),
-            "hops": hops(schedule, synthesis.topology.links),
-            "chunk_bytes": synthesis.chunking.chunk_bytes,
-            "predicted_us": _microseconds(optimality.seconds),
-        },
         "program_predicted_us": _microseconds(synthesis.program_seconds),
         "runtime_costs": synthesis.request.runtime is not None,
         "size_asked": synthesis.request.size,
@@ -85,10 +79,23 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
             else ("inplace" if program.in_place else "outofplace"): program_figures(program)
             for program in synthesis.programs.values()
         },
+        "withheld": list(synthesis.withheld),
         "cegis": totals(synthesis.cegis) if synthesis.cegis else None,
         "warnings": [asdict(warned) for warned in synthesis.warnings],
         "runtime_advice": synthesis.advice,
-        **explained,
+        **(explained if explain else {}),
+    }
+
+
+def _steps(certificate: Certificate) -> dict[str, Any]:
+    """Return the steps of a schedule and what is proved of them."""
+    return {
+        "steps": certificate.steps,
+        "lower_bound": certificate.bound.steps,
+        "proven_optimal": certificate.proven_optimal,
+        "gap": certificate.gap,
+        "bound_method": certificate.bound.method,
+        "bound_proof": certificate.bound.proof,
     }
 
 
@@ -110,40 +117,58 @@ def program_figures(program: Emitted) -> dict[str, Any]:
     }
 
 
+MOST_LINES = 8  # of a report
+
+
 def synthesis_report(document: dict[str, Any]) -> Iterator[str]:
-    """The short report after ``synth``, of what ``--json`` prints."""
-    choice, size = document["choice"], size_text(document["size"], EXACT)
+    """Return at most eight lines of what ``synth --json`` prints; ``--explain`` adds the rest."""
+    size, warnings = size_text(document["size"], EXACT), document["warnings"]
     why = "interrupted" if document["ended_by"] == "interrupt" else "too many transfers (--size asks for it)"
-    yield document["verdict"] or f"not simulated for {size}: {why}"
-    yield (
-        f"{document['cluster']}: {document['collective']}, {document['ranks']} ranks, "
-        f"{counted(document['chunks'], 'chunk')} per rank"
-        + ("" if document["root"] is None else f", root {document['root']}")
-    )
-    yield from (f"  note: {note}" for note in document["losses"])
-    if choice is not None:
-        short = "; cut short, more time may find a quicker one" if choice["cut_short"] else ""
-        yield f"  chosen       {choice['candidate']}: the quickest of {choice['tried']} for {size}{short}"
-    if document["size_asked"] is None and not document["written"]["fewest_steps"]:
-        yield "  fewest       steps are of the schedule that --objective steps writes, files are of the chosen one"
+    root = "" if document["root"] is None else f", root {document['root']}"
+    label = document["strategy"] if document["choice"] is None else document["choice"]["candidate"]
+    steps = f"{counted(document['steps'], 'step')}, {_quality(document)}"
+    explained = "verdict_explanation" in document
+    notes = [f"  note         {'; '.join(document['losses'])}"] if document["losses"] else []
+    if document["decided_by_clock"]:
+        notes.append(f"  clock        {clock_line(document['decided_by_clock'])}")
+    notes += [f"  delay        {'; '.join(map(_delay, document['delays']))}"] if document.get("delays") else []
+    files = _files(document["outputs"])
+    lines = [
+        document["verdict"] or f"not simulated for {size}: {why}",
+        f"{document['cluster']}: {document['collective']}, {document['ranks']} ranks{root}; {label}: {steps}",
+        f"{_verified([document])}, {document['seconds']:.1f} s",
+        *([files] if files else []),
+    ]
+    tail = [] if document["runtime_advice"] is None else [f"  next         {document['runtime_advice']}"]
+    told = warnings if explained else warnings[: MOST_LINES - len(lines) - len(notes) - len(tail)]
+    yield from (*lines, *notes, *warning_lines(told, len(warnings) - len(told)))
+    if explained:
+        yield from _details(document)
+    yield from tail
+
+
+def _details(document: dict[str, Any]) -> Iterator[str]:
+    """Return what ``--explain`` adds: limits, steps, files, seconds, and each decision."""
+    yield from (f"  {line}" for line in document["verdict_explanation"])
     if document["bound_us"] is not None:
-        whose = " for the target" if document["bound_us"] > document.get("limit_us", math.inf) else ""
-        yield f"  limit        {document['bound_us']:,.2f} us{whose}: {document['time_bound_proof']}"
-    transfers, strategy = counted(document["transfers"], "transfer"), document["strategy"]
-    for row in document.get("delays", ()):
-        share = whole_percent(100 * row["limit_us"] / row["predicted_us"])
-        took = f"{row['predicted_us']:,.0f} us, {share} % of the limit there"
-        yield f"  delay        {row['delay_us'] / 1000:g} ms: {took}"
-    yield f"  steps        {document['steps']}  ({transfers}, strategy {strategy})"
-    yield f"  lower bound  {document['lower_bound']}  {document['bound_proof']}"
-    yield f"  quality      {_quality(document)}"
+        yield f"  limit        {document['bound_us']:,.2f} us at line rate: {document['time_bound_proof']}"
+    yield f"  steps        {counted(document['transfers'], 'transfer')}, strategy {document['strategy']}"
+    yield f"  lower bound  {document['lower_bound']}: {document['bound_proof']}"
+    if document["fewest_steps"] is not None:
+        fewest = document["fewest_steps"]
+        proved = (
+            "proved" if fewest["proven_optimal"] else f"at least {fewest['lower_bound']}: {fewest['bound_proof']}"
+        )
+        chunks = counted(fewest["chunks"], "chunk")
+        what = f"{counted(fewest['steps'], 'step')} with {chunks} per rank, {proved}"
+        yield f"  fewest       {what}; --objective steps writes it"
     cegis = document["cegis"]
     if cegis is not None:
         counts = (counted(cegis[f"{what}s"], what) for what in ("iteration", "counterexample", "call"))
         yield f"  cegis        {', '.join(counts)} of Z3, {cegis['seconds']:.2f} s"
     if document["predicted_us"] is not None:
         rates = f"algbw {document['algbw_GBps']:.2f} GB/s, busbw {document['busbw_GBps']:.2f} GB/s"
-        yield f"  schedule     {size} in {document['predicted_us']:,.2f} us (simulated), {rates}"
+        yield f"  schedule     {document['predicted_us']:,.2f} us (estimated), {rates}"
     worst = document["worst_rounding_error"] or 0
     rounding = f"worst rounding error {worst:+.1%}" if worst else "exact"
     if abs(worst) > LARGE_ROUNDING_ERROR:
@@ -156,35 +181,25 @@ def synthesis_report(document: dict[str, Any]) -> Iterator[str]:
             f"{counted(program['max_steps'], 'step')} per block, {counted(program['channels'], 'channel')}"
         )
         yield from (f"               {note}" for note in program["notes"])
+    yield from _install(document["programs"])
     yield _seconds(document)
-    yield _verified([document])
-    if document["decided_by_clock"]:
-        yield f"  clock        {clock_line(document['decided_by_clock'])}"
-    yield from _files(document["outputs"], document["programs"])
-    yield from warning_lines(document["warnings"])
-    if "explanation" in document:
-        yield document["explanation"]
-        yield from decision_lines(document["decisions"])
-    if document["runtime_advice"] is not None:
-        yield f"  next         {document['runtime_advice']}"
+    yield document["explanation"]
+    yield from decision_lines(document["decisions"])
+
+
+def _delay(row: dict[str, Any]) -> str:
+    """Return what a program takes at one delay between data centres."""
+    share = whole_percent(100 * row["limit_us"] / row["predicted_us"])
+    return f"{row['delay_us'] / 1000:g} ms: {row['predicted_us']:,.0f} us, {share} % of the limit there"
 
 
 def _quality(document: dict[str, Any]) -> str:
-    if document["proven_optimal"]:
-        return "proven optimal"
-    gap = f"at most {counted(document['gap'], 'step')} from optimal"
-    if document["bound_within_composition"] == document["steps"]:
-        gap += "; optimal for reduce-scatter followed by allgather"
-    return (
-        gap
-        + {
-            "bound": "",
-            "tried": "; the strategy has nothing left to try",
-            "solver": "; the solver's units ended, a higher --effort gives it more",
-            "time": "; cut short by the time budget, more may improve it",
-            "interrupt": "; cut short by Ctrl-C, more time may improve it",
-        }[document["ended_by"]]
-    )
+    """Return what is proved of the steps, and what cut the search short."""
+    proved = "proven fewest" if document["proven_optimal"] else f"at least {document['lower_bound']}"
+    if not document["proven_optimal"] and document["bound_within_composition"] == document["steps"]:
+        proved += ", fewest for reduce-scatter followed by allgather"
+    short = {"time": "the time budget", "interrupt": "Ctrl-C"}.get(document["ended_by"])
+    return f"{proved}; cut short by {short}, more time may improve it" if short else proved
 
 
 def _seconds(document: dict[str, Any]) -> str:
@@ -198,29 +213,36 @@ def _verified(documents: Sequence[dict[str, Any]]) -> str:
     return f"  verified     schedule replayed{executed}, bound rechecked{part}"
 
 
-def _files(outputs: Iterable[str], programs: dict[str, Any]) -> Iterator[str]:
-    """The files, and for each target of ``programs`` the variables that make its runtime take them."""
-    yield from (f"  wrote        {path}" for path in outputs)
+def _files(outputs: Sequence[str]) -> str:
+    """Return one line with the files, the folder once; nothing where there are none."""
+    paths = [Path(path) for path in outputs]
+    folder = f"{paths[0].parent}/" if paths and paths[0].parent != Path() else ""
+    return f"  wrote        {folder}{', '.join(path.name for path in paths)}" if paths else ""
+
+
+def _install(programs: dict[str, Any]) -> Iterator[str]:
+    """Return for each target of ``programs`` the variables that make its runtime take them."""
     for name in dict.fromkeys(program["target"] for program in programs.values()):
         variables = " ".join(f"{variable}={value}" for variable, value in TARGETS[name].environment)
         yield f"  install      {name}: {variables or 'as the runtime asks'}  (hetesynth install-hint {name})"
 
 
-def warning_lines(warnings: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Two lines a warning: what may go wrong, and what to do about it."""
-    for warned in warnings:
-        yield f"  WARNING      {warned['message']}"
-        yield f"               {warned['help']}"
+def warning_lines(warnings: Iterable[dict[str, Any]], more: int = 0) -> Iterator[str]:
+    """Return a line a warning: what may go wrong, and what to do about it. ``more``: how many are not shown."""
+    lines = [f"  WARNING      {warned['message']}; {warned['help']}" for warned in warnings]
+    if more and lines:
+        lines[-1] += f" (and {counted(more, 'warning')} more: --explain)"
+    yield from lines
 
 
 def explanation(synthesis: Synthesis) -> str:
     """What was chosen, what it beat, and what more effort would try, in one sentence."""
-    choice, certificate = synthesis.choice, synthesis.by_steps.solution.certificate
+    choice, certificate = synthesis.choice, synthesis.solution.certificate
     more = _more_effort(synthesis.decisions, synthesis.ending)
     if choice is None:
         tried = {d.what: d.why for d in synthesis.decisions if d.why.startswith("steps: ")}
         fewest = [name for name, why in tried.items() if why == f"steps: {certificate.steps}"]
-        chosen = fewest[0] if fewest else synthesis.by_steps.strategy
+        chosen = fewest[0] if fewest else synthesis.strategy
         beaten = ", ".join(name for name in tried if name != chosen)
         if certificate.proven_optimal:
             more = "more effort would find no fewer: the bound is met"
@@ -294,7 +316,7 @@ def every_root_report(document: dict[str, Any]) -> Iterator[str]:
         steps = f"{counted(one['steps'], 'step')}, {_quality(one)}"
         yield f"  root {one['root']:<7} {steps}" + (f", {one['verdict']}" if one["verdict"] else "")
     yield _verified(roots)
-    yield from _files(document["outputs"], roots[0]["programs"])
+    yield _files(document["outputs"])
     yield from warning_lines({one["help"]: one for each in reversed(roots) for one in each["warnings"]}.values())
     for one in roots:
         if "explanation" in one:

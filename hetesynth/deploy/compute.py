@@ -19,10 +19,10 @@ from hetesynth.deploy.manifest.values import Cell
 from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.atlas import Range, atlas
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
-from hetesynth.engine.predictors import CostOptions, contents_predictor
+from hetesynth.engine.predictors import AnyPredictor, CostOptions, contents_predictor
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
-from hetesynth.engine.time_verdict import Timed, bounds_of, time_verdict
+from hetesynth.engine.time_verdict import Timed, time_verdict
 from hetesynth.errors import InternalError
 from hetesynth.files.schedule_json import read_schedule_json
 from hetesynth.model.cost import runtime_bytes
@@ -153,6 +153,7 @@ def cell_request(cell: Cell, topology: Topology) -> Request:
         single_root=options.single_root,
         runtime=NCCL_TABLES if options.runtime_costs else None,
         objective="time",
+        always=False,
     )
 
 
@@ -230,20 +231,21 @@ def size_rows(
     beside the limit and the library; no time where the call is left to the library."""
     runtime, root = target(cell.target), cell.root
     options = CostOptions.of(cell_request(cell, topology))
-    bounds = bounds_of(topology, cell.collective, root, options)
     timed: Timed = runtime.format.kind
-    predictors, rows = {}, []
+    predictors: dict[str, list[AnyPredictor]] = {}
+    rows = []
     for size in sizes:
         counted = runtime_bytes(cell.collective, topology.ranks, size)
         name = program_at(programs, counted, calls(cell, topology.ranks))
-        seconds = None
+        times: tuple[float | None, float | None] = (None, None)
         if name is not None:
             if name not in predictors:
-                predictors[name] = contents_predictor(files[name], cell.name, runtime, topology, options)
-            predictor = predictors[name]
-            if predictor is None:
-                raise InternalError(f"{cell.name}: there is no program in its file")
-            seconds = predictor.predict(size).seconds
-        verdict = time_verdict(topology, root, bounds, size, seconds, options, timed, target=runtime)
+                predictor = contents_predictor(files[name], cell.name, runtime, topology, options)
+                if predictor is None:
+                    raise InternalError(f"{cell.name}: there is no program in its file")
+                predictors[name] = [predictor, predictor.repriced(topology, options.line_rate)]
+            estimated, at_line_rate = (predictor.timeline(size).makespan for predictor in predictors[name])
+            times = estimated, at_line_rate
+        verdict = time_verdict(topology, cell.collective, root, size, times, options, timed, target=runtime)
         rows.append({"size": size, "program": name, **verdict.figures()})
     return rows

@@ -5,42 +5,39 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from hetesynth import __version__
 from hetesynth.engine.bounds import recheck_bound
 from hetesynth.engine.compilation import Compilation, PhaseTimer
-from hetesynth.engine.formats import FORMATS, SCHEDULE_SUFFIX, Emitted, demand_collective, variants
+from hetesynth.engine.formats import FORMATS, SCHEDULE_SUFFIX, Emitted, demand_collective, restated, variants
 from hetesynth.engine.lowering import Lowering
-from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, first_predictor
+from hetesynth.engine.predictors import CostOptions, contents_predictor
 from hetesynth.engine.program_warnings import Warned, demand_single_root, program_warnings, runtime_advice
 from hetesynth.engine.recipe import recipe_of, topology_hash
 from hetesynth.engine.request import MANY_RANKS, Request
+from hetesynth.engine.rival import Rival, useful_sizes
 from hetesynth.engine.steady_programs import Pipeline
-from hetesynth.engine.time_verdict import (
-    TimeOptimality,
-    TimeVerdict,
-    bounds_of,
-    implied_size,
-    library_rival,
-    time_optimality,
-)
+from hetesynth.engine.time_verdict import TimeOptimality, TimeVerdict, implied_size, rival_at, time_optimality
 from hetesynth.errors import InternalError
 from hetesynth.files.schedule_json import JsonValue, write_schedule_json
 from hetesynth.judge.bounds.judge import Recheck
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.bound import Certificate
 from hetesynth.model.cegis_trace import CegisEntry
+from hetesynth.model.collective import Collective
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.decisions import Decision
 from hetesynth.model.plan import MAX_BUFFER_BYTES
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.rank_places import places_comment, places_document
+from hetesynth.model.size_range import SizeRange, spelled_range
 from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Topology
 from hetesynth.model.verdict import Violation
+from hetesynth.model.words import short_time, size_text
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.programs.mscclpp.lower import too_large
 from hetesynth.search.chunking import Chunking
@@ -94,14 +91,33 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ProgramSpec:
-    """Which programs are written of a schedule, for calls of which sizes (0: no limit), and how they run in steady
-    state. ``seconds``: what the first takes, where it is known from its trial."""
+    """Which programs are written of a schedule, for which ``extent`` of the buffer in bytes (None: no limit), and
+    how they run in steady state."""
 
     targets: tuple[Target, ...]
-    min_bytes: int = 0
-    max_bytes: int = 0
+    extent: SizeRange | None = None
     steady: Pipeline | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileTimes:
+    """What a file is estimated to take in ``seconds``, what it takes at line rate (None: not simulated), and the
+    first and last size of the buffer for which it is no slower than the library. ``compared``: the library's time
+    is known, so that ``useful`` None means that it is quicker at all sizes."""
+
     seconds: float | None = None
+    line_seconds: float | None = None
+    useful: tuple[int, int] | None = None
+    compared: bool = False
+
+    @property
+    def lost(self) -> bool:
+        """True where the library is quicker at all sizes."""
+        return self.compared and self.useful is None
+
+
+UNKNOWN = FileTimes()
+ANY = SizeRange(0, None, "")
 
 
 @dataclass(frozen=True)
@@ -156,7 +172,7 @@ class Synthesis:
     recheck: Recheck  # of the bound
     time_optimality: TimeOptimality
     choice: Choice | None = None  # for a size
-    program_seconds: float | None = None  # what the first MSCCL program takes at the size of ``time_optimality``
+    times: dict[str, FileTimes] = field(default_factory=dict)  # by the name of the target
     cut_short: bool = False  # the clock or Ctrl-C decided something: another run may give other files
     ending: Ending = "tried"
     decided_by_clock: tuple[str, ...] = ()
@@ -171,6 +187,25 @@ class Synthesis:
     def chunks(self) -> int:
         """Per rank."""
         return self.problem.collective.chunks_per_rank
+
+    @property
+    def first_times(self) -> FileTimes:
+        """The times of the first program; unknown ones where there is none."""
+        return next(iter(self.times.values()), UNKNOWN)
+
+    @property
+    def program_seconds(self) -> float | None:
+        """What the first program is estimated to take at the size of ``time_optimality``, read from its file."""
+        return self.first_times.seconds
+
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """The suffixes of programs that are not written, as the library is expected to be quicker at all sizes."""
+        return (
+            ()
+            if self.request.always
+            else tuple(s for s, p in self.programs.items() if self.times[p.target.name].lost)
+        )
 
     @property
     def name(self) -> str:
@@ -191,7 +226,7 @@ class Synthesis:
             left = (Warned(tuple(t.name for t in self.targets), ABANDONED, "the same command again makes them"),)
         if self.abandoned and not self.programs:
             return left
-        slower = () if self.verdict is None else library_warnings(self.verdict, self.targets)
+        slower = () if self.verdict is None else library_warnings(self.verdict, self.targets, self.request.always)
         programs, goal = self.programs.values(), self.problem.collective
         of_programs = program_warnings(programs, self.targets, self.topology.models, goal, self.every_root)
         return of_programs + slower + left + self._of_sketch
@@ -226,13 +261,21 @@ class Synthesis:
         return runtime_advice(self.targets, models, self.request.collective) if self.programs else None
 
 
-def library_warnings(verdict: TimeVerdict, targets: Sequence[Target]) -> tuple[Warned, ...]:
-    """What to say where a library is quicker than what is written."""
-    message = verdict.warning
-    if message is None:
+def library_warnings(verdict: TimeVerdict, targets: Sequence[Target], always: bool) -> tuple[Warned, ...]:
+    """Return what to say where the library is quicker; ``always``: the program is written all the same."""
+    rival, names = verdict.rival, tuple(t.name for t in targets)
+    if isinstance(rival, str) or not verdict.slower_than_library:
         return ()
-    way_out = "leave the call to the library, or raise --effort, or try another --strategy or --target"
-    return (Warned(tuple(t.name for t in targets), message, way_out),)
+    message = (
+        f"{rival.library} is expected to be quicker: {short_time(rival.seconds)} for {size_text(verdict.size, 6)}"
+    )
+    way_out = "leave such calls to it, raise --effort, or try another --strategy or --target"
+    if verdict.ranged and verdict.useful is None and not always:
+        message, way_out = (
+            f"{message}, and at all other sizes; no program is written",
+            f"--always writes it; else {way_out}",
+        )
+    return (Warned(names, message, way_out),)
 
 
 def demand_callable(request: Request, *, every_root: bool = False) -> None:
@@ -268,10 +311,11 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     with timer.phase("predict"):
         optimality = solved.time_optimality or _implied_time(solved, simulated=not abandoned())
     run.progress("lowering", solution.schedule.makespan)
-    programs = {} if bare else _programs(solved, optimality.size)
+    programs, times = ({}, {}) if bare else _programs(solved, optimality.size)
     forms = [] if request.schedule_only else list(variants(solved.programs.targets, problem.collective.name))
     unmade = len(programs) < len(forms)
-    files = {suffix: program.data for suffix, program in programs.items()}
+    lost = [] if request.always else [name for name, one in times.items() if one.lost]
+    files = {suffix: program.data for suffix, program in programs.items() if program.target.name not in lost}
     with timer.phase("lower"):
         trees = None if choice is None else choice.trees
         spec, chunking = solved.programs, solved.chunking
@@ -285,13 +329,6 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
         }
         numbers = chunking.topology.numbers
         files[SCHEDULE_SUFFIX] = write_schedule_json(problem, solution.schedule, header, numbers)
-    with timer.phase("predict"):
-        program_seconds = None  # as the first program's trial said, or simulated from its bytes
-        if programs and len(solution.schedule.transfers) <= MAX_PROGRAM_TRANSFERS:
-            program_seconds = solved.programs.seconds
-            if program_seconds is None:
-                predictor = first_predictor(solved.chunking.topology, programs, CostOptions.of(request))
-                program_seconds = None if predictor is None else predictor.timeline(optimality.size).makespan
     clock_decisions, ended = run.budget.clock_decisions, solution if choice is None else choice
     cut_short = solution.cut_short or ended.cut_short or bool(clock_decisions) or unmade
     return Synthesis(
@@ -309,7 +346,7 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
         recheck=rechecked,
         time_optimality=optimality,
         choice=choice,
-        program_seconds=program_seconds,
+        times=times,
         cut_short=cut_short,
         ending="interrupt" if unmade else ended.ending,
         decided_by_clock=clock_decisions.told(),
@@ -367,13 +404,16 @@ def _implied_time(solved: SolvedRequest, *, simulated: bool) -> TimeOptimality:
     return time_optimality(*question) if simulated else time_optimality(*question, -1)
 
 
-def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
-    """Every program by its suffix, lowered and judged; after a second Ctrl-C those that are judged by then."""
+def _programs(solved: SolvedRequest, size: int) -> tuple[dict[str, Emitted], dict[str, FileTimes]]:
+    """Return every program by its suffix, lowered, its range of sizes stated, and judged, and the times of each
+    target's; after a second Ctrl-C those that are judged by then."""
     timer, request = solved.compilation.timer, solved.compilation.request
     problem, solution = solved.problem, solved.solution
     spec, topology = solved.programs, solved.chunking.topology
     comment = places_comment(topology)  # where each rank runs; readers of MSCCL XML skip it
-    goal, programs = problem.collective, dict[str, Emitted]()
+    goal, programs, times = problem.collective, dict[str, Emitted](), dict[str, FileTimes]()
+    extent = spec.extent or ANY
+    least, most = extent.calls(goal.name, goal.ranks)
     said = [goal.name, f"c{goal.chunks_per_rank}", *([] if goal.root is None else [f"root{goal.root}"])]
     try:
         for target, in_place, suffix in variants(spec.targets, problem.collective.name):
@@ -381,35 +421,70 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
             name = f"{topology.name[: MAX_PROGRAM_NAME - 1 - len(what)]}_{what}"
             with timer.phase("lower"):
                 options = LoweringOptions(
-                    name,
-                    in_place,
-                    target=target,
-                    servers=topology.servers,
-                    min_bytes=spec.min_bytes,
-                    max_bytes=spec.max_bytes,
+                    name, in_place, target=target, servers=topology.servers, min_bytes=least, max_bytes=most
                 )
                 costs = CostOptions.of(request)
                 lowering = Lowering(topology, problem, solution.schedule.stepwise, size, options, costs)
-                program = lowering.emitted(spec.steady, partial(_library_seconds, solved, size))
+                program = lowering.emitted(spec.steady)
                 if target.format.program and comment:
                     program = replace(program, data=program.data + comment)
                 if problem.ranks > MANY_RANKS:
                     gc.collect()  # gives back what the lowering used before the judge needs as much
+            with timer.phase("predict"):
+                if target.name not in times:
+                    times[target.name] = file_times(topology, goal, program, size, costs, extent)
+                if not request.always:
+                    program = where_useful(program, goal, extent, times[target.name])
             with timer.phase("verify"):
                 programs[suffix] = judged(program, problem, options, suffix)
     except KeyboardInterrupt:
         if not programs or not abandoned():
             raise
-    return programs
+    return programs, times
 
 
-def _library_seconds(solved: SolvedRequest, size: int) -> float | None:
-    """What the library takes; None: not known."""
-    goal, request = solved.problem.collective, solved.compilation.request
-    topology, options = solved.chunking.topology, CostOptions.of(request)
-    limit = bounds_of(topology, goal.name, goal.root, options).seconds(size)
-    rival = library_rival(topology, goal.name, goal.root, size, options, limit)
-    return None if isinstance(rival, str) else rival.seconds
+def where_useful(program: Emitted, goal: Collective, extent: SizeRange, times: FileTimes) -> Emitted:
+    """Return ``program`` for the part of ``extent`` in which it is no slower than the library."""
+    if times.useful is None:
+        return program
+    return restated(program, *narrowed(extent, times.useful).calls(goal.name, goal.ranks))
+
+
+def narrowed(extent: SizeRange, useful: tuple[int, int]) -> SizeRange:
+    """Return the part of ``extent`` from the first to the last size of ``useful``."""
+    return SizeRange(*useful, spelled_range(*useful), closed=extent.closed or useful[1] != extent.high)
+
+
+def file_times(
+    topology: Topology,
+    goal: Collective,
+    program: Emitted,
+    size: int,
+    options: CostOptions,
+    extent: SizeRange = ANY,
+) -> FileTimes:
+    """Return what the file of ``program``, read back, takes for ``size`` bytes, and where in ``extent`` it is no
+    slower than the library."""
+    target, largest = program.target, program.carries
+    predictor = contents_predictor(program.data, target.name, target, topology, options)
+    if predictor is None:
+        return UNKNOWN
+    line_seconds = predictor.repriced(topology, options.line_rate).timeline(size).makespan
+
+    def seconds(n: int) -> float:
+        usable = largest is None or runtime_bytes(goal.name, goal.ranks, n) <= largest
+        return predictor.timeline(n).makespan if usable else math.inf
+
+    def library(n: int) -> float:
+        rival = rival_at(topology, goal.name, goal.root, n, options)
+        return rival.seconds if isinstance(rival, Rival) else math.inf
+
+    if largest is not None:
+        largest_size = largest * (goal.ranks if goal.name in ("gather", "scatter") else 1)
+        extent = replace(extent, high=min(largest_size, extent.high or largest_size), closed=True)
+    compared = math.isfinite(library(size))
+    useful = useful_sizes(seconds, library, size, extent) if compared else None
+    return FileTimes(seconds(size), line_seconds, useful, compared)
 
 
 def judged(program: Emitted, problem: Problem, options: LoweringOptions, suffix: str) -> Emitted:

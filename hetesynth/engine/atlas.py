@@ -21,14 +21,16 @@ from hetesynth.engine.artifacts import (
     demand_callable,
     finished,
     library_warnings,
+    narrowed,
 )
 from hetesynth.engine.choice.pool import Pool, library_seconds, pool, sample_places
 from hetesynth.engine.compilation import Compilation, compilation
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
-from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, first_predictor
+from hetesynth.engine.predictors import CostOptions, contents_predictor
 from hetesynth.engine.problem import usable_topology
 from hetesynth.engine.recipe import topology_hash
 from hetesynth.engine.request import Request
+from hetesynth.engine.rival import SIZES
 from hetesynth.engine.time_verdict import ALIKE, Timed, TimeVerdict, time_verdict, verdict_line
 from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import PLOT, with_digests, write_folder
@@ -44,16 +46,31 @@ MARK = b'"kind": "hetesynth atlas'  # what index.json of any atlas begins with, 
 @dataclass(frozen=True)
 class Range:
     """Sizes ``extent`` of the collective's buffer, of those ``asked`` for, and the files of a ``member`` of the
-    pool for them; ``min_bytes``, ``max_bytes`` (0: no limit): as runtimes count. ``plan_bytes``: of plans."""
+    pool for them. ``carries``: the largest call of a plan. ``times``: of sizes of the pool what the first program
+    takes at the rates that runs reach, and at line rate."""
 
     asked: SizeRange
     extent: SizeRange
-    min_bytes: int
-    max_bytes: int
     member: int
     synthesis: Synthesis
-    plan_bytes: int | None = None
-    seconds: tuple[tuple[int, float], ...] = ()  # sizes of the pool, and what its first program takes
+    carries: int | None = None
+    times: tuple[tuple[int, tuple[float, float]], ...] = ()
+
+    @property
+    def calls(self) -> tuple[int, int]:
+        """The least and the most bytes as runtimes count (0: no limit)."""
+        return self.extent.calls(self.synthesis.request.collective, self.synthesis.topology.ranks)
+
+    @property
+    def plan_bytes(self) -> int | None:
+        """The largest call of a plan of this range."""
+        most = self.calls[1]
+        return None if self.carries is None else min(most or self.carries, self.carries)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The first and the last size."""
+        return self.low, SIZES[-1] if self.high is None else self.high
 
     @property
     def low(self) -> int:
@@ -113,7 +130,7 @@ class Atlas:
             timed = zip(self.pool.sizes, self.pool.seconds[entry.member], strict=True)
             label = f"{k}: {self.pool.candidates[entry.member].label}"
             lines[label] = [(size, size / s / 1e9) for size, s in timed if math.isfinite(s)]
-        lines["bound"] = [(size, size / self.pool.bounds.seconds(size) / 1e9) for size in self.pool.sizes]
+        lines["bound"] = [(size, size / self.pool.bounds.proved.seconds(size) / 1e9) for size in self.pool.sizes]
         contents[PLOT] = size_plot(title, lines, borders).encode()
         contents["index.json"] = (json.dumps(with_digests(self.index, contents), indent=2) + "\n").encode()
         return contents
@@ -130,23 +147,25 @@ class Atlas:
     def index(self) -> dict[str, Any]:
         """The JSON index: ranges with their files and times."""
         request, members, first = self.request, self.pool, self.ranges[:1]
-        slower = [w for _, verdict in self.verdicts for w in library_warnings(verdict, request.targets)]
+        slower = [
+            w for _, verdict in self.verdicts for w in library_warnings(verdict, request.targets, request.always)
+        ]
         warnings = [*slower, *(warned for entry in first for warned in entry.synthesis.warnings)]
         ranges = []
         for k, entry in enumerate(self.ranges):
             candidate = members.candidates[entry.member]
-            took, sizes = dict(entry.seconds), []
+            took, sizes = dict(entry.times), []
             for size in members.sizes:
                 if entry.holds(size):
-                    us = None if took.get(size) is None else took[size] * 1e6
+                    us = took[size][0] * 1e6 if size in took else None
                     figures = members.schedule_at(entry.member, size).figures()
                     sizes.append({**figures, "program_predicted_us": us})
             ranges.append(
                 {
                     "low": entry.low,
                     "high": entry.high,
-                    "min_bytes": entry.min_bytes,
-                    "max_bytes": entry.max_bytes or None,
+                    "min_bytes": entry.calls[0],
+                    "max_bytes": entry.calls[1] or None,
                     "mscclpp_max_bytes": entry.plan_bytes,
                     "candidate": candidate.label,
                     "strategy": candidate.name,
@@ -205,7 +224,7 @@ def atlas(
     unfit: list[tuple[str, str]] = []
     record = run.decisions.inside("ranges")
 
-    library = partial(library_seconds, topology, request, members.bounds)
+    library = partial(library_seconds, topology, request)
     while True:
         with run.timer.phase("predict"):
             chosen = [(one, *piece) for one in asked for piece in program_ranges(members, one, library)]
@@ -215,7 +234,9 @@ def atlas(
             if most and most < least:  # rounding left nothing of this range
                 continue
             try:
-                ranges.append(_made_range(run, members, i, one, extent, (least, most)))
+                made = _made_range(run, members, i, one, extent)
+                if len(made.synthesis.withheld) < len(made.synthesis.programs) or request.schedule_only:
+                    ranges.append(made)
             except HetesynthError as error:
                 if error.code not in UNFIT:
                     raise
@@ -228,18 +249,18 @@ def atlas(
         else:
             break
     verdicts = []
-    root, options = members.candidates[0].problem.collective.root, CostOptions.of(request)
+    goal, options = members.candidates[0].problem.collective, CostOptions.of(request)
     for place in sample_places(members.sizes):
         size = members.sizes[place]
         entry = next((r for r in ranges if r.holds(size)), None)
         if entry is None:
             continue
-        seconds, timed = dict(entry.seconds).get(size), cast("Timed", entry.synthesis.targets[0].format.kind)
+        target, timed = entry.synthesis.targets[0], cast("Timed", entry.synthesis.targets[0].format.kind)
+        times: tuple[float | None, float | None] = dict(entry.times).get(size, (None, None))
         if request.schedule_only:
-            seconds, timed = members.schedule_at(entry.member, size).seconds, "schedule"
-        finite = seconds if seconds is not None and math.isfinite(seconds) else None
-        question = topology, root, members.bounds, size, finite, options, timed
-        verdicts.append((entry.member, time_verdict(*question, target=entry.synthesis.targets[0])))
+            times, timed = (members.schedule_at(entry.member, size).seconds, None), "schedule"
+        question = topology, goal.name, goal.root, size, times, options, timed
+        verdicts.append((entry.member, time_verdict(*question, target=target, useful=entry.sizes, ranged=True)))
     return Atlas(run, topology, members, tuple(ranges), tuple(unfit), tuple(verdicts))
 
 
@@ -326,34 +347,43 @@ def _round(low: int, high: int) -> int:
     return min(size + size % 2, high)
 
 
-def _made_range(
-    run: Compilation, members: Pool, member: int, asked: SizeRange, extent: SizeRange, calls: tuple[int, int]
-) -> Range:
-    """A range's files. ``calls``: the least and most bytes as the runtime counts, but for where plans end."""
-    (least, most), options = calls, CostOptions.of(run.request)
-    synthesis = member_files(run, members, member, least, most)
+def _made_range(run: Compilation, members: Pool, member: int, asked: SizeRange, extent: SizeRange) -> Range:
+    """Return the files of ``member`` for the part of ``extent`` in which the first of them is of use."""
+    topology, name, ranks = (
+        members.candidates[member].chunking.topology,
+        run.request.collective,
+        members.bounds.ranks,
+    )
+    synthesis = member_files(run, members, member, extent)
     limit = carried(synthesis)
-    short = limit is not None and all(t.format.plan for t in run.request.targets)
-    if limit is not None and short and (most == 0 or limit < most):
-        most = limit
-        blocks = members.bounds.ranks if run.request.collective in ("gather", "scatter") else 1
-        extent = replace(extent, high=limit * blocks, closed=True)
-        if any(program.carries != limit for program in synthesis.programs.values()):  # some go on for longer
-            synthesis = member_files(run, members, member, least, most)
-    plan_bytes = None if limit is None else min(most or limit, limit)
-    predictor = None  # of the first program or plan, as a reader reads its bytes
-    if len(synthesis.solution.schedule.transfers) <= MAX_PROGRAM_TRANSFERS:
-        predictor = first_predictor(synthesis.topology, synthesis.programs, options)
+    if limit is not None and all(t.format.plan for t in run.request.targets):
+        blocks = ranks if name in ("gather", "scatter") else 1
+        if extent.high is None or limit * blocks < extent.high:
+            extent = replace(extent, high=limit * blocks, closed=True)
+            if any(program.carries != limit for program in synthesis.programs.values()):  # some go on for longer
+                synthesis = member_files(run, members, member, extent)
+    first = next((s for s in synthesis.programs if s not in synthesis.withheld), None)
+    if first is None:
+        return Range(asked, extent, member, synthesis)
+    program = synthesis.programs[first]
+    useful = synthesis.times[program.target.name].useful
+    if useful is not None and not run.request.always:
+        extent = narrowed(extent, useful)
+    options = CostOptions.of(run.request)
+    predictor = contents_predictor(program.data, first, program.target, topology, options)
+    if predictor is None:
+        return Range(asked, extent, member, synthesis)
+    rates = predictor, predictor.repriced(topology, options.line_rate)
     inside = [size for size in members.sizes if extent.holds(size)]
-    seconds = () if predictor is None else tuple((n, predictor.timeline(n).makespan) for n in inside)
-    return Range(asked, extent, least, most, member, synthesis, plan_bytes, seconds)
+    times = tuple((n, (rates[0].timeline(n).makespan, rates[1].timeline(n).makespan)) for n in inside)
+    return Range(asked, extent, member, synthesis, limit, times)
 
 
-def member_files(run: Compilation, members: Pool, member: int, least: int, most: int) -> Synthesis:
-    """What a member becomes for a range; without plans for MSCCL++ where all of it is past their limit."""
+def member_files(run: Compilation, members: Pool, member: int, extent: SizeRange) -> Synthesis:
+    """Return the files of a member for ``extent``, without plans for MSCCL++ where all of it is past their limit."""
     candidate, entry = members.candidates[member], members.members[member]
     time_optimality = members.schedule_at(member, entry.made_for)
-    spec = ProgramSpec(run.request.targets, least, most, entry.steady)
+    spec = ProgramSpec(run.request.targets, extent, entry.steady)
     try:
         return finished(candidate.solved(run, spec, time_optimality))
     except HetesynthError as error:

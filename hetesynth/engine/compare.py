@@ -1,5 +1,5 @@
 """What strategies take at several sizes, every figure simulated beside the bound. ``ring`` without stated rings
-and chunks is the baseline: NCCL's rings with the best number of channels."""
+and chunks is the best rings that are found, with the best number of channels."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from hetesynth.engine.choice.pool import Pool, pool
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
-from hetesynth.engine.ring_baseline import ring_baseline
+from hetesynth.engine.ring_baseline import ring_baseline, seconds_of
 from hetesynth.engine.time_verdict import TimeOptimality, TimeVerdict, bounds_of, time_verdict, verdict_line
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import ClockDecisions
@@ -125,10 +125,16 @@ def compare(
             root = ProblemFactory(topology, request).root
             bounds = bounds_of(topology, request.collective, root, options)
             rivals = [(n, ring_baseline(topology, request.collective, root, n, options)) for n in sizes]
-            table[name] = [  # as NCCL has them, with the best number of channels
+            table[name] = [
                 Entry(name, size, None, refusal=rival)
                 if isinstance(rival, str)
-                else Entry(name, size, bounds.optimality(size, rival.seconds), rival.label, rival.chunks)
+                else Entry(
+                    name,
+                    size,
+                    bounds.optimality(size, rival.seconds, seconds_of(topology, rival, size, options.line_rate)),
+                    rival.label,
+                    rival.chunks,
+                )
                 for size, rival in rivals
             ]
             continue
@@ -158,14 +164,14 @@ def compare(
                 entry = Entry(name, size, None, refusal=why)
             else:
                 simulated = outcome.members[i].predictor is not None
-                optimality = replace(outcome.schedule_at(i, size), seconds=took)
+                line_seconds = outcome.members[i].at_line_rate(topology, options, size)
+                optimality = replace(outcome.schedule_at(i, size), seconds=took, line_seconds=line_seconds)
                 entry = Entry(name, size, optimality, best.label, best.chunks, simulated=simulated)
             table.setdefault(name, []).append(entry)
     entries = tuple(table[name][j] for j in range(len(sizes)) for name in names)
     cut_short = interrupted or bool(whole)
     ending = combined(endings, interrupted=interrupted, cut_short=bool(whole))
     root, verdicts = ProblemFactory(topology, request).root, []
-    bounds = bounds_of(topology, request.collective, root, options)
     for size in sizes:  # the quickest, of equally quick ones the first; the library's own rings only where alone
         of_size = [e for e in entries if e.size == size]
         ours = [e for e in of_size if e.strategy != "ring"] or of_size
@@ -173,8 +179,10 @@ def compare(
         fastest = min(((s, e) for s, e in timed if s), key=lambda pair: pair[0], default=None)
         if fastest is not None:
             seconds, first = fastest
-            timing = seconds if first.simulated else None
+            line_seconds = None if first.time_optimality is None else first.time_optimality.line_seconds
+            times = (seconds, line_seconds) if first.simulated else (None, None)
             target = None if first.strategy == "ring" or request.schedule_only else request.targets[0]
-            verdicts.append((first, time_verdict(topology, root, bounds, size, timing, options, target=target)))
+            question = topology, request.collective, root, size, times, options
+            verdicts.append((first, time_verdict(*question, target=target)))
     told = whole.told()
     return Comparison(topology, request, tuple(sizes), entries, cut_short, ending, told, tuple(verdicts))

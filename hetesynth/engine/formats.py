@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hetesynth.engine.request import Request
-from hetesynth.errors import HetesynthError
+from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.files.regular_files import open_regular
 from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED, CollectiveName
 from hetesynth.model.problem import Problem
@@ -150,6 +151,26 @@ def _judge_table(
 
     links = {(arc.src, arc.dst) for arc in problem.arcs}
     return table_violations(read_table(data, f"{name}.json"), links=links, root=problem.collective.root)
+
+
+def restated(program: Emitted, least: int, most: int) -> Emitted:
+    """Return ``program`` for calls of ``least`` to ``most`` bytes, as the runtime counts them, both included."""
+    target, largest = program.target, program.carries
+    if target.format.program:
+        keys, first, last = ("minBytes", "maxBytes"), rb'="(\d+)"', most + (not target.max_bytes_inclusive)
+    else:
+        keys, first, last = ("min_bytes", "max_bytes"), rb'": (\d+)', most
+    if target.format.plan:
+        keys = "min_message_size", "max_message_size"
+    data = program.data
+    for key, number in zip(keys, (least, last), strict=True):
+        stated = re.search(key.encode() + first, data)
+        if stated is None:
+            raise InternalError(f"a file for {target.name} without {key}")
+        if largest is not None and key == "max_message_size":  # messages of a rank are a multiple of the call
+            number = min(most, largest) * int(stated[1]) // largest
+        data = data[: stated.start(1)] + str(number).encode() + data[stated.end(1) :]
+    return replace(program, data=data)
 
 
 FORMATS: dict[FileFormat, Backend] = {

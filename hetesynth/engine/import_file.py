@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from hetesynth import __version__
-from hetesynth.engine.artifacts import demand_clean, header_of, judged
+from hetesynth.engine.artifacts import ANY, FileTimes, demand_clean, file_times, header_of, judged, where_useful
 from hetesynth.engine.bounds import recheck_bound
 from hetesynth.engine.formats import (
     FORMATS,
@@ -37,6 +37,7 @@ from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.bound import Certificate
 from hetesynth.model.collective import ROOTED, Collective
 from hetesynth.model.problem import Arc, Problem
+from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Rank
@@ -64,6 +65,7 @@ class ImportRequest:
     chunking: ChunkingOptions = field(default_factory=ChunkingOptions)
     targets: tuple[Target, ...] = ()
     policy: Policy = DEFAULT
+    always: bool = True
 
 
 @dataclass(frozen=True)
@@ -81,13 +83,16 @@ class Imported:
     certificate: Certificate | None
     programs: dict[str, Emitted]
     files: dict[str, bytes]
+    withheld: tuple[str, ...] = ()  # targets whose files would be slower than the library at all sizes
 
     @property
     def warnings(self) -> tuple[Warned, ...]:
         """Where the programs hang, and which calls run them that should not."""
         models = () if self.chunking is None else self.chunking.topology.models
         goal, targets = self.problem.collective, self.request.targets
-        return program_warnings(self.programs.values(), targets, models, goal, every=False)
+        slower = "the library is expected to be quicker at all sizes: no program is written"
+        lost = (Warned(self.withheld, slower, "--always writes it"),) if self.withheld else ()
+        return lost + program_warnings(self.programs.values(), targets, models, goal, every=False)
 
     def write(self, stem: Path) -> list[Path]:
         """Write every file, all or none; the paths, programs first. Refuses to write over what was imported."""
@@ -128,23 +133,31 @@ def import_file(request: ImportRequest) -> Imported:
             raise InternalError(f"the bound of {bound.steps} steps is wrong: {bound.proof}")
         imported = replace(imported, certificate=Certificate(imported.schedule.makespan, bound))
     programs: dict[str, Emitted] = {}
+    times: dict[str, FileTimes] = {}
     for target, in_place, suffix in variants(request.targets, imported.problem.collective.name):
         servers = () if chunking is None else chunking.topology.servers
         options = LoweringOptions(imported.name, in_place, target=target, servers=servers)
+        goal = imported.problem.collective
         if chunking is None or not target.format.program:
             program = FORMATS[target.format].emit(imported.problem, imported.schedule, options)
         else:
             size, costs = implied_size(imported.problem, chunking.chunk_bytes), CostOptions(policy=request.policy)
             question = chunking.topology, imported.problem, imported.schedule, size, options, costs
             program = Lowering(*question).emitted()
+        if chunking is not None and not request.always:
+            size, costs = implied_size(imported.problem, chunking.chunk_bytes), CostOptions(runtime=NCCL_TABLES)
+            if target.name not in times:
+                times[target.name] = file_times(chunking.topology, goal, program, size, costs)
+            program = where_useful(program, goal, ANY, times[target.name])
         programs[suffix] = judged(program, imported.problem, options, suffix)
     header: dict[str, JsonValue] = {"generator": f"hetesynth {__version__}"}
     if chunking is not None and imported.certificate is not None:
         header = header_of(chunking, imported.certificate)
     header |= {"name": imported.name, "imported_from": request.path.name}
-    files = {suffix: program.data for suffix, program in programs.items()}
+    lost = [name for name, one in times.items() if one.lost]
+    files = {suffix: program.data for suffix, program in programs.items() if program.target.name not in lost}
     files[SCHEDULE_SUFFIX] = write_schedule_json(imported.problem, imported.schedule, header)
-    return replace(imported, programs=programs, files=files)
+    return replace(imported, programs=programs, files=files, withheld=tuple(lost))
 
 
 def read_schedule(data: bytes, filename: str = "<schedule>") -> tuple[ScheduleDocument, Problem, Schedule]:

@@ -9,7 +9,7 @@ program or plan in steady state, or as a library runs it, the schedule is lowere
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -31,7 +31,6 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program, Protocol
 from hetesynth.model.runtime_costs import thread_blocks_for
 from hetesynth.model.schedule import Schedule
-from hetesynth.model.table import Predicted
 from hetesynth.model.target import PLAIN_OPS
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower, lower_with_notes
@@ -151,11 +150,8 @@ class Lowering:
     def __hash__(self) -> int:
         return hash(self._identity)
 
-    def emitted(
-        self, steady: Pipeline | None = None, library_seconds: Callable[[], float | None] = lambda: None
-    ) -> Emitted:
-        """The file: of ``steady`` where the target holds it, else the quickest. ``library_seconds``: is asked for
-        a table."""
+    def emitted(self, steady: Pipeline | None = None) -> Emitted:
+        """Return the file: of ``steady`` where the target holds it, else the quickest."""
         options = self.options
         if options.target.format.plan:
             plan = self.plan(steady)
@@ -167,11 +163,8 @@ class Lowering:
             if quick is None:
                 return FORMATS[options.target.format].emit(self.problem, self.schedule, options)
             table = quick.predictor.table
-            calls = runtime_bytes(table.collective, table.ranks, self.size)
-            ranged = options.min_bytes or options.max_bytes  # whoever states a range has compared there
-            predicted = None if ranged else Predicted(calls, quick.seconds, library_seconds())
             table = replace(table, name=options.name, min_bytes=options.min_bytes, max_bytes=options.max_bytes)
-            return table_of(replace(table, predicted=predicted), options)
+            return table_of(table, options)
         pipelined = self._pipelined(steady)
         if pipelined is not None:
             return xml_of(self._quickest(pipelined), options)

@@ -184,7 +184,7 @@ def n_minus_one(request: Request, kinds: Sequence[Kind] = KINDS, progress: Progr
             else:
                 document = read_schedule_json(whole.files[SCHEDULE_SUFFIX], "the schedule of the whole cluster")
                 rest = request.budget, request.targets, request.schedule_only, request.single_root, request.policy
-                asked = RepairRequest(None, request.topology, path, *rest)
+                asked = RepairRequest(None, request.topology, path, *rest, always=request.always)
                 loss = Loss(kind, name, repaired(asked, document, recipe_in(document, "it"), changes))
                 losses.append(loss)
                 unlike.append((loss, after))

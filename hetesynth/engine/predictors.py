@@ -79,6 +79,11 @@ class CostOptions:
         """The calibration by which links have their rates."""
         return self.calibration or ("spec" if self.runtime is None else "measured")
 
+    @property
+    def line_rate(self) -> CostOptions:
+        """Return the same at the rates that the topology states, at which limits are proved."""
+        return self if self.calibration is not None else replace(self, calibration="spec")
+
     def costs(self, topology: Topology) -> Costs:
         """The prices of ``topology``."""
         return costs(topology, self.rates, self.runtime)
@@ -159,6 +164,10 @@ class PlanPredictor(_Predictor):
         """When each task runs."""
         return simulate(self.tasks.tasks.graph(float(Fraction(size) / self._pieces))), 0.0
 
+    def repriced(self, topology: Topology, options: CostOptions) -> PlanPredictor:
+        """Return the predictor of the same plan by other costs."""
+        return PlanPredictor(topology, self.plan, options)
+
 
 class TablePredictor(_Predictor):
     """Predicts one table; task i is message i of it. ``target``: whose executor runs it."""
@@ -166,7 +175,8 @@ class TablePredictor(_Predictor):
     kind = "table"
 
     def __init__(self, topology: Topology, table: Table, options: CostOptions, target: Target) -> None:
-        self.table, self.collective, self.ranks = table, table.collective, table.ranks
+        self.table, self.target = table, target
+        self.collective, self.ranks = table.collective, table.ranks
         self._pieces = table.chunks
         priced = options.runtime is not None
         one, each = target.round_seconds * priced, target.message_seconds * priced
@@ -178,6 +188,10 @@ class TablePredictor(_Predictor):
     def run(self, size: int | Fraction) -> tuple[Timeline, float]:
         """When each message is sent."""
         return simulate(self.tasks.graph(float(Fraction(size) / self._pieces))), 0.0
+
+    def repriced(self, topology: Topology, options: CostOptions) -> TablePredictor:
+        """Return the predictor of the same table by other costs."""
+        return TablePredictor(topology, self.table, options, self.target)
 
 
 class SchedulePredictor(_Predictor):
@@ -208,13 +222,18 @@ class ProgramPredictor(_Predictor):
     def __init__(
         self, topology: Topology, program: Program, options: CostOptions = CostOptions(), target: Target = PORTABLE
     ) -> None:
-        self.program, self.collective, self.ranks = program, program.collective, program.ranks
+        self.program, self.target = program, target
+        self.collective, self.ranks = program.collective, program.ranks
         self.costs = options.costs(topology).of(program.protocol)
         self._latest: tuple[tuple[int | Fraction, int], tuple[Timeline, float]] | None = None
         try:
             self._loops = ProgramLoops(program, self.costs, target=target)
         except ValueError as error:
             raise _misfit(error) from error
+
+    def repriced(self, topology: Topology, options: CostOptions) -> ProgramPredictor:
+        """Return the predictor of the same program by other costs."""
+        return ProgramPredictor(topology, self.program, options, self.target)
 
     def tasks(self, size: int | Fraction, alike: int = 1) -> ProgramTasks:
         """What is simulated, and which instruction each task stands for."""
@@ -241,17 +260,16 @@ AnyPredictor = ProgramPredictor | PlanPredictor | TablePredictor
 def first_predictor(
     topology: Topology, programs: Mapping[str, Emitted], options: CostOptions
 ) -> AnyPredictor | None:
-    """The predictor of the first of ``programs``, as a reader reads its bytes; None where there is none."""
-    first = next(iter(programs.items()), None)
-    if first is None:
-        return None
-    return contents_predictor(first[1].data, first[0], first[1].target, topology, options)
+    """Return the predictor of the first of ``programs``, read from its bytes; None where there is none."""
+    for name, program in programs.items():
+        return contents_predictor(program.data, name, program.target, topology, options)
+    return None
 
 
 def contents_predictor(
     data: bytes, name: str, target: Target, topology: Topology, options: CostOptions
 ) -> AnyPredictor | None:
-    """The predictor of a file for ``target`` that holds ``data``; None where there is no program in it."""
+    """Return the predictor of a file for ``target`` that holds ``data``; None where there is no program in it."""
     from hetesynth.judge.msccl.reader import read_program
     from hetesynth.judge.mscclpp.reader import read_plan_json
     from hetesynth.judge.tables.reader import read_table

@@ -31,6 +31,7 @@ from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, no_sc
 from hetesynth.engine.recipe import Recipe, recipe_in
 from hetesynth.engine.request import Request
 from hetesynth.engine.schedule_replay import read_schedule
+from hetesynth.engine.synth import verdict_of
 from hetesynth.engine.time_verdict import TimeOptimality, implied_size
 from hetesynth.engine.verify import is_composition
 from hetesynth.errors import HetesynthError, InternalError
@@ -107,8 +108,6 @@ class Repair:
             ranked = self._timed(solved, target, self.size)
         ranked = self._quickest(specs, target, ranked)
         spec = ProgramSpec(request.targets, steady=ranked.steady)
-        if target is not None and not target.format.plan and ranked.steady is not None:
-            spec = replace(spec, seconds=ranked.seconds)
         candidate, choice = ranked.candidate, Choice(ranked.candidate.label, 1, cut_short=False)
         return candidate.solved(self.run, spec, specs.bounds.optimality(self.size, candidate.seconds), choice)
 
@@ -300,6 +299,7 @@ class RepairRequest:
     schedule_only: bool = False
     single_root: bool = False
     policy: Policy = DEFAULT
+    always: bool = True
 
 
 @dataclass(frozen=True)
@@ -354,6 +354,7 @@ def repaired(
         runtime=NCCL_TABLES if recipe.runtime_costs else None,
         objective="time",
         policy=asked.policy,
+        always=asked.always,
     )
     demand_callable(request)
     run = compilation(request, progress)
@@ -362,8 +363,7 @@ def repaired(
         demand_addressable(request, work.size)
     solved = work.solved()
     synthesis = finished(solved)
-    if synthesis.programs and synthesis.program_seconds is None:
-        synthesis = replace(synthesis, program_seconds=solved.programs.seconds)
+    synthesis = replace(synthesis, verdict=verdict_of(synthesis))
     if work.size is not None:
         demand_carried(synthesis, work.size)
     difference = schedule_difference(changes, document, solved.problem, solved.solution.schedule)

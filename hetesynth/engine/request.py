@@ -36,9 +36,9 @@ class Request:
     ``chunks_stated``: one chunk per rank is asked for; more than one always are.
     ``objective``: which program strategy auto writes where no size is stated: that of the schedule with the fewest
     steps, or the quickest for the size that its chunks make. ``rings``: NCCL's own, for strategy ring.
-    ``runtime``: what thread blocks and kernels cost, in all predictions; None: nothing. ``calls``: of which sizes
-    programs are used, both ends included, as the runtime counts (0: no limit). ``first_candidate``: what strategy
-    cegis begins with, by name or a schedule file. ``sketch``: which schedules are searched among.
+    ``runtime``: what thread blocks and kernels cost, in all predictions; None: nothing. ``always``: files are for
+    all sizes; else for those where they are expected to be no slower than the library. ``first_candidate``: what
+    strategy cegis begins with, by name or a schedule file. ``sketch``: which schedules are searched among.
     """
 
     topology: TopologySource
@@ -59,7 +59,7 @@ class Request:
     policy: Policy = DEFAULT
     runtime: RuntimeCosts | None = None
     objective: Objective = "steps"
-    calls: tuple[int, int] = (0, 0)
+    always: bool = True
     first_candidate: FirstCandidate | Path | None = None
     sketch: Sketch | None = None
 

@@ -1,4 +1,4 @@
-"""What a communication library takes: NCCL's rings as a program, with the best number of channels and chunks.
+"""Rings, double trees and plain sends as programs, with the best number of channels and chunks: our candidates.
 Rings are those of ``ring_search``, on twice as many channels as long as that is quicker: of 240 questions one had
 a quicker program beyond, by 1.8 %. Broadcast and reduce go along the same rings as chains; alltoall, gather and
 scatter are plain sends."""
@@ -6,10 +6,9 @@ scatter are plain sends."""
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import lru_cache
 
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
@@ -23,24 +22,23 @@ from hetesynth.model.topology import Rank, Topology
 from hetesynth.programs.msccl.library_programs import direct_program, ring_program, tree_program
 from hetesynth.search.baselines.ring_search import Wiring, orders, ring_sets
 from hetesynth.search.baselines.table import Tree, trees_of
-from hetesynth.search.bounds.ring_rate import ring_seconds
 from hetesynth.search.chunking import chunk
 from hetesynth.search.collectives import collective
 from hetesynth.search.copy_problem import CopyProblem, NoRoute
 from hetesynth.search.server_groups import ring_servers
 
 NAMES: dict[CollectiveName, str] = {
-    "allgather": "NCCL's rings",
-    "reducescatter": "NCCL's rings",
-    "allreduce": "NCCL's rings",
-    "broadcast": "chains along NCCL's rings",
-    "reduce": "chains along NCCL's rings",
+    "allgather": "best rings",
+    "reducescatter": "best rings",
+    "allreduce": "best rings",
+    "broadcast": "chains along best rings",
+    "reduce": "chains along best rings",
     "alltoall": "all pairs directly",
     "gather": "direct sends to the root",
     "scatter": "direct sends from the root",
 }
 
-MOST_RANKS_RINGS = 128  # up to here a library is searched for rings and simulated
+MOST_RANKS_RINGS = 128  # up to here rings are searched for and simulated
 MOST_CHANNELS = 64
 """NCCL's (src/include/device.h, MAXCHANNELS)."""
 CHAIN_PARTS = (1, 4, 16, 32, 64)
@@ -74,7 +72,7 @@ class Baseline:
 
     @property
     def label(self) -> str:
-        """``NCCL's rings: 4 on 16 channels, c=16``."""
+        """``best rings: 4 on 16 channels, c=16``."""
         if not self.rings:
             return f"{self.name}, c={self.chunks}"
         return f"{self.name}: {self.rings} on {self.channels} channels, c={self.chunks}"
@@ -110,32 +108,11 @@ class Baseline:
         return replace(self, channels=channels, chunks=chunks, alike=alike, orders=self.orders * alike)
 
 
+@lru_cache(maxsize=64)
 def ring_baseline(
     topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions
 ) -> Baseline | str:
-    """The quickest program of a library for ``size`` bytes, or in words why there is none."""
-    question = (topology, name, root, size, options)
-    answer = _quickest_rings(*question)
-    _asked.append((question, "rings"))
-    return answer
-
-
-def is_simulated(
-    topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions
-) -> bool:
-    """Whether what the library takes is known already: by rings or sends, and for AllReduce by trees."""
-    question = topology, name, root, size, options
-    return (question, "rings") in _asked and (name != "allreduce" or (question, "trees") in _asked)
-
-
-_Question = tuple[Topology, CollectiveName, "Rank | None", int, CostOptions]
-_asked: deque[tuple[_Question, str]] = deque(maxlen=128)  # twice what ``_simulated`` remembers
-
-
-@lru_cache(maxsize=64)
-def _quickest_rings(
-    topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions
-) -> Baseline | str:
+    """Return the quickest of these programs for ``size`` bytes, or in words why there is none."""
     best = _simulated(topology, name, root, size, options)
     return best if isinstance(best, str) else best.quickest(topology, size, options)
 
@@ -227,19 +204,13 @@ def _widened(
     return best
 
 
-def tree_baseline(topology: Topology, size: int, options: CostOptions) -> Baseline | None:
-    """NCCL's AllReduce along double binary trees, in the parts and on the channels that pay; None: a link is
-    missing, or the bytes alone take longer than with rings."""
-    answer = _simulated_trees(topology, size, options)
-    _asked.append(((topology, "allreduce", None, size, options), "trees"))
-    return answer
-
-
 @lru_cache(maxsize=64)
-def _simulated_trees(topology: Topology, size: int, options: CostOptions) -> Baseline | None:
+def tree_baseline(topology: Topology, size: int, options: CostOptions) -> Baseline | None:
+    """Return the AllReduce along double binary trees, in the parts and on the channels that pay; None where a link
+    is missing, or the bytes alone take longer than with rings."""
     try:
         trees = tuple(trees_of(CopyProblem(_problem(topology)), TREES[-1]))
-        best = Baseline("NCCL's trees", math.inf, 0, TREES[0], 1, 1, "allreduce", topology.ranks, None)
+        best = Baseline("double trees", math.inf, 0, TREES[0], 1, 1, "allreduce", topology.ranks, None)
         rings = ring_baseline(topology, "allreduce", None, size, options)
         most, prices = math.inf if isinstance(rings, str) else rings.seconds, options.costs(topology)
         for parts in TREE_PARTS:
@@ -289,14 +260,6 @@ def _side_by_side(prices: Costs) -> int:
     for ends, rate, alpha in best:
         quickest[ends] = max(quickest.get(ends, (0.0, -math.inf)), (rate, -alpha))
     return max((n for (ends, rate, alpha), n in best.items() if quickest[ends] == (rate, -alpha)), default=1)
-
-
-def ring_limit(topology: Topology, name: CollectiveName, size: int | Fraction, options: CostOptions) -> float:
-    """Seconds that the bytes alone take on any rings; 0 where there are none."""
-    prices, ranks = costs(topology, options.rates), topology.ranks
-    each = ring_seconds(prices, tuple(map(tuple, ring_servers(_problem(topology)))))
-    turns = {"allreduce": 2 * (1 - 1 / ranks), "broadcast": 1.0, "reduce": 1.0}.get(name, 1 - 1 / ranks)
-    return turns * size * each if math.isfinite(each) else 0.0
 
 
 def _significant(value: float) -> float:

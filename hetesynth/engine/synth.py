@@ -43,9 +43,7 @@ from hetesynth.engine.problem import (
 )
 from hetesynth.engine.program_warnings import demand_single_root
 from hetesynth.engine.request import Request
-from hetesynth.engine.ring_baseline import is_simulated
-from hetesynth.engine.steady_programs import Dispatched, LibraryProgram
-from hetesynth.engine.time_verdict import Bounds, Timed, TimeVerdict, bounds_of, implied_size, time_verdict
+from hetesynth.engine.time_verdict import Bounds, Timed, TimeVerdict, implied_size, time_verdict
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import no_deadline
@@ -218,22 +216,19 @@ class Shown:
     handed: float = math.inf
 
 
-def verdict_of(synthesis: Synthesis, *, hurried: bool = False) -> TimeVerdict | None:
-    """The time of what is written beside the limit and, unless ``hurried``, the library; None where none is
-    simulated."""
+def verdict_of(synthesis: Synthesis) -> TimeVerdict | None:
+    """Return the verdict on the first program, else on the schedule; None where that was not simulated."""
     optimality, request = synthesis.time_optimality, synthesis.request
     if optimality.bound is None:
         return None
-    options, root = CostOptions.of(request), synthesis.problem.collective.root
-    without_library = None
-    if not is_simulated(synthesis.topology, request.collective, root, optimality.size, options):
-        without_library = "interrupted" if abandoned() else "the time budget is over" if hurried else None
+    options, goal, first = CostOptions.of(request), synthesis.problem.collective, synthesis.first_times
     timed: Timed = synthesis.targets[0].format.kind if synthesis.programs else "schedule"
-    seconds = synthesis.program_seconds if synthesis.programs else optimality.seconds
+    times = optimality.seconds, optimality.line_seconds
+    if synthesis.programs:
+        times = first.seconds, first.line_seconds
     with synthesis.timer.phase("predict"):
-        bounds = bounds_of(synthesis.topology, request.collective, root, options)
-        question = synthesis.topology, root, bounds, optimality.size, seconds, options, timed
-        return time_verdict(*question, target=synthesis.targets[0], without_library=without_library)
+        question = synthesis.topology, goal.name, goal.root, optimality.size, times, options, timed
+        return time_verdict(*question, target=synthesis.targets[0], useful=first.useful, ranged=first.compared)
 
 
 def _by_steps(run: Compilation, shown: Shown) -> Synthesis:
@@ -249,7 +244,7 @@ def _by_steps(run: Compilation, shown: Shown) -> Synthesis:
     if last or run.improved is not None:  # the verdict, and a quicker program of it, may come too late
         synthesis = finished(solved)
         if run.improved is not None:
-            run.improved(replace(synthesis, verdict=verdict_of(synthesis, hurried=True)))
+            run.improved(replace(synthesis, verdict=verdict_of(synthesis)))
         if last:
             return synthesis
     size = implied_size(problem, chunking.chunk_bytes)
@@ -359,7 +354,7 @@ def _chosen(
             if error.code not in UNFIT:
                 raise
         else:
-            run.improved(replace(synthesis, verdict=verdict_of(synthesis, hurried=True)))
+            run.improved(replace(synthesis, verdict=verdict_of(synthesis)))
             shown.handed = _seconds(ranked)
 
     return choose(CandidateSpecs(topology, sized, size), run.progress, budget, record, keep, run.trace)
@@ -371,17 +366,14 @@ def _seconds(ranked: Ranked) -> float:
 
 
 def _judged(run: Compilation, bounds: Bounds, size: int, ranked: Ranked, choice: Choice) -> Synthesis:
-    """The files; with the time that the trial of the program said, where that was not worked out again."""
+    """Return the judged files."""
     synthesis = judged_files(_solved(run, bounds, size, ranked, choice))
     demand_carried(synthesis, size)
-    return synthesis if synthesis.program_seconds else replace(synthesis, program_seconds=ranked.seconds)
+    return synthesis
 
 
 def _solved(run: Compilation, bounds: Bounds, size: int, entry: Ranked, choice: Choice) -> SolvedRequest:
-    targets = run.request.targets
-    timed = isinstance(entry.steady, Dispatched | LibraryProgram) and targets[0].format.program
-    seconds = entry.seconds if timed else None
-    spec = ProgramSpec(targets, *run.request.calls, steady=entry.steady, seconds=seconds)
+    spec = ProgramSpec(run.request.targets, steady=entry.steady)
     return entry.candidate.solved(run, spec, bounds.optimality(size, entry.candidate.seconds), choice)
 
 

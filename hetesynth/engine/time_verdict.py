@@ -1,4 +1,7 @@
-"""The time of what is written beside the proved limit and beside what a library takes."""
+"""The time of what is written beside the limit that is proved and beside what a library takes.
+
+Times are estimates at the rates that large published runs reach (calibration ``measured``). A limit is proved at
+the rates that the topology states; the share of it that a program reaches compares both at these rates."""
 
 from __future__ import annotations
 
@@ -15,20 +18,19 @@ import numpy as np
 from hetesynth.engine.lowering import EQUAL
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.engine.protocols import supported
-from hetesynth.engine.ring_baseline import MOST_RANKS_RINGS, ring_baseline, ring_limit, seconds_of, tree_baseline
+from hetesynth.engine.rival import SIZES, Rival, library_rival
 from hetesynth.errors import InternalError
-from hetesynth.library.machine import library_of, machine_of
-from hetesynth.library.times import chosen
+from hetesynth.library.machine import machine_of
 from hetesynth.model.bound import TimeBound, of_scope, tightest
 from hetesynth.model.calibration import calibrated
-from hetesynth.model.collective import BACKWARDS, PERSONALIZED, CollectiveName
+from hetesynth.model.collective import BACKWARDS, CollectiveName
 from hetesynth.model.cost import Costs, bandwidths, chunk_bytes, delayed
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Protocol
 from hetesynth.model.schedule import Schedule
-from hetesynth.model.target import PORTABLE, Target
+from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.model.words import AT_RATES, of_limit, size_text, whole_percent
+from hetesynth.model.words import short_time, size_text, whole_percent
 from hetesynth.policy import Policy
 
 
@@ -36,36 +38,43 @@ from hetesynth.policy import Policy
 class Bounds:
     """The time bounds of a collective on a topology, each rechecked from its witness: those that hold for every
     algorithm, and ``tree_based`` ones. ``launch``: seconds that every program takes before anything moves.
-    ``stated``: those of every algorithm at the rates that the topology states."""
+    ``at_line_rate``: the same bounds at the rates that the topology states; None: these are."""
 
     name: CollectiveName
     ranks: int
     bounds: tuple[TimeBound, ...]
     tree_based: tuple[TimeBound, ...] = ()
     launch: float = 0.0
-    stated: tuple[TimeBound, ...] = ()
+    at_line_rate: Bounds | None = None
+
+    @property
+    def proved(self) -> Bounds:
+        """The bounds at line rate, below which no machine can be."""
+        return self.at_line_rate or self
 
     def at(self, size: int | Fraction) -> TimeBound:
         """The one that says most for ``size`` bytes."""
         return tightest(self.bounds, size)
 
     def seconds(self, size: int | Fraction) -> float:
-        """No schedule is quicker for ``size`` bytes, whatever runs it."""
+        """Return the seconds below which no schedule for ``size`` bytes is at these rates."""
         return self.launch + float(self.at(size).seconds(size))
 
-    def optimality(self, size: int, seconds: float | None) -> TimeOptimality:
-        """``seconds`` for ``size`` bytes beside the bounds."""
-        bound = self.at(size)
-        trees = max(self.tree_based, key=lambda b: b.seconds(size), default=None)
+    def optimality(self, size: int, seconds: float | None, line_seconds: float | None = None) -> TimeOptimality:
+        """Hold ``seconds``, and ``line_seconds`` at line rate, for ``size`` bytes against the proved bounds."""
+        proved = self.proved
+        bound = proved.at(size)
+        trees = max(proved.tree_based, key=lambda b: b.seconds(size), default=None)
         if trees is not None and trees.seconds(size) <= bound.seconds(size):
             trees = None
-        return TimeOptimality(size, self.name, self.ranks, seconds, bound, self.launch, trees)
+        return TimeOptimality(size, self.name, self.ranks, seconds, bound, proved.launch, trees, line_seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class TimeOptimality:
-    """A schedule's time for ``size`` bytes beside ``bound``; both None where nobody looked. ``launch``: as in
-    ``Bounds``. ``tree_bound``: where algorithms that follow trees are known to take longer than ``bound``."""
+    """A schedule's estimated ``seconds`` for ``size`` bytes, its ``line_seconds`` at line rate, and the proved
+    ``bound``; None where nobody looked. ``launch``: as in ``Bounds``. ``tree_bound``: where algorithms that follow
+    trees are known to take longer than ``bound``."""
 
     size: int
     name: CollectiveName
@@ -74,6 +83,7 @@ class TimeOptimality:
     bound: TimeBound | None
     launch: float = 0.0
     tree_bound: TimeBound | None = None
+    line_seconds: float | None = None
 
     @property
     def bound_seconds(self) -> float | None:
@@ -94,11 +104,8 @@ class TimeOptimality:
 
     @property
     def percent(self) -> float | None:
-        """Of the bound: 100 is optimal."""
-        return self._percent_of(self.bound_seconds)
-
-    def _percent_of(self, least: float | None) -> float | None:
-        return None if not self.seconds or least is None else 100.0 * least / self.seconds
+        """The share of the bound that is reached, both at line rate: 100 is optimal; None where not simulated."""
+        return _share(self.bound_seconds, self.line_seconds)
 
     def figures(self) -> dict[str, Any]:
         """What ``--json`` says: microseconds, and 10^9 bytes per second; null where nothing was simulated."""
@@ -114,8 +121,13 @@ class TimeOptimality:
             "time_bound": None if self.bound is None else self.bound.kind,
             "time_bound_proof": self.proof,
             "tree_bound_us": None if trees is None else trees * 1e6,
-            "percent_of_tree_bound": self._percent_of(trees),
+            "percent_of_tree_bound": _share(trees, self.line_seconds),
         }
+
+
+def _share(limit: float | None, line_seconds: float | None) -> float | None:
+    """Return how many percent ``limit`` is of ``line_seconds``."""
+    return None if limit is None or not line_seconds else 100.0 * limit / line_seconds
 
 
 @lru_cache(maxsize=8)
@@ -133,10 +145,15 @@ def rechecked_bounds(topology: Topology, name: CollectiveName, root: Rank | None
 
 
 def bounds_of(topology: Topology, name: CollectiveName, root: Rank | None, options: CostOptions) -> Bounds:
-    """Every time bound of the collective at the rates of ``options``, and what programs take to start."""
+    """Return every time bound of the collective at the rates of ``options``, and at line rate."""
     bounds = rechecked_bounds(calibrated(topology, options.rates), name, root, options.policy)
-    stated = rechecked_bounds(topology, name, root, options.policy).bounds
-    return replace(bounds, launch=options.launch(topology), stated=stated)
+    bounds = replace(bounds, launch=options.launch(topology))
+    line = options.line_rate
+    return (
+        bounds
+        if options.rates == line.rates
+        else replace(bounds, at_line_rate=bounds_of(topology, name, root, line))
+    )
 
 
 @lru_cache(maxsize=8)
@@ -168,8 +185,9 @@ def _latencies_meet(prices: Costs) -> bool:
 def target_seconds(
     topology: Topology, bounds: Bounds, root: Rank | None, size: int, options: CostOptions, target: Target
 ) -> float:
-    """No program for ``target`` is quicker for ``size`` bytes, by ``bounds`` and what it pays with any protocol:
-    start, bytes on the wire and a hop; more hops are looked at where they count."""
+    """Return the seconds below which no program for ``target`` is at the rates of ``options``, whose ``bounds``
+    these are: each pays with any protocol its start, its bytes on the wire and a hop, and more hops where they
+    count."""
     prices = options.costs(topology)
     if not target.format.program or not prices.hops:
         return bounds.seconds(size)
@@ -212,237 +230,225 @@ def time_optimality(
     if len(schedule.transfers) > most:
         return TimeOptimality(size, collective.name, collective.ranks, None, None)
     bounds = bounds_of(topology, collective.name, collective.root, options)
-    return bounds.optimality(size, SchedulePredictor(topology, problem, schedule, options).timeline(size).makespan)
+    times = (
+        SchedulePredictor(topology, problem, schedule, rates).timeline(size).makespan
+        for rates in (options, options.line_rate)
+    )
+    return bounds.optimality(size, *times)
 
 
-@dataclass(frozen=True, slots=True)
-class Rival:
-    """``library``: NCCL or RCCL, where there is one for these GPUs. ``how``: its algorithm, channels and protocol.
-    ``checked``: whether its formulas were compared with published runs."""
-
-    library: str
-    how: str
-    seconds: float
-    checked: bool
-
-    @property
-    def name(self) -> str:
-        """``NCCL (ring, 24 channels, Simple)``."""
-        return f"{self.library} ({self.how})"
-
-
-def library_rival(
-    topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions, limit: float
+def rival_at(
+    topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions
 ) -> Rival | str:
-    """The library's time for ``size`` bytes, or in words why there is none. A formula that undercuts ``limit`` has
-    not seen a part of the fabric and is left out, unless a switch adds; one of rings is held to what the rings of
-    this fabric carry."""
-    machine = machine_of(topology)
-    library, checked = library_of(topology) or "the library", machine is not None and machine.checked
-    simulated = ring_baseline(topology, name, root, size, options)
-    formula = None if machine is None else chosen(machine, name, size)
-    by_switch = formula is not None and formula.algorithm == "NVLS"  # between nodes NICs limit as well
-    if formula is not None and formula.expected < limit and not by_switch:
-        formula = None
-    if isinstance(simulated, str):
-        if formula is None:
-            return simulated
-        return Rival(library, formula.label, formula.expected, checked)
-    trees = tree_baseline(topology, size, options) if name == "allreduce" else None
-    if trees is not None and trees.seconds < simulated.seconds:
-        simulated = trees
-    what = "sends" if name in PERSONALIZED else "tree" if simulated.trees else "ring"
-    count = f"{simulated.channels} channel{'' if simulated.channels == 1 else 's'}"
-    rival = Rival(library, f"{what}, {count}, {simulated.protocol}", simulated.seconds, checked)
-    if formula is None:
-        return rival
-    gain = 1.0
-    if options.rates != "measured":  # the formulas hold at the rates that runs reach
-        measured = seconds_of(topology, simulated, size, replace(options, calibration="measured"))
-        gain = min(1.0, simulated.seconds / measured)
-    seconds = formula.expected * gain
-    if not by_switch:
-        seconds = max(limit, seconds)
-    if formula.algorithm == "Ring":
-        sent = size * PORTABLE.fifo(formula.protocol, name).overhead
-        started = options.costs(topology).start(formula.protocol)
-        seconds = max(seconds, started + ring_limit(topology, name, sent, options))
-    if simulated.seconds <= seconds:
-        return rival
-    return replace(rival, how=formula.label, seconds=seconds)
+    """Return what the library takes for ``size`` bytes on the whole cluster, or in words why that is not known."""
+    if options.runtime is None:
+        return "runtime costs are left out"
+    whole = topology.whole or topology
+    return library_rival(whole, name, size, bounds_of(whole, name, root, options.line_rate).seconds(size))
 
 
 Timed = Literal["program", "plan", "table", "schedule"]
 ALIKE = 0.01  # share of the time; formulas miss published runs by more (docs/reality.md)
 EXACT = 6  # digits of a size that is one's own
+MOST_CHARACTERS = 110  # of a verdict
 
 
 @dataclass(frozen=True, slots=True)
 class TimeVerdict:
-    """What takes ``seconds`` for ``size`` bytes (None: it was not simulated), beside what no algorithm undercuts
-    at the rates by which times are predicted (``limit``), at those that the topology states (``line_limit``) and
-    along trees, what no program for the target undercuts where that is more (``target_limit``), and beside
-    ``library``, with its seconds or why there are none (``rings``). ``checked``: whether these were compared with
-    published runs. ``switch_reduces``: whether the hardware has what ``limit`` does not know: switches that
-    add."""
+    """What is written, beside the proved limit and the library, at ``size`` bytes.
+
+    ``seconds``: an estimate of its time at the rates that runs reach; ``line_seconds``: its time at line rate;
+    None where it was not simulated. ``limit``, ``tree_limit``, ``target_limit``: seconds at line rate that no
+    algorithm, none along trees, no program for the target undercuts; None where these are no more than ``limit``.
+    ``rival``: the library, or in words why there is none. ``switch_reduces``: the hardware has switches that add,
+    which ``limit`` leaves out. ``useful``: from which size of the buffer to which the file is expected to be no
+    slower than the library; None: at none, or nobody looked where not ``ranged``."""
 
     timed: Timed
     size: int
     seconds: float | None
+    line_seconds: float | None
     limit: float
-    line_limit: float
     tree_limit: float | None
-    library: str
-    rings: float | str
-    checked: bool = True
+    target_limit: float | None
+    rival: Rival | str
     switch_reduces: bool = False
-    target_limit: float | None = None
+    useful: tuple[int, int] | None = None
+    ranged: bool = False
 
     @property
     def percent_of_limit(self) -> float | None:
-        """100: nothing is quicker."""
-        return None if not self.seconds else 100.0 * self.limit / self.seconds
+        """The share of the proved limit that is reached at line rate; 100: nothing is quicker."""
+        return _share(self.limit, self.line_seconds)
 
     @property
     def percent_of_target_limit(self) -> float | None:
-        """100: no program for the target is quicker."""
-        return None if not self.seconds or self.target_limit is None else 100.0 * self.target_limit / self.seconds
-
-    @property
-    def percent_of_tree_limit(self) -> float | None:
-        """The same among algorithms along trees."""
-        return None if not self.seconds or self.tree_limit is None else 100.0 * self.tree_limit / self.seconds
+        """The same of the limit of programs for the target; None where that is no more."""
+        return _share(self.target_limit, self.line_seconds)
 
     @property
     def factor_over_library(self) -> float | None:
-        """How many times as fast as the library."""
-        return None if not self.seconds or isinstance(self.rings, str) else self.rings / self.seconds
+        """How many times as fast as the library, by the estimates of both."""
+        return None if not self.seconds or isinstance(self.rival, str) else self.rival.seconds / self.seconds
 
     @property
     def slower_than_library(self) -> bool:
-        """Whether the library is quicker, by more than simulations can tell."""
+        """True where the library is expected to be quicker by more than one percent."""
         return self.factor_over_library is not None and self.factor_over_library < 1 - ALIKE
 
     @property
     def line(self) -> str:
-        """``program 1,425 us for 192 MB: 97 % of the proved limit (simulated), 1.26 x NCCL's rings``."""
+        """One sentence of at most 110 characters, as ``verdict_line`` says it."""
         return verdict_line([self])
 
     @property
-    def warning(self) -> str | None:
-        """What to say where the library is quicker than what is written."""
-        if not self.slower_than_library or isinstance(self.rings, str):
-            return None
-        return f"{self.library} is quicker: {_us(self.rings)} for {size_text(self.size, EXACT)}"
+    def explanation(self) -> tuple[str, ...]:
+        """Lines of what the verdict leaves out: other limits, and what the library runs."""
+        lines = [
+            f"limit: {short_time(self.limit)}, proved at line rate; {self.timed} there {_time(self.line_seconds)}"
+        ]
+        if self.target_limit is not None:
+            share = _percent(self.percent_of_target_limit)
+            lines.append(f"limit of programs for the target: {short_time(self.target_limit)}{share}")
+        if self.tree_limit is not None:
+            share = _share(self.tree_limit, self.line_seconds)
+            lines.append(f"limit of trees: {short_time(self.tree_limit)}{_percent(share)}")
+        if isinstance(self.rival, Rival):
+            lines.append(self.rival.explanation)
+        return tuple(lines)
 
     def figures(self) -> dict[str, Any]:
-        """What ``--json`` says."""
+        """Return what ``--json`` says."""
+        rival = self.rival if isinstance(self.rival, Rival) else None
+        factor = self.factor_over_library
+        low, high = (None, None) if rival is None or factor is None else (factor * rival.low, factor * rival.high)
         return {
             "verdict": self.line,
             "program_us": None if self.seconds is None or self.timed == "schedule" else self.seconds * 1e6,
+            "program_us_at_line_rate": None if self.line_seconds is None else self.line_seconds * 1e6,
             "limit_us": self.limit * 1e6,
-            "limit_at_line_rate_us": self.line_limit * 1e6,
             "percent_of_limit": self.percent_of_limit,
-            "percent_of_tree_limit": self.percent_of_tree_limit,
+            "percent_of_tree_limit": _share(self.tree_limit, self.line_seconds),
             "target_limit_us": None if self.target_limit is None else self.target_limit * 1e6,
             "percent_of_target_limit": self.percent_of_target_limit,
             "limit_without_switch_reduction": self.switch_reduces,
-            "library": None if isinstance(self.rings, str) else self.library,
-            "library_checked": self.checked,
-            "library_us": None if isinstance(self.rings, str) else self.rings * 1e6,
-            "no_library": self.rings if isinstance(self.rings, str) else None,
-            "factor_over_library": self.factor_over_library,
+            "library": None if rival is None else rival.name,
+            "library_us": None if rival is None else rival.seconds * 1e6,
+            "library_unchecked": None if rival is None else rival.unchecked or None,
+            "no_library": self.rival if isinstance(self.rival, str) else None,
+            "factor_over_library": factor,
+            "factor_low": low,
+            "factor_high": high,
             "slower_than_library": self.slower_than_library,
+            "useful_from": None if self.useful is None else self.useful[0],
+            "useful_to": None if self.useful is None else self.useful[1],
         }
 
 
 def time_verdict(
     topology: Topology,
+    name: CollectiveName,
     root: Rank | None,
-    bounds: Bounds,
     size: int,
-    seconds: float | None,
+    times: tuple[float | None, float | None],
     options: CostOptions,
     timed: Timed = "program",
     *,
     target: Target | None = None,
-    without_library: str | None = None,
+    useful: tuple[int, int] | None = None,
+    ranged: bool = False,
 ) -> TimeVerdict:
-    """The verdict on ``seconds`` for ``size`` bytes, beside the limits of the whole cluster where ``bounds``
-    are of the links that a target uses. ``target``: that of the program. ``without_library``: why the library's
-    program is not simulated."""
-    of_target = bounds.seconds(size)
+    """Return the verdict on ``times``, seconds at the rates that runs reach and at line rate, for ``size`` bytes.
+
+    The limit is that of the whole cluster where ``topology`` has only the links that ``target``, that of the
+    program, uses."""
+    line = options.line_rate
+    bounds = of_target = bounds_of(topology, name, root, line)
+    target_limit = of_target.seconds(size)
     if target is not None and timed == "program":
-        of_target = target_seconds(topology, bounds, root, size, options, target)
+        target_limit = target_seconds(topology, of_target, root, size, line, target)
     if topology.whole is not None:
         topology = topology.whole
-        bounds = bounds_of(topology, bounds.name, root, options)
-    tree_limit = bounds.optimality(size, seconds).tree_bound_seconds
+        bounds = bounds_of(topology, name, root, line)
     limit = bounds.seconds(size)
-    if timed == "program" and _latencies_meet(options.costs(topology)):
-        limit = min(limit, _of_programs(topology, bounds.name, root, options).seconds(size))
-    line_limit = bounds.launch + float(tightest(bounds.stated or bounds.bounds, size).seconds(size))
-    if without_library is None and topology.ranks > MOST_RANKS_RINGS:
-        without_library = (
-            f"{topology.ranks} ranks are more than the {MOST_RANKS_RINGS} for which a library is simulated"
-        )
-    rival = without_library or library_rival(topology, bounds.name, root, size, options, limit)
-    library, rings, checked = (
-        (rival.name, rival.seconds, rival.checked)
-        if isinstance(rival, Rival)
-        else (library_of(topology) or "the library", rival, True)
-    )
+    if timed == "program" and _latencies_meet(line.costs(topology)):
+        limit = min(limit, _of_programs(topology, name, root, line).seconds(size))
     machine = machine_of(topology)
-    adds = bounds.name == "allreduce" and machine is not None and any(node.nvls for node in machine.nodes)
-    target_limit = of_target if of_target > limit * (1 + ALIKE) else None
     return TimeVerdict(
-        timed, size, seconds, limit, line_limit, tree_limit, library, rings, checked, adds, target_limit
+        timed,
+        size,
+        *times,
+        limit,
+        bounds.optimality(size, None).tree_bound_seconds,
+        target_limit if target_limit > limit * (1 + ALIKE) else None,
+        rival_at(topology, name, root, size, options),
+        switch_reduces=name == "allreduce" and machine is not None and any(node.nvls for node in machine.nodes),
+        useful=useful,
+        ranged=ranged,
     )
 
 
 def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
-    """One line for all sizes: of one size its time, of several the least and the most of each figure."""
+    """Return one sentence for all sizes: estimated time, factor over the library with its band, share of the
+    proved limit, and sizes to use it for; of several verdicts the least and the most of each figure."""
     first, last = verdicts[0], verdicts[-1]
     if len(verdicts) == 1:
-        took = "not simulated" if first.seconds is None else _us(first.seconds)
-        what = f"{first.timed} {took} for {size_text(first.size, EXACT)}"
+        took = "not simulated" if first.seconds is None else f"est. {short_time(first.seconds)}"
+        what = f"{size_text(first.size, EXACT)}: {took}"
     else:
-        what = f"{first.timed}s for {size_text(first.size)} to {size_text(last.size)}"
+        what = f"{size_text(first.size)} to {size_text(last.size)}"
     shares = [v.percent_of_limit for v in verdicts if v.percent_of_limit is not None]
-    what_limit = "limit without switch reduction" if first.switch_reduces else "limit"
-    at_line = [100.0 * v.line_limit / v.seconds for v in verdicts if v.seconds]
-    rates = ""
-    if any(v.line_limit != v.limit for v in verdicts):
-        rates = AT_RATES + (f", {_span(at_line, whole_percent)} % at line rate" if shares else "")
-    near = of_limit(_span(shares, whole_percent), what_limit, rates) if shares else ""
-    parts = [near or f"{what_limit} {_us(first.limit)} (proved{rates})"]
-    target = [v.percent_of_target_limit for v in verdicts if v.percent_of_target_limit is not None]
-    parts += [f"{_span(target, whole_percent)} % of that of programs for the target"] if target else []
-    trees = [v.percent_of_tree_limit for v in verdicts if v.percent_of_tree_limit is not None]
-    parts += [f"{_span(trees, whole_percent)} % of that of trees"] if trees else []
-    factors = [v.factor_over_library for v in verdicts if v.factor_over_library is not None]
-    if factors:
-        rivals = [v for v in verdicts if v.factor_over_library is not None]
-        library = rivals[0].library  # with what it runs, where that is the same at all sizes
-        if any(v.library != library for v in rivals):
-            library = library.partition(" (")[0]
-        if not all(v.checked for v in rivals):
-            library += ", not checked against measurements"
-        beside = ", which runs as a program" if first.timed == "schedule" else ""
-        parts.append(f"{_span(factors, _factor)} x {library}{beside}")
-    elif isinstance(first.rings, str):
-        parts.append(f"not beside {first.library}: {first.rings}")
-    return f"{what}: {', '.join(parts)}"
+    limit = "of limit without NVLS" if first.switch_reduces else "of proved limit"
+    near = f"{_span(shares, whole_percent)} % {limit}" if shares else f"proved limit {short_time(first.limit)}"
+    factors = [(v.factor_over_library, v.rival) for v in verdicts]
+    known = [(factor, rival) for factor, rival in factors if factor is not None and isinstance(rival, Rival)]
+    if not known:
+        beside = f"no factor: {first.rival}" if isinstance(first.rival, str) else ""
+        return ", ".join(part for part in (what, near, beside) if part)
+    low, high = (
+        min(factor * rival.low for factor, rival in known),
+        max(factor * rival.high for factor, rival in known),
+    )
+    library = f"{_span([factor for factor, _ in known], _factor)} x {known[0][1].library}"
+    use = f", {use_text(first.useful, known[0][1].library)}" if len(verdicts) == 1 and first.ranged else ""
+    reasons = list(dict.fromkeys(rival.unchecked for _, rival in known if rival.unchecked))
+    for unchecked in (", ".join(reasons), "unchecked"):
+        band = f"{_rounded(low)} to {_rounded(high)}" + (f", {unchecked}" if reasons else "")
+        sentence = f"{what}, {library} ({band}), {near}{use}"
+        if len(sentence) <= MOST_CHARACTERS:
+            break
+    return sentence
 
 
-def _us(seconds: float) -> str:
-    us = seconds * 1e6
-    return f"{us:,.0f} us" if us >= 1_000 else f"{us:.4g} us"
+def use_text(useful: tuple[int, int] | None, library: str) -> str:
+    """Return for which sizes a file is of use: ``from 16 MiB``, ``for 1 KiB to 64 MiB``."""
+    if useful is None:
+        return f"{library} is quicker at all sizes"
+    low, high = (size_text(size) for size in useful)
+    return f"from {low}" if useful[1] >= SIZES[-1] else f"for {low} to {high}"
+
+
+def _time(seconds: float | None) -> str:
+    return "not simulated" if seconds is None else short_time(seconds)
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f" ({whole_percent(share)} %)"
 
 
 def _factor(factor: float) -> str:
-    """Two decimals, more where these would hide that it is less than 1."""
-    return f"{factor:.4f}" if factor < 1 - EQUAL and f"{factor:.2f}" == "1.00" else f"{factor:.2f}"
+    """Return two digits, more where these would hide that it is less than 1 or more."""
+    if factor >= 10:
+        return _rounded(factor)
+    for digits in (2, 4) if factor < 1 else (1, 2, 4):
+        text = f"{factor:.{digits}f}"
+        if abs(factor - 1) <= EQUAL or float(text) != 1.0:
+            break
+    return text
+
+
+def _rounded(factor: float) -> str:
+    return f"{factor:.1f}" if factor < 10 else f"{factor:.0f}"
 
 
 def _span(values: Sequence[float], text: Callable[[float], str]) -> str:

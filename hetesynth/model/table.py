@@ -39,15 +39,6 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Predicted:
-    """What a call of ``bytes`` bytes takes by the table; ``library_seconds``: by the library, None: not known."""
-
-    bytes: int
-    seconds: float
-    library_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Table:
     """A collective on ranks 0 to ``len(sizes)`` - 1.
 
@@ -63,7 +54,6 @@ class Table:
     rounds: tuple[tuple[Message, ...], ...]
     min_bytes: int = 0
     max_bytes: int = 0
-    predicted: Predicted | None = None
 
     @property
     def ranks(self) -> int:

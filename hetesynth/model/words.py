@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from hetesynth.model.runtime_costs import RuntimeCosts
 
+_BINARY = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "KB"))
 NAMED_CUTS = 3  # decisions of the clock that a text names
 
@@ -31,13 +32,10 @@ def whole_percent(percent: float) -> str:
     return str(math.floor(percent * (1 + 1e-9)))
 
 
-AT_RATES = " at rates that runs reach"
-"""After "simulated" and "proved", where links do not have the rates that the topology states."""
-
-
-def of_limit(percent: str, limit: str = "limit", rates: str = "") -> str:
-    """``94 % of the proved limit (simulated)``: the limit is proved, the time held against it simulated."""
-    return f"{percent} % of the proved {limit} (simulated{rates})"
+def short_time(seconds: float) -> str:
+    """``725 us``, ``44.7 ms``; three digits."""
+    unit, name = next(((u, n) for u, n in ((1.0, "s"), (1e-3, "ms")) if seconds >= 0.9995 * u), (1e-6, "us"))
+    return f"{float(f'{seconds / unit:.3g}'):g} {name}"
 
 
 def runtime_words(runtime: RuntimeCosts | None) -> str:
@@ -46,7 +44,10 @@ def runtime_words(runtime: RuntimeCosts | None) -> str:
 
 
 def size_text(size: int, digits: int = 4) -> str:
-    """``64 MB``; decimal units, up to ``digits`` digits, bytes below a kilobyte."""
+    """``64 MB``, ``64 MiB`` where that is whole; up to ``digits`` digits, bytes below a kilobyte."""
+    for unit, name in _BINARY:
+        if size >= unit and size % unit == 0 and size % 1000:
+            return f"{size // unit} {name}"
     for unit, name in _UNITS:
         if size >= unit:
             return f"{size / unit:.{digits}g} {name}"

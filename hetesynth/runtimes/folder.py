@@ -45,16 +45,14 @@ def table_for(
     *,
     always: bool = False,
 ) -> Table | str:
-    """That of a call whose larger buffer has ``size`` bytes, else why there is none. ``always``: where the library
-    is predicted to be faster too."""
+    """Return the table of a call whose larger buffer has ``size`` bytes, else why there is none. ``always``: of
+    other sizes too, the nearest."""
     candidates = [t for t in tables if (t.collective, t.root, t.ranks) == (name, root, ranks)]
     if not candidates:
         return f"no table of {name}" + (f" with root {root}" if name in ROOTED else "")
     told = runtime_bytes(name, ranks, size)
-    table = next((t for t in candidates if t.min_bytes <= told and (not t.max_bytes or told <= t.max_bytes)), None)
-    if table is None:
-        return "no table of this size"
-    times = table.predicted
-    if not always and times and times.library_seconds and times.library_seconds < times.seconds:
-        return "the library is predicted to be faster"
-    return table
+    fitting = (
+        t for t in candidates if always or (t.min_bytes <= told and (not t.max_bytes or told <= t.max_bytes))
+    )
+    nearest = min(fitting, key=lambda t: max(t.min_bytes - told, told - (t.max_bytes or told), 0), default=None)
+    return nearest or "no table of this size: the library is expected to be faster"

@@ -17,7 +17,7 @@ FIG10 = ROOT / "examples" / "fig10" / "topo.dsl"
 
 def test_a_program_is_made_written_judged_and_simulated(tmp_path: Path) -> None:
     cluster = api.load(FIG10)
-    made = api.synthesize(cluster, "allgather", size="1MB", target="rccl-6")
+    made = api.synthesize(cluster, "allgather", size="1MB", target="rccl-6", always=True)
     program, *_ = api.write(made, tmp_path / "fig10")
     assert api.verify(program, cluster, target="rccl-6").count("error") == 0
     (prediction,) = api.simulate(program, cluster, "1MB", target="rccl-6").predictions

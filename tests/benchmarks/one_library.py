@@ -29,7 +29,8 @@ from hetesynth.deploy.folder.folder import deployed
 from hetesynth.deploy.manifest.reader import read_manifest
 from hetesynth.deploy.manifest.values import Cell, Manifest
 from hetesynth.engine.predictors import CostOptions, PlanPredictor, contents_predictor
-from hetesynth.engine.time_verdict import ALIKE, bounds_of, time_verdict
+from hetesynth.engine.rival import Rival
+from hetesynth.engine.time_verdict import ALIKE, rival_at
 from hetesynth.model.collective import ROOTED
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.target import target
@@ -170,7 +171,6 @@ def checked(cell: Cell, topology: Topology, folder: Path) -> Checked:
     """The files of the cluster, target and collective of ``cell`` in ``folder``."""
     runtime, options = target(cell.target), CostOptions.of(cell_request(cell, topology))
     root = (cell.options.root or 0) if cell.collective in ROOTED else None
-    bounds = bounds_of(topology, cell.collective, root, options)
     programs: list[ProgramFile] = []
     seconds: dict[str, dict[int, float]] = {}
     for there in deployed(folder):
@@ -191,8 +191,8 @@ def checked(cell: Cell, topology: Topology, folder: Path) -> Checked:
     found = Checked(files=len(programs))
     for size in SIZES:
         name = program_at(programs, runtime_bytes(cell.collective, topology.ranks, size), (0, 0))
-        rings = time_verdict(topology, root, bounds, size, None, options).rings
-        library = rings if isinstance(rings, float) else float("inf")
+        rival = rival_at(topology, cell.collective, root, size, options)
+        library = rival.seconds if isinstance(rival, Rival) else float("inf")
         best = min((times[size] for times in seconds.values() if size in times), default=float("inf"))
         if name is None:
             found.left.append(size)

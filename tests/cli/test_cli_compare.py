@@ -28,7 +28,7 @@ def test_figures_equal_those_of_simulate(tmp_path: Path, capsys: pytest.CaptureF
     (entry,) = table["results"]
     assert table["simulated"] is True and entry["strategy"] == "ring" and entry["chunks"] == 2
     stem = tmp_path / "ring"
-    more = ["--size", "600KB", "--strategy", "ring", "-o", str(stem), "--target", "portable"]
+    more = ["--size", "600KB", "--strategy", "ring", "-o", str(stem), "--target", "portable", "--always"]
     made = said(capsys, "synth", FIG10, *arguments, *more)
     simulated = said(capsys, "simulate", f"{stem}.xml", FIG10, "--size", "600KB")["results"][0]
     for key in ("predicted_us", "algbw_GBps", "busbw_GBps"):

@@ -51,7 +51,17 @@ def made(page: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A schedule of the page's cluster with its programs, one for MSCCL++ too."""
     folder = tmp_path_factory.mktemp("made")
     cluster = str(cluster_of(page))
-    asked = ["synth", cluster, "--coll", "allreduce", "--strategy", "greedy", "-o", str(folder / "made")]
+    asked = [
+        "synth",
+        cluster,
+        "--coll",
+        "allreduce",
+        "--strategy",
+        "greedy",
+        "--always",
+        "-o",
+        str(folder / "made"),
+    ]
     assert run([*asked, "--target", "portable,mscclpp,torch"]) == 0
     return folder
 

@@ -33,7 +33,7 @@ def test_topo_show_as_json_is_the_multigraph(capsys: pytest.CaptureFixture[str])
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    assert run(["synth", FIG10, "--coll", "allgather", "-o", str(tmp_path / "ag.xml")]) == 0
+    assert run(["synth", FIG10, "--coll", "allgather", "--always", "-o", str(tmp_path / "ag.xml")]) == 0
     return tmp_path / "ag.xml"
 
 
@@ -103,6 +103,6 @@ def test_a_report_is_not_named_like_a_program(
 
 def test_a_large_error_of_rounding_is_pointed_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = ["synth", str(EXAMPLES / "v100_4p8" / "topo.dsl"), "--coll", "broadcast", "--strategy", "greedy"]
-    assert run([*made, "--schedule-only", "-o", str(tmp_path / "x")]) == 0
+    assert run([*made, "--schedule-only", "--explain", "-o", str(tmp_path / "x")]) == 0
     told = capsys.readouterr().out
     assert "worst rounding error" in told and "LARGE" in told

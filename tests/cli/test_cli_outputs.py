@@ -18,7 +18,7 @@ from hetesynth.engine.page import report as reporting
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FIG10 = str(EXAMPLES / "fig10" / "topo.dsl")
-SYNTH = ["synth", FIG10, "--coll", "allgather", "--strategy", "greedy"]
+SYNTH = ["synth", FIG10, "--coll", "allgather", "--strategy", "greedy", "--always"]
 NAMES = ["ar.inplace.xml", "ar.schedule.json", "ar.xml"]
 
 KILLED = """

@@ -36,8 +36,9 @@ from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.problem import verified_solver
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import MOST_RANKS_RINGS, Baseline, ring_baseline, tree_baseline
+from hetesynth.engine.rival import Rival
 from hetesynth.engine.steady_programs import LibraryProgram, Pipeline
-from hetesynth.engine.time_verdict import ALIKE, Bounds, Rival, library_rival, target_seconds
+from hetesynth.engine.time_verdict import ALIKE, Bounds, rival_at, target_seconds
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import Deadline, now
@@ -52,7 +53,7 @@ from hetesynth.search.solve import Solution
 RING = "ring"
 WAN = "wan"
 ENOUGH = 0.9  # of the limit ends the choice at effort 1: on nine generated clusters others win 1.6 % at most
-LABEL = "NCCL's rings"
+LABEL = "best rings"
 
 
 def why_skipped(specs: CandidateSpecs, deadline: Deadline) -> str | None:
@@ -400,7 +401,6 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     limit = max(bounds.seconds(size), target_seconds(topology, bounds, root, size, costs, target))
     candidates = SteadyCandidates(specs, target, limit, deadline, rule, effort, tried)
     library: list[Ranked] = []
-    simulated = request.strategy != NAME and why_skipped(specs, deadline) is None
     try:
         if request.strategy != NAME:
             for ranked in LibraryCandidates(specs, target, deadline, rule).all():
@@ -416,10 +416,7 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     if not every:
         return None
     quickest = every[0].seconds or 0.0
-    # where no library was simulated, what earlier runs of the process did must not decide
-    rival = (
-        library_rival(topology, request.collective, root, size, costs, bounds.seconds(size)) if simulated else ""
-    )
+    rival = rival_at(topology, request.collective, root, size, costs)
     least = rival.seconds if isinstance(rival, Rival) and rival.seconds >= candidates.limit else math.inf
     near = candidates.limit >= NEAR_THE_LIMIT * quickest and least >= (1 - ALIKE) * quickest
     if budget.effort is not None and budget.effort <= 1:

@@ -15,8 +15,9 @@ from hetesynth.engine.formats import plan_of
 from hetesynth.engine.predictors import AnyPredictor, CostOptions, first_predictor
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
+from hetesynth.engine.rival import Rival
 from hetesynth.engine.steady_programs import Pipeline
-from hetesynth.engine.time_verdict import Bounds, TimeOptimality, time_verdict
+from hetesynth.engine.time_verdict import Bounds, TimeOptimality, rival_at
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import chunk_bytes, runtime_bytes
 from hetesynth.model.deadline import Deadline, now
@@ -48,6 +49,12 @@ class Member:
         if self.predictor is None or math.isinf(schedule):
             return schedule * self.loss
         return self.predictor.timeline(size).makespan
+
+    def at_line_rate(self, topology: Topology, options: CostOptions, size: int) -> float | None:
+        """Return its seconds at line rate; None where its program is not simulated."""
+        if self.predictor is None:
+            return None
+        return self.predictor.repriced(topology, options.line_rate).timeline(size).makespan
 
 
 @dataclass(frozen=True)
@@ -85,11 +92,11 @@ class Pool:
         )
 
 
-def library_seconds(topology: Topology, request: Request, bounds: Bounds, size: int) -> float:
-    """What a library takes for ``size`` bytes; infinite where that is not known."""
+def library_seconds(topology: Topology, request: Request, size: int) -> float:
+    """Return what the library takes for ``size`` bytes; infinite where that is not known."""
     root = ProblemFactory(topology, request).root
-    rings = time_verdict(topology, root, bounds, size, None, CostOptions.of(request)).rings
-    return math.inf if isinstance(rings, str) else rings
+    rival = rival_at(topology, request.collective, root, size, CostOptions.of(request))
+    return rival.seconds if isinstance(rival, Rival) else math.inf
 
 
 def pool(
@@ -122,7 +129,7 @@ def pool(
     _timed(sizes, until, runs.members, rows)
     library = (math.inf,) * len(sizes)
     if beside_library and runs.target is not None:
-        library = tuple(library_seconds(topology, request, bounds, size) for size in sizes)
+        library = tuple(library_seconds(topology, request, size) for size in sizes)
     if beside_library and runs.target is not None and not runs.interrupted:
         quickest = [min(rows, key=lambda row, j=j: row[j]) for j in range(len(sizes))]  # type: ignore[misc]
         beaten = [row[j] > library[j] for j, row in enumerate(quickest)]

@@ -18,11 +18,10 @@ from hetesynth.engine.predictors import (
     first_predictor,
     sizes_between,
 )
-from hetesynth.engine.ring_baseline import NAMES, ring_baseline
+from hetesynth.engine.rival import Rival
 from hetesynth.engine.simulate import file_predictor
+from hetesynth.engine.time_verdict import Bounds, bounds_of, rival_at
 from hetesynth.errors import HetesynthError
-from hetesynth.model.bound import TimeBound, tightest
-from hetesynth.model.calibration import calibrated
 from hetesynth.model.collective import Collective
 from hetesynth.model.cost import costed
 from hetesynth.model.problem import Arc, Problem
@@ -39,20 +38,19 @@ from hetesynth.topology.language import TopologySource, load_topology
 def library_curve(
     topology: Topology, goal: Collective, sizes: tuple[int, ...], options: CostOptions
 ) -> tuple[list[Curve], tuple[str, ...]]:
-    """What NCCL runs, timed as a program, or why it cannot be; on many ranks at three sizes and evenly between."""
-    few = sizes
-    if goal.ranks > 32 and len(sizes) > 3:
-        few = sizes[0], sizes[round((len(sizes) - 1) / 2)], sizes[-1]
-    seconds: list[float] = []
-    for size in few:
-        rings = ring_baseline(topology, goal.name, goal.root, size, options)
-        if isinstance(rings, str):
-            return [], (f"{NAMES[goal.name]} are not shown: {rings}.",)
-        seconds.append(rings.seconds)
-    between = np.interp(sizes, few, seconds)
-    return [Curve(f"{NAMES[goal.name]}, program", "baseline", tuple(between.tolist()))], ()
+    """Return what the library is expected to take, or why that is not known."""
+    rivals = [rival_at(topology, goal.name, goal.root, size, options) for size in sizes]
+    known = [rival for rival in rivals if isinstance(rival, Rival)]
+    if len(known) < len(rivals):
+        why = next(rival for rival in rivals if isinstance(rival, str))
+        return [], (f"The library is not shown: {why}.",)
+    return [Curve(f"{known[0].library}, expected", "baseline", tuple(rival.seconds for rival in known))], ()
 
 
+ROUTES = (
+    "Steps show the routes of the chunks, which the program follows in pieces; times are the program's where they are "
+    "of thread blocks, and those of a schedule with these steps where they are of wires and links."
+)
 SMALLEST, LARGEST = 1_000, 4_000_000_000
 MAX_TRANSFERS = 200_000  # of a schedule that is drawn
 
@@ -78,7 +76,7 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
         program = None
     notes = tuple(f"WARNING: {warned.message}; {warned.help}." for warned in synthesis.warnings)
     notes += () if synthesis.advice is None else (f"{synthesis.advice}.",)
-    notes += () if program is not None else ("No program was made: thread blocks are not shown.",)
+    notes += (ROUTES if program is not None else "No program was made: thread blocks are not shown.",)
     certificate = solution.certificate
     said = [
         f"The schedule takes {counted(certificate.steps, 'step')}. No schedule of the step model takes fewer than "
@@ -105,7 +103,7 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
         verdict="" if synthesis.verdict is None else synthesis.verdict.line,
     )
     schedule = SchedulePredictor(synthesis.topology, problem, solution.schedule, options)
-    return _drawn(draft, schedule, program, options, capacities=True)
+    return _drawn(draft, schedule, program, options, capacities=program is None)
 
 
 def report_of_file(
@@ -226,14 +224,12 @@ def _drawn(
         message = f"there are too many transfers for a report: {count:,}, at most {MAX_TRANSFERS:,}"
         way_out = "what --report and --trace would show is not written; everything else is"
         raise HetesynthError(message, code="HS573", help=way_out)
-    from hetesynth.search.bounds.throughput import time_bounds
-
     goal, size, sizes, topology = draft.collective, draft.size, draft.sizes, draft.topology
-    bounds: tuple[TimeBound, ...] = ()
+    bounds: Bounds | None = None
     compared: list[Curve] = []
     notes = list(draft.notes)
     if goal is not None:
-        bounds = time_bounds(calibrated(topology, options.rates), goal.name, goal.root, options.policy)
+        bounds = bounds_of(topology, goal.name, goal.root, options.line_rate)
         compared, missing = library_curve(topology, goal, sizes, options)
         notes += missing
     shown: dict[Role, SchedulePredictor | ProgramPredictor | PlanPredictor] = {}
@@ -259,18 +255,14 @@ def _drawn(
             (f"{what}, algbw / busbw", speeds),
         ]
     curves += compared
-    if bounds:
-        launch, bound = options.launch(topology), tightest(bounds, size)
-        curves.append(
-            Curve("lower bound", "bound", tuple(launch + float(tightest(bounds, s).seconds(s)) for s in sizes))
-        )
-        least = launch + float(bound.seconds(size))
-        started = f", once the kernel has started ({launch * 1e6:g} us)" if launch else ""
+    if bounds is not None:
+        curves.append(Curve("proved limit", "bound", tuple(map(bounds.seconds, sizes))))
+        optimality = bounds.optimality(size, None)
         costs = runtime_words(costed(options.runtime, options.rates))
         certificate += [
             f"No schedule, however fine its chunks, moves {size_text(size)} in less than "
-            f"{least * 1e6:,.1f} us: {bound.proof}{started}.",
-            f"Times are simulated (calibration {options.rates}, {costs}), not measured.",
+            f"{bounds.seconds(size) * 1e6:,.1f} us at the rates that are stated: {optimality.proof}.",
+            f"Times are estimates by simulation (rates: {options.rates}, {costs}), not measured.",
         ]
     return replace(
         draft,

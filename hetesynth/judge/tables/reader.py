@@ -8,7 +8,7 @@ from hetesynth.files.regular_files import open_regular
 from hetesynth.files.strict_json import JsonRefused, fail, integer, items, read_json
 from hetesynth.model.collective import COLLECTIVE_NAMES, COLLECTIVES
 from hetesynth.model.program import Buffer, BufferSlice
-from hetesynth.model.table import TABLE_VERSION, Copy, Message, Predicted, Table
+from hetesynth.model.table import TABLE_VERSION, Copy, Message, Table
 
 MAX_BYTES = 256 * 1024 * 1024
 MAX_NUMBER = 2**31 - 1
@@ -79,23 +79,7 @@ def _table(values: dict[str, Any]) -> Table:
     if 0 < high < low:
         fail(f"'min_bytes' is {low}, 'max_bytes' {high}")
     parts = tuple(sizes), tuple(copies), tuple(rounds)
-    return Table(name, collective, root, *parts, low, high, _predicted(values.get("predicted")))
-
-
-def _predicted(value: object) -> Predicted | None:
-    if value is None:
-        return None
-    if not isinstance(value, dict):
-        fail("'predicted' is no object")
-    library = value.get("library_seconds")
-    size = integer(value.get("bytes"), "'bytes'", 0, 2**50)
-    return Predicted(size, _seconds(value.get("seconds")), None if library is None else _seconds(library))
-
-
-def _seconds(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-        fail(f"{repr(value)[:40]} is no number of seconds above 0")
-    return float(value)
+    return Table(name, collective, root, *parts, low, high)
 
 
 def _rank(value: object, last: int) -> int:

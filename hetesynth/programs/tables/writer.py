@@ -1,7 +1,6 @@
 """Table -> JSON, a round a line: equal tables, equal bytes."""
 
 import json
-from dataclasses import asdict
 
 from hetesynth.model.program import BufferSlice
 from hetesynth.model.table import TABLE_VERSION, Message, Table
@@ -18,7 +17,7 @@ def write_table(table: Table) -> bytes:
         "root": table.root,
         "min_bytes": table.min_bytes,
         "max_bytes": table.max_bytes,
-    } | ({} if table.predicted is None else {"predicted": asdict(table.predicted)})
+    }
     copies = [[c.rank, *_place(c.source), *_place(c.target), c.count] for c in table.copies]
     rounds = [[_message(m) for m in messages] for messages in table.rounds]
     lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]

@@ -25,7 +25,7 @@ _OWN: dict[Reduction, Any] = {"sum": lax.psum, "max": lax.pmax, "min": lax.pmin}
 
 
 def load(path: str | Path, *, always: bool = False, judge: bool = True) -> "Collective":
-    """The tables in a file or below a folder, judged. ``always``: where the library is predicted to be faster too.
+    """The tables in a file or below a folder, judged. ``always``: for all sizes of calls.
 
     HetesynthError: HS533 and HS540 (a file), HS809 (a wrong table), HS816 (no table).
     """

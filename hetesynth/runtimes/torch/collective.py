@@ -34,7 +34,7 @@ _ADDED = frozenset(
 
 
 def load(path: str | Path, *, always: bool = False, check: bool = False, judge: bool = True) -> "Collective":
-    """The tables in a file or below a folder, judged. ``always``: where the library is predicted to be faster too.
+    """The tables in a file or below a folder, judged. ``always``: for all sizes of calls.
     ``check``: compare the ranks' arguments before every call, not only before the first of its kind.
 
     HetesynthError: HS533 and HS540 (a file), HS809 (a wrong table), HS816 (no table).

@@ -22,7 +22,7 @@ from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import load_problem, verified_solver
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
-from hetesynth.engine.time_verdict import bounds_of, library_rival
+from hetesynth.engine.time_verdict import rival_at
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import totals
 from hetesynth.model.problem import Budget
@@ -73,8 +73,7 @@ def programs(case: ProgramCase, topology: Path) -> dict[str, Any]:
     for size, hs, se in zip(case.sizes, aligned, rounds, strict=True):
         written = synthesize(replace(request, size=size))
         options = CostOptions.of(request)
-        limit = bounds_of(cluster, case.collective, None, options).seconds(size)
-        nccl = library_rival(cluster, case.collective, None, size, options, limit)
+        nccl = rival_at(cluster, case.collective, None, size, options)
         taccl, sketch = rivals.taccl(size)
         rows.append({
             "size": size, "ours": written.program_seconds, "limit": written.time_optimality.bound_seconds,
