@@ -5,6 +5,7 @@ neither library runs. A node is a server, or servers that NVLink joins, as NCCL 
 (src/graph/connect.cc). Rates in GB/s.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -23,19 +24,8 @@ Joined = Literal["switch", "mesh", "host"]
 Library = Literal["NCCL", "RCCL"]
 
 
+_GPU_LOST = re.compile(r"\.gpu\d+ is disabled$")
 NEWER_EFA = {"Hopper": Fabric("EFA", 0.94, 22.0, 75.0), "Blackwell": Fabric("EFA", 0.94, 22.0, 35.0)}
-
-
-CHECKED = {
-    ("Volta", "mesh"): ("", "InfiniBand"),
-    ("Volta", "switch"): ("InfiniBand",),
-    ("Ampere", "mesh"): ("",),
-    ("Ampere", "switch"): ("", "InfiniBand", "EFA"),
-    ("Hopper", "switch"): ("", "InfiniBand", "RoCE", "EFA", "TCPXO"),
-    ("Blackwell", "switch"): ("", "RoCE"),
-    ("CDNA", "mesh"): ("", "RoCE"),
-}
-"""The machines of docs/reality.md: generation of the GPUs and what joins them, to what joins nodes ("": one)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +55,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """All nodes, what joins them, and whose library runs. What a topology does not say: ``version`` of NCCL,
-    ``processes`` (one for each GPU, or one for all) and ``ll128``, False where NICs are so far from GPUs that NCCL
-    does not use it."""
+    """All nodes, what joins them, and whose library runs. ``model``: of all GPUs, empty where they differ or it is
+    not stated. ``plain``: no links share a stated limit, and none but whole GPUs are lost or slow. What a topology
+    does not say: ``version`` of NCCL, ``processes`` (one for each GPU, or one for all) and ``ll128``, False where
+    NICs are so far from GPUs that NCCL does not use it."""
 
     nodes: tuple[Node, ...]
     library: Library = "NCCL"
@@ -75,19 +66,14 @@ class Machine:
     version: tuple[int, int] = (2, 30)
     processes: bool = True
     ll128: bool = True
+    model: str = ""
+    plain: bool = True
     ranks: int = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ranks", sum(node.gpus for node in self.nodes))
         if self.ranks < 2:
             raise ValueError("a collective needs two GPUs")
-
-    @property
-    def checked(self) -> bool:
-        """Whether published runs of such machines were compared with the formulas (docs/reality.md)."""
-        fabric = self.fabric.name if len(self.nodes) > 1 else ""
-        first = self.nodes[0]
-        return len({*self.nodes}) == 1 and fabric in CHECKED.get((first.generation.name, first.joined), ())
 
     @property
     def tables(self) -> Tables:
@@ -139,7 +125,9 @@ def machine_of(topology: Topology) -> Machine | None:
         fabric = NEWER_EFA.get(nodes[0].generation.name, EFA)
     if any(kind in kinds and not kind.startswith(SCALE_UP) for kind in topology.measured):
         fabric = replace(fabric, share=1.0)
-    return Machine(tuple(nodes), library, fabric)
+    models = {*topology.models}
+    plain = not topology.groups and all(_GPU_LOST.search(note) for note in topology.notes)
+    return Machine(tuple(nodes), library, fabric, model=models.pop() if len(models) == 1 else "", plain=plain)
 
 
 def library_of(topology: Topology) -> Library | None:

@@ -13,12 +13,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from itertools import product
 from pathlib import Path
 from statistics import median
+from typing import get_args
 
 from benchmarks.tables import csv_text, markdown
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.ring_baseline import Baseline, ring_baseline, tree_baseline
+from hetesynth.library.bands import ANY, CLASSES, Family, class_of, fabric_name, family_of
 from hetesynth.library.machine import Machine, machine_of
 from hetesynth.library.times import LibraryTime, chosen
 from hetesynth.model.collective import CollectiveName
@@ -199,6 +202,8 @@ def _summary(series: Sequence[Series]) -> str:
         f"- From 32 KiB to 1 MiB: {_percent(sum(e <= BAND for e in small) / len(small))} of {len(small)} points"
         f" are in the band of {_percent(BAND)} either way.",
     ]
+    for sizes, (inside, every) in held_out(series).items():
+        lines.append(f"- Bands ({sizes}): {inside} of {every} points are in the band that the other series give.")
     simulated = [median(map(abs, one.simulated)) for one in series if one.simulated]
     lines.append(
         f"- The library's rings, trees and sends in our simulator, at the rates by which all times are predicted,"
@@ -253,9 +258,81 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %" if share < 0.1 else f"{100 * share:.0f} %"
 
 
+# bands
+
+FEWEST = 3
+"""Series of a kind from which on its band is the span of its points; with fewer, that of all machines is added."""
+Row = tuple[str, str, str, str, str]
+Ratio = tuple[str, str, float]
+
+
+def ratios(series: Sequence[Series]) -> dict[Row, list[Ratio]]:
+    """Series, model of the GPUs, and measured over expected time, of each kind and of all."""
+    found: dict[Row, list[Ratio]] = defaultdict(list)
+    for one in series:
+        machine, family = one.machine, family_of(one.row["collective"])  # type: ignore[arg-type]
+        node = machine.nodes[0]
+        for size, seconds in one.points:
+            if size < KB:
+                continue
+            ratio = one.name, machine.model, seconds / one.expected(size).expected
+            kind = node.generation.name, node.joined, fabric_name(machine)
+            for row in ((*kind, family, class_of(size)), (ANY, "", "", family, class_of(size))):
+                found[row].append(ratio)
+    return found
+
+
+def of_all(row: Row) -> Row:
+    """The row of all machines with its family and class of sizes."""
+    return ANY, "", "", row[3], row[4]
+
+
+def band(own: Sequence[Ratio], every: Sequence[Ratio]) -> tuple[float, float]:
+    """From which to which share of the expected time runs take: the span of ``own`` points, and where these are of
+    few series, of all but a twentieth of ``every`` point at either end. What is expected is always inside."""
+    ordered = sorted(ratio for *_, ratio in every)
+    twentieth = len(ordered) // 20
+    values = [1.0, *(ratio for *_, ratio in own)]
+    if len({name for name, *_ in own}) < FEWEST:
+        values += ordered[twentieth : len(ordered) - twentieth]
+    return min(values), max(values)
+
+
+def bands(series: Sequence[Series]) -> str:
+    """CSV: a line for every kind, and one for all machines of every family and class of sizes; where there are no
+    runs of that, it has the points of the whole family, else of rings."""
+    found, rows = ratios(series), []
+    for family, (_, sizes) in product(get_args(Family), CLASSES):
+        pooled = (ANY, "", "", family, sizes)
+        if len(found[pooled]) < 20:  # too few for a band: with those of rings and of other sizes
+            others = [row for row in found if row[0] == ANY and (row[3] == family or row[3:] == ("rings", sizes))]
+            found[pooled] = [ratio for row in others for ratio in found[row]]
+    for row, some in sorted(found.items()):
+        low, high = band([] if row[0] == ANY else some, found[of_all(row)])
+        models = "" if row[0] == ANY else " ".join(sorted({model for _, model, _ in some}))
+        points = "" if row[0] == ANY else str(len(some))
+        rows.append([*row, models, points, f"{low:.3f}", f"{high:.3f}"])
+    return csv_text(("generation", "joined", "fabric", "family", "sizes", "models", "points", "low", "high"), rows)
+
+
+def held_out(series: Sequence[Series]) -> dict[str, tuple[int, int]]:
+    """Of each class of sizes: points that fall into the band that all other series give, and all points."""
+    found, counts = ratios(series), {sizes: [0, 0] for _, sizes in CLASSES}
+    for row, some in found.items():
+        if row[0] == ANY:
+            continue
+        for name, _, ratio in some:
+            own, every = ([r for r in found[kind] if r[0] != name] for kind in (row, of_all(row)))
+            low, high = band(own, every)
+            counts[row[4]][0] += low <= ratio <= high
+            counts[row[4]][1] += 1
+    return {sizes: (inside, every) for sizes, (inside, every) in counts.items()}
+
+
 def main() -> int:
-    """Write the page and its table."""
+    """Write the page, its table and the bands."""
     series = all_series()
+    (ROOT / "hetesynth" / "library" / "bands.csv").write_text(bands(series), encoding="utf-8")
     (ROOT / "docs" / "reality.md").write_text(page(series), encoding="utf-8")
     (ROOT / "docs" / "data" / "reality.csv").write_text(table(series), encoding="utf-8")
     return 0

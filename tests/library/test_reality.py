@@ -20,6 +20,16 @@ def series() -> list[Series]:
     return read
 
 
+def test_the_bands_are_what_the_runs_give(series: list[Series]) -> None:
+    """If not: PYTHONPATH=tests python tests/benchmarks/reality.py."""
+    assert (ROOT / "hetesynth" / "library" / "bands.csv").read_text("utf-8") == reality.bands(series)
+
+
+def test_bands_hold_runs_that_they_were_not_made_of(series: list[Series]) -> None:
+    for inside, every in reality.held_out(series).values():
+        assert every > 100 and inside >= 0.75 * every
+
+
 @pytest.mark.slow
 def test_the_page_is_what_is_made_today(series: list[Series]) -> None:
     """If not: PYTHONPATH=tests python tests/benchmarks/reality.py."""
