@@ -14,7 +14,7 @@ from hetesynth.files.regular_files import read_regular
 from hetesynth.model.calibration import CALIBRATIONS
 from hetesynth.model.topology import Topology
 from hetesynth.topology.importers.detect import FABRIC, detect, nic_rates_of_ports
-from hetesynth.topology.importers.gpu_models import short_name
+from hetesynth.topology.importers.gpu_models import PART, short_name
 from hetesynth.topology.importers.machine import Machine, Remark, gpus_of_nics
 from hetesynth.topology.importers.network import Fabric, file_of, machines_of_network, nic_rates
 from hetesynth.topology.importers.reading import ReadOptions, Source, Stated, read_in_order
@@ -251,6 +251,9 @@ def model_name(text: str) -> str:
     if not text or len(text) > MAX_MODEL or not text.isprintable() or '"' in text or "\\" in text:
         what = f"--model {text[:MAX_MODEL]!r} cannot be a name"
         raise HetesynthError(what, code="HS736", help="for example --model H20")
+    if PART.search(text):
+        what = f"--model {text!r} is a part of a GPU, which no collective runs on"
+        raise HetesynthError(what, code="HS736", help="name the whole GPU: --model A100")
     return text
 
 

@@ -28,7 +28,7 @@ class GpuModel:
 _MODELS: tuple[tuple[str, GpuModel], ...] = (
     (r"G?B300", GpuModel(103, 18, "64 GT/s", True)),
     (r"G?B200", GpuModel(100, 18, "64 GT/s", True)),
-    (r"RTX PRO 6000|RTX 50[789]0", GpuModel(120, 0, "32 GT/s")),
+    (r"RTX PRO [456]000|(RTX )?50[789]0", GpuModel(120, 0, "32 GT/s")),
     (r"GB10", GpuModel(121, 0, "32 GT/s")),
     (r"GH200", GpuModel(90, 18, "32 GT/s", True)),
     (r"H800.*(PCIe|NVL)", GpuModel(90, 8, "32 GT/s")),
@@ -36,13 +36,13 @@ _MODELS: tuple[tuple[str, GpuModel], ...] = (
     (r"H200 NVL", GpuModel(90, 18, "32 GT/s")),
     (r"H800", GpuModel(90, 8, "32 GT/s", True)),
     (r"H(100|200|20e?)\b", GpuModel(90, 18, "32 GT/s", True)),
-    (r"L40S?|L4|L20|RTX 4\d\d\d|RTX [456]000 Ada", GpuModel(89, 0, "16 GT/s")),
+    (r"L40S?|L4|L20|(RTX )?40[6789]0|RTX 4\d\d\d|RTX [456]000 Ada", GpuModel(89, 0, "16 GT/s")),
     (r"A800.*PCIe", GpuModel(80, 8, "16 GT/s")),
     (r"A800", GpuModel(80, 8, "16 GT/s", True)),
     (r"A100.*(PCIe|PCIE)", GpuModel(80, 12, "16 GT/s")),
     (r"A30", GpuModel(80, 4, "16 GT/s")),
     (r"A100", GpuModel(80, 12, "16 GT/s", True)),
-    (r"A40|A6000|A5000|A5500|A4500|RTX 3090", GpuModel(86, 4, "16 GT/s")),
+    (r"A40|A6000|A5000|A5500|A4500|(RTX )?3090", GpuModel(86, 4, "16 GT/s")),
     (r"A10|A16|A2|RTX 30\d\d", GpuModel(86, 0, "16 GT/s")),
     (r"V100.*(SXM|DGXS)", GpuModel(70, 6, "8 GT/s", True)),
     (r"V100.*PCIE", GpuModel(70, 0, "8 GT/s")),
@@ -79,6 +79,8 @@ AMD_MODELS = "MI50, MI100, MI250X, MI300A, MI300X, MI325X, MI355X"
 _AMD = re.compile(r"\bAMD\b|\bMI ?\d{2,3}", re.IGNORECASE)
 _SLOTS = {"PCIE": "PCIe", "NVL": "NVL"}  # words behind a model's name that tell it from the one with a socket
 KNOWN_MODELS = "GB200, B300, B200, H200, H100, H20, H800, A100, A800, A40, A6000, L40S, RTX 5090, V100, P100, K80"
+PART = re.compile(r"\bMIG\b", re.IGNORECASE)
+"""In the names of parts of GPUs."""
 _NVIDIA, _AMD_ID = "0x10de", "0x1002"
 MODELS: dict[tuple[str, str], str] = {  # by vendor and device
     (_NVIDIA, "0x15f9"): "P100",
@@ -97,6 +99,7 @@ MODELS: dict[tuple[str, str], str] = {  # by vendor and device
     (_NVIDIA, "0x2335"): "H200",
     (_NVIDIA, "0x2901"): "B200",
     (_NVIDIA, "0x2b85"): "RTX 5090",
+    (_NVIDIA, "0x2bb3"): "RTX PRO 5000",
     (_NVIDIA, "0x3182"): "B300",
     (_NVIDIA, "0x31c2"): "GB300",
     (_AMD_ID, "0x66a1"): "MI50",
@@ -106,14 +109,16 @@ MODELS: dict[tuple[str, str], str] = {  # by vendor and device
     (_AMD_ID, "0x740f"): "MI210",
     (_AMD_ID, "0x74a0"): "MI300A",
     (_AMD_ID, "0x74a1"): "MI300X",
+    (_AMD_ID, "0x74b5"): "MI300X",  # a virtual function
+    (_AMD_ID, "0x75a0"): "MI350X",
 }
 # B/s of NICs of which there is one speed only: EFA of the first generation, of which p4d and p4de have four
 NIC_RATES = {("0x1d0f", "0xefa0"): Fraction(100 * 10**9, 8)}
 
 
 def gpu_model(name: str) -> GpuModel | None:
-    """The model that ``name`` names; None where it is none of those in the table."""
-    for pattern, model in _MODELS:
+    """Return the model that ``name`` names; None where it is none of those in the table, or a part of a GPU."""
+    for pattern, model in _MODELS if not PART.search(name) else ():
         if re.search(rf"(?<![A-Za-z0-9])(?:{pattern})(?![0-9])", name, re.IGNORECASE):
             return model
     return None

@@ -17,6 +17,7 @@ from lxml.etree import _Element
 from hetesynth.topology.importers.gpu_models import (
     MODELS,
     Calibration,
+    amd_model,
     cpu_rate,
     gpu_model,
     nvlink_rate,
@@ -30,6 +31,8 @@ MAX_SPEED = 10_000  # GB/s of a slot
 MAX_OBJECTS = 256
 _DOCTYPE = b'<!DOCTYPE topology SYSTEM "hwloc2.dtd">'  # names a file that is never read
 _GPU_VENDORS = ("10de", "1002", "1db7", "1ed5")
+_COMPUTING = ("0302", "1200")
+"""PCI classes of GPUs that compute and draw nothing; what draws has class 0300, on-board graphics too."""
 _GPU_OSDEV = re.compile(r"(cuda|nvml|rsmi)(\d{1,4})")
 _MODEL = re.compile(r"\bMI\d{2,3}[AX]?\b")  # of AMD's GPUs
 _PCI_TYPE = re.compile(r"([0-9a-f]{4}) \[([0-9a-f]{4}):([0-9a-f]{4})\]", re.IGNORECASE)
@@ -118,6 +121,9 @@ def _walk(element: _Element, tree: _Tree, place: Place, calibration: Calibration
             order = min((int(m[2]) for m in numbered), default=10**6)
             name = infos.get("GPUModel") or MODELS.get((f"0x{vendor}", f"0x{device}"), "")
             name = name or _infos(element).get("PCIDevice", "")
+            known = gpu_model(name) or amd_model(name)
+            if not (numbered or known or device_class in _COMPUTING):  # graphics of the board
+                return
             indexes = []  # how a matrix may refer to it
             for item in (element, *systems):
                 for key in ("gp_index", "os_index"):

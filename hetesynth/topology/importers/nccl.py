@@ -83,6 +83,21 @@ class _Gpu:
     lanes: int  # of links into a switch
 
 
+def _link_speed(element: _Element) -> str:
+    """Return the speed of the link above a ``<pci>``. A bridge of 2.5 or 5 GT/s between faster links is a virtual
+    port of a switch, whose speed means nothing: the slower link counts."""
+
+    def told(one: _Element | None) -> Fraction | None:
+        match = None if one is None else PCIE_SPEED.match(one.get("link_speed", ""))
+        return Fraction(match[1]) if match else None
+
+    speed, above = told(element), told(element.getparent())
+    below = [rate for child in element.iterfind("pci") if (rate := told(child)) is not None]
+    if speed is None or above is None or not below or not speed <= 5 < min(above, *below):
+        return str(element.get("link_speed", ""))
+    return f"{float(min(above, *below)):g} GT/s"
+
+
 @dataclass(slots=True)
 class _Host:
     """Everything of one host of the file called ``name``."""
@@ -116,7 +131,7 @@ class _Host:
                 links.append((str(link.tag), target, count))
         if max([lanes, *(count for _, _, count in links)]) > _MAX_LANES:
             raise refused(self.name, f"a GPU has more than {_MAX_LANES} links")
-        if element.get("mlopart") is not None:
+        if (self.number(element, "mlopart") or 0) > 0 or element.get("mlopart", "").strip() == "0":
             raise refused(self.name, "parts of GPUs (mlopart) are not read", "take the dump with whole GPUs")
         gcn, sm = element.get("gcn", "").strip().lower(), max(0, self.number(element, "sm") or 0)
         arch = {"": f"sm{sm}" if sm else "", "910": "gfx90a"}.get(gcn, f"gfx{gcn.removeprefix('gfx')}")
@@ -131,7 +146,7 @@ class _Host:
                 case "pci":
                     words = ("busid", "class", "vendor", "device")
                     bus, kind, vendor, device = (element.get(word, "").strip().lower() for word in words)
-                    speed, width = element.get("link_speed", ""), self.number(element, "link_width") or 0
+                    speed, width = _link_speed(element), self.number(element, "link_width") or 0
                     here = _Slot(here.parent, bus, kind, vendor, device, speed, width)
                     self.buses.append(here.bus)
                     tags = {child.tag for child in element.iter() if isinstance(child.tag, str)}
