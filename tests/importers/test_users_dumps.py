@@ -175,6 +175,6 @@ class TestReports:
         assert result.topology.ranks == 16 and "bandwidth 8 GB/s" not in result.text
         assert "pcie pcie2 { ports gpu[0-1]; bandwidth 31.5 GB/s" in result.text
 
-    def test_a_board_without_a_gpu(self, tmp_path: Path) -> None:
-        with pytest.raises(HetesynthError, match="no GPU in it"):
-            imported(tmp_path, (REPORTS / "hwloc__24em64t-2n6c2t-pci.xml").read_bytes())
+    def test_graphics_beside_three_gpus(self, tmp_path: Path) -> None:
+        data = (REPORTS / "hwloc__24em64t-2n6c2t-pci.xml").read_bytes()
+        assert len(imported(tmp_path, data, nic_rate=Fraction(GIGA, 8)).machines[0].gpus) == 3
