@@ -38,6 +38,8 @@ def _measured(
     observations = []
     for operation in operations:
         terms = coefficients(operation, None, ranks)
+        if truth[2] < math.inf:  # additions that do not overlap with what is moved
+            terms = (*terms[:2], (ranks - 1) / ranks if operation in ("reducescatter", "allreduce") else 0.0)
         for exponent in range(10, 31):
             size = 2.0**exponent
             for _ in range(3):
@@ -75,6 +77,24 @@ def test_a_reduction_rate_needs_a_collective_with_and_one_without(seed: int) -> 
     assert any("reduce cannot be told" in remark for remark in alone.remarks)
     assert alone.rate.value == pytest.approx(truth[1], rel=0.02)
     assert alone.rate.error > 0.2  # as much as it hangs on what is stated of reductions
+
+
+@pytest.mark.parametrize("bus", [100e9, 230e9])
+def test_collectives_of_one_machine_tell_one_rate(bus: float) -> None:
+    """Rings add while they move: the bus bandwidth of nccl-tests is the rate, with additions and without."""
+    shares: dict[Operation, float] = {
+        "allreduce": 14 / 8,
+        "allgather": 7 / 8,
+        "reducescatter": 7 / 8,
+        "broadcast": 1.0,
+    }
+    for operation, share in shares.items():
+        terms = coefficients(operation, None, 8)
+        points = [Observation(n, n * share / bus + 20e-6, terms[0], terms[1] * n, terms[2] * n) for n in SIZES]
+        assert fit(points, 1e-6, 300e9, 300e9).rate.value == pytest.approx(bus, rel=0.02), operation
+
+
+SIZES = [2.0**power for power in range(20, 34)]
 
 
 def test_streams_and_one_size_do_not_tell_alpha_and_one_point_nothing() -> None:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast, get_args
@@ -139,26 +139,69 @@ def _size(word: str) -> float:
 _NAMES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall", "gather", "scatter", "reduce")
 _PROGRAMS = {name: cast(Operation, name.replace("_", "")) for name in _NAMES} | {"sendrecv": "transfer"}
 _NCCL_RANK = re.compile(r"#\s+Rank\s+(\d{1,6})\b")
-_NCCL_HEADER = re.compile(r"#\s*size\s+count\s+type.*")
+_NCCL_HEADER = re.compile(r"(?m)^(?P<prefix>.{0,200}?)#\s*size\s+count\s+type.*$")
+_NCCL_ROW = re.compile(r"\d{1,18}\s+\d{1,18}\s+[a-z][a-z0-9_]{1,15}\s.*")
+_NCCL_ERROR = re.compile(
+    r"NCCL WARN .*|Test (NCCL|CUDA) failure.*|CUDA error.*|.*(Segmentation fault|MPI_ABORT|srun: error).*"
+)
+_WRONG = ("#wrong", "error")
+"""Titles of the columns of values that were wrong: a count, or the largest error, of which N/A is not checked."""
+_LARGEST_ERROR = 0.1
 
 
 def _read_nccl_tests(text: str, source: str, operation: Operation | None, ranks: int | None) -> Iterator[Read]:
     """A series for each ``time`` of the header, which begins a group: time, algbw, busbw, wrong if checked.
 
-    The operation is the caller's, else that of the program's name in the text, else of the file's name.
+    What stands before a row is the prefix of a launcher. The operation is the caller's, else that of the program's
+    name in the text, else of the file's name, else what the ratio of both bandwidths tells; the ranks are the
+    caller's, else those listed, else those of that ratio. Rows with wrong values are no measurement.
     """
     match = _NCCL_HEADER.search(text)
-    header = match[0].lstrip("# ").split() if match else []
-    starts = [place - len(header) for place, word in enumerate(header) if word == "time"]
-    devices = len(set(_NCCL_RANK.findall(text)))
-    for said in (text, Path(source).name):
-        named = (named for program, named in _PROGRAMS.items() if re.search(rf"\b{program}(_perf)?\b", said))
+    header = match[0][len(match["prefix"]) :].lstrip("# ").split() if match else []
+    starts = [place for place, word in enumerate(header) if word == "time"]
+    rows = [
+        (at, row[0].split())
+        for at, line in enumerate(text.splitlines(), 1)
+        if (row := _NCCL_ROW.search(line[:4096])) is not None
+    ]
+    rows = [(at, words) for at, words in rows if len(words) >= starts[0] + 3]
+    if not rows:
+        said = _NCCL_ERROR.search(text)
+        why = f"the run ended with: {said[0].strip()[:200]}" if said else "there is no row of a table"
+        raise ValueError(why, "give the whole output of a run that ended well")
+    for said_in in (text, Path(source).name):
+        named = (named for program, named in _PROGRAMS.items() if re.search(rf"\b{program}(_perf)?\b", said_in))
         operation = operation or next(named, None)
+    largest = max((_number(words[starts[0] + 1]), _number(words[starts[0] + 2])) for _, words in rows)
+    ratio = largest[1] / largest[0] if largest[0] >= 1 else 0.0
+    if operation is None and 1.005 < ratio < 2:
+        operation = "allreduce"
     if operation is None:
         raise ValueError("the table does not say which collective it is", "add --operation allreduce (or ...)")
+    devices = len(set(_NCCL_RANK.findall(text)))
+    told = devices if devices > 1 else _ranks_of(operation, ratio)
     for place, start in enumerate(starts):
-        rows = ((at, size, time * 1e-6) for at, size, time in _columns(text, 3 - min(starts), start))
-        yield ("out of place", "in place")[place % 2], operation, ranks or (devices if devices > 1 else None), rows
+        named_column = header[start + 3] if len(header) > start + 3 else ""
+        wrong = start + 3 if named_column in _WRONG else None
+        right = ((at, words) for at, words in rows if wrong is None or _is_right(words, wrong, named_column))
+        points = (
+            (at, _number(words[0]), _number(words[start]) * 1e-6) for at, words in right if len(words) > start
+        )
+        yield ("out of place", "in place")[place % 2], operation, ranks or told, points
+
+
+def _is_right(words: Sequence[str], wrong: int, title: str) -> bool:
+    """True where the values of a row were right, or not checked."""
+    value = _number(words[wrong]) if len(words) > wrong else 0.0
+    return value == 0.0 if title == "#wrong" else value <= _LARGEST_ERROR
+
+
+def _ranks_of(operation: Operation, ratio: float) -> int | None:
+    """Return of how many ranks bus over algorithm bandwidth is ``ratio``; None where that does not tell."""
+    share = ratio / 2 if operation == "allreduce" else ratio
+    if operation in ("transfer", "stream", "broadcast", "reduce") or not 0.45 < share < 0.998:
+        return None
+    return round(1 / (1 - share))
 
 
 _OSU_TITLE = re.compile(r"#\s*OSU\s+(?P<what>[^\n]*?)(?:\s+(?:Latency|Bandwidth))?\s+Test(?:\s+v\S{1,20})?")
