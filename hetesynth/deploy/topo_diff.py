@@ -10,7 +10,7 @@ from typing import Literal
 
 from hetesynth.deploy.figures import errors_of, named
 from hetesynth.deploy.verify_files import is_meant
-from hetesynth.engine.schedule_replay import asked_collective, chunking_of, read_schedule
+from hetesynth.engine.schedule_replay import chunking_of, problem_of, read_schedule
 from hetesynth.engine.verify import Question, is_schedule
 from hetesynth.errors import HetesynthError
 from hetesynth.model.schedule import Schedule, Transfer
@@ -158,7 +158,7 @@ def _standing(path: Path, old: Topology, new: Topology) -> tuple[Verdict, str]:
             Transfer(t.start, t.end, t.chunk, same[t.link] or 0, t.reduce) for t in document.schedule.transfers
         ]
         schedule = Schedule.of(transfers, document.schedule.makespan)
-        problem = chunk(new, chunking_of(document, old)).problem(asked_collective(document, str(path)))
+        problem = problem_of(document, chunk(new, chunking_of(document, old)), str(path))
         if wrong := schedule_violations(problem, schedule):
             return "over capacity", named(list(dict.fromkeys(w.message for w in wrong)))
     elif errors := errors_of(path, Question(given=new)):

@@ -325,6 +325,7 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
             "recipe": recipe.plain(),
             "topology_sha256": topology_hash(chunking.topology),
             **({} if chunking.options.latencies else {"latencies": False}),
+            **({"links_left_out": True} if chunking.topology.numbers else {}),
             **({"losses": list(chunking.topology.notes)} if chunking.topology.notes else {}),
         }
         numbers = chunking.topology.numbers

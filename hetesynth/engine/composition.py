@@ -171,6 +171,9 @@ def composed(run: Compilation) -> Composed:
         message = f"{request.collective} is not composed of pods"
         way_out = f"composed are {', '.join(COMPOSED)}; choose another strategy"
         raise HetesynthError(message, code="HS413", help=way_out)
+    if request.exclusion == "step" and request.collective != "allgather":
+        message = "a composition has no steps in which eq. 8 could hold: each addition counts its own time"
+        raise HetesynthError(message, code="HS413", help="leave --exclusion out, or choose another strategy")
     with timer.phase("parse"):
         cluster = load_pods(request.file)
         collective(request.collective, len(cluster.pods), request.chunks, request.root)  # does the root fit?
@@ -182,9 +185,8 @@ def composed(run: Compilation) -> Composed:
     size = request.chunking.chunk_bytes or cluster.chunk_bytes or DEFAULT_CHUNK_BYTES
     if request.size is not None:  # a size of the buffer is cut into chunks, rounded up
         size = max(1, math.ceil(request.size / (cluster.ranks * request.chunks)))
-    exclusive = request.exclusion == "step"  # auto: additions to one chunk count their own time each, side by side
     chunking = replace(request.chunking, chunk_bytes=size)
-    task = Task(cluster, request.collective, request.chunks, size, chunking, exclusive)
+    task = Task(cluster, request.collective, request.chunks, size, chunking)
     budget = run.budget.part(0.5)  # what the searches inside pods get together
     if budget.seconds is None:
         budget = replace(budget, seconds=20.0)

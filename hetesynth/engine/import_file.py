@@ -175,7 +175,8 @@ def read_schedule(data: bytes, filename: str = "<schedule>") -> tuple[ScheduleDo
         under_way[link] += change
         busiest[link] = max(busiest[link], under_way[link])
     arcs = tuple(Arc(src, dst, busiest[i]) for i, (_, src, dst) in enumerate(document.links))
-    return document, Problem(document.ranks, document.ranks, (), arcs, (), goal), schedule
+    problem = Problem(document.ranks, document.ranks, (), arcs, (), goal, document.exclusive_reduction)
+    return document, problem, schedule
 
 
 def _graph(request: ImportRequest, chunking: Chunking | None, goal: Collective) -> Problem | None:
@@ -248,6 +249,7 @@ def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None)
     on = _graph(request, chunking, problem.collective)
     if on is None:
         return imported
+    on = replace(on, exclusive_reduction=problem.exclusive_reduction)
     if foreign_link(document, on.arcs) is None and not schedule_violations(on, document.schedule):
         return replace(imported, problem=on, schedule=document.schedule)
     lifted = lift_schedule(problem, schedule, on)

@@ -1,19 +1,23 @@
 """A schedule JSON on the cluster that it is for, replayed with the capacities and chunks that it was made with."""
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from hetesynth.engine.formats import contents
+from hetesynth.engine.recipe import topology_hash
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import MAX_BYTES, ScheduleDocument, read_schedule_json
 from hetesynth.model.collective import Collective
-from hetesynth.model.problem import Arc
+from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.topology import Link, Topology
 from hetesynth.model.verdict import Violation
-from hetesynth.search.chunking import ROUNDINGS, ChunkingOptions, Rounding, chunk
+from hetesynth.search.bounds.lower import quick_bound
+from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
 from hetesynth.search.collectives import collective
+from hetesynth.search.solve import bounds_of
 
 MAX_CHUNKS_OF_ONE_RANK = 65536
 MAX_TICKS = 4_000_000
@@ -58,26 +62,50 @@ def foreign_link(document: ScheduleDocument, links: Sequence[Link | Arc]) -> tup
     return None
 
 
-def replayed(path: Path, document: ScheduleDocument, topology: Topology) -> list[Violation]:
-    """What is wrong with the schedule of ``path`` on ``topology``."""
-    from hetesynth.judge.schedule.judge import schedule_violations
+def problem_of(document: ScheduleDocument, chunking: Chunking, filename: str) -> Problem:
+    """The problem that ``document`` says it solves. HetesynthError HS520: it cannot."""
+    goal = asked_collective(document, filename)
+    return chunking.problem(goal, exclusive_reduction=document.exclusive_reduction)
+
+
+def replayed(path: Path, document: ScheduleDocument, topology: Topology) -> tuple[list[Violation], list[str]]:
+    """What is wrong with the schedule of ``path`` on ``topology`` or with its header's claims; and notes."""
+    from hetesynth.judge.bounds.judge import recheck
+    from hetesynth.judge.schedule.judge import bound_violations, claim_violations, schedule_violations
 
     other = foreign_link(document, topology.links)
     if other is not None:
-        return [Violation("no-such-link", f"{other[1]}, on {topology.name}", link=other[0])]
-    goal = asked_collective(document, str(path))
-    problem = chunk(topology, chunking_of(document, topology)).problem(goal)
-    return schedule_violations(problem, document.schedule)
+        return [Violation("no-such-link", f"{other[1]}, on {topology.name}", link=other[0])], []
+    options, header, schedule = chunking_of(document, topology), document.header, document.schedule
+    problem = problem_of(document, chunk(topology, options), str(path))
+    wrong = schedule_violations(problem, schedule) or claim_violations(header, schedule.makespan)
+    if wrong:
+        return wrong, []
+    notes = []
+    at_once = schedule_violations(replace(problem, exclusive_reduction=problem.collective.reduces), schedule)
+    if at_once:
+        notes.append(f"the program has to order additions, as the header says: {at_once[0].message}")
+    slowest = chunk(topology, replace(options, reference="slowest")).tau_ref
+    if options.reference != slowest:
+        said = f"its steps last {float(options.reference) * 1e6:g} us"
+        notes.append(f"{said}; the slowest link takes {float(slowest) * 1e6:g} us for a chunk")
+    stated = header.get("lower_bound", 0)
+    proved = quick_bound(problem).steps if stated else 0
+    if isinstance(stated, int) and stated > proved:
+        proved = max(b.steps for b in bounds_of(problem) if not recheck(problem, b).violations)
+    told = "links_left_out" not in header and header.get("topology_sha256") == topology_hash(topology)
+    wrong, note = bound_violations(header, proved, same_links=told)
+    notes += [note] if note else []
+    return wrong, notes
 
 
 def chunking_of(document: ScheduleDocument, topology: Topology) -> ChunkingOptions:
     """Chunks and steps as the schedule has them on ``topology``, for which it was made."""
-    size, rounding, step = (document.header.get(name) for name in ("chunk_bytes", "rounding", "tau_ref_us"))
-    chunk_bytes = size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
-    rule: Rounding = next((r for r in ROUNDINGS if r == rounding), "ceil")
-    latencies = document.header.get("latencies") is not False
-    tau_ref = chunk(topology, ChunkingOptions(chunk_bytes, "slowest", rule, latencies)).tau_ref
-    if isinstance(step, (int, float)) and not isinstance(step, bool) and 0 < step <= sys.float_info.max:
-        stated = Fraction(str(step)) / 1_000_000
+    header: Mapping[str, Any] = document.header  # whose values the reader checked
+    rounding, latencies = header.get("rounding", "ceil"), header.get("latencies", True)
+    size = header.get("chunk_bytes") or chunk(topology).chunk_bytes
+    tau_ref = chunk(topology, ChunkingOptions(size, "slowest", rounding, latencies)).tau_ref
+    if "tau_ref_us" in header:
+        stated = Fraction(str(header["tau_ref_us"])) / 1_000_000
         tau_ref = stated if abs(stated / tau_ref - 1) >= Fraction(1, 10**9) else tau_ref
-    return ChunkingOptions(chunk_bytes or chunk(topology).chunk_bytes, tau_ref, rule, latencies)
+    return ChunkingOptions(size, tau_ref, rounding, latencies)

@@ -93,7 +93,7 @@ def schedule_predictor(path: Path, topology: Topology, options: CostOptions) -> 
     goal = asked_collective(document, str(path))
     room = len(document.schedule.transfers) + 1  # the hardware's limits are the simulator's business
     arcs = tuple(Arc(link.src, link.dst, room) for link in topology.links)
-    problem = Problem(topology.ranks, topology.ranks, (), arcs, (), goal)
+    problem = Problem(topology.ranks, topology.ranks, (), arcs, (), goal, document.exclusive_reduction)
     wrong = schedule_violations(problem, document.schedule)
     if wrong:
         message = f"{path} is no schedule of its collective: {wrong[0].message}"

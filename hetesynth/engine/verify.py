@@ -103,7 +103,9 @@ def judge_file(path: Path, question: Question) -> Judged:
         if cluster is None:  # only what the file says of itself
             message = "only its document was checked: --topo replays it"
             return Judged((Finding("note", Violation("file", message)),))
-        return Judged(tuple(Finding("error", violation) for violation in replayed(path, schedule, cluster)))
+        wrong, notes = replayed(path, schedule, cluster)
+        findings = [Finding("error", violation) for violation in wrong]
+        return Judged((*findings, *(Finding("note", Violation("certificate", note)) for note in notes)))
     for target in question.targets:
         check_format(path, target)
     return _JUDGES[format_of(path)](path, question)

@@ -1,13 +1,14 @@
 """Schedule <-> JSON: the document that keeps a schedule with its collective, its links and how it was made."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hetesynth.errors import HetesynthError
 from hetesynth.files.strict_json import JsonRefused, fail, integer, items, read_json
-from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
+from hetesynth.model.collective import COLLECTIVE_NAMES, REDUCING, ROOTED, CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Rank
@@ -23,6 +24,19 @@ MAX_ROUNDS = 100_000
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 _KEYS = ("format", "version", "header", "collective", "ranks", "chunks_per_rank", "root", "makespan")
 _LISTS = ("links", "transfers")
+
+
+_Holds = Callable[[Any], bool]
+_STATED: dict[str, tuple[str, _Holds]] = {
+    "lower_bound": ("a number of steps", lambda value: type(value) is int and 0 <= value <= MAX_INTEGER),
+    "chunk_bytes": ("a positive integer", lambda value: type(value) is int and value > 0),
+    "tau_ref_us": ("a positive number", lambda v: type(v) in (int, float) and 0 < v <= sys.float_info.max),
+    "rounding": ("ceil, floor or nearest", lambda value: value in ("ceil", "floor", "nearest")),
+    "exclusion": ("step or program", lambda value: value in ("step", "program")),
+    **dict.fromkeys(("proven_optimal", "latencies"), ("true or false", lambda value: isinstance(value, bool))),
+    **dict.fromkeys(("bound_method", "bound_proof", "topology_sha256"), ("text", lambda v: isinstance(v, str))),
+}
+"""What the values of a header have to be where they are read; others are the writer's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +55,25 @@ class ScheduleDocument:
     schedule: Schedule
     header: Mapping[str, JsonValue] = field(default_factory=dict)
 
+    @property
+    def exclusive_reduction(self) -> bool:
+        """Whether eq. 8 holds in every step: of a reduction, unless the header leaves it to programs."""
+        return self.collective in REDUCING and self.header.get("exclusion") != "program"
+
 
 def schedule_document(
     problem: Problem, schedule: Schedule, header: Mapping[str, JsonValue], numbers: Sequence[int] = ()
 ) -> ScheduleDocument:
     """The document of ``schedule``, a solution of ``problem``. ``numbers``: of its links in the whole cluster,
-    where the problem has some of them only."""
+    where the problem has some of them only. A reduction's header says whether eq. 8 holds in its steps."""
     used = sorted({t.link for t in schedule.transfers})
     links = tuple((numbers[i] if numbers else i, problem.arcs[i].src, problem.arcs[i].dst) for i in used)
     if numbers:
         moved = (replace(t, link=numbers[t.link]) for t in schedule.transfers)
         schedule = Schedule.of(moved, schedule.makespan, schedule.rounds)
     of = problem.collective
+    if of.reduces:
+        header = {**header, "exclusion": "step" if problem.exclusive_reduction else "program"}
     return ScheduleDocument(of.name, of.ranks, of.chunks_per_rank, of.root, links, schedule, header)
 
 
@@ -108,6 +129,9 @@ def _document(values: Any) -> ScheduleDocument:
     root = None if values["root"] is None else integer(values["root"], "root", 0, ranks - 1)
     _demand((name in ROOTED) == (root is not None), f"{name} {'needs' if name in ROOTED else 'has no'} root")
     _demand(isinstance(values["header"], dict), "'header' is not an object")
+    for key, value in values["header"].items():
+        what, holds = _STATED.get(key, ("", lambda _: True))
+        _demand(holds(value), f"header: {key} is {_shown(value)}, not {what}")
     links: list[tuple[int, Rank, Rank]] = []
     least = 0
     for at, (index, src, dst) in _rows(values["links"], "links", 3):

@@ -112,3 +112,9 @@ def test_4096_gpus(tmp_path: Path, capsys: Said) -> None:
     values = json.loads(capsys.readouterr().out)
     assert values["ranks"] == 4096 and values["composition"]["deliveries_checked"] == 4096 * 4095
     assert values["composition"]["gap"] < 0.01
+
+
+def test_eq_8_by_steps_is_refused_as_there_are_none(tmp_path: Path, capsys: Said) -> None:
+    command = ["synth", str(EXAMPLE / "topo.dsl"), "--strategy", "composition", "--exclusion", "step"]
+    assert run([*command, "--coll", "reducescatter", "-o", str(tmp_path / "out")]) == 2
+    assert "HS413" in capsys.readouterr().err

@@ -71,9 +71,7 @@ SMALL = {
 
 def composed(text: str, collective: ComposedName, chunks: int = 1, chunk_bytes: int = CHUNK) -> Composition:
     """A composition of the cluster in ``text``."""
-    task = Task(
-        pods_of(text), collective, chunks, chunk_bytes, ChunkingOptions(chunk_bytes), collective == "allreduce"
-    )
+    task = Task(pods_of(text), collective, chunks, chunk_bytes, ChunkingOptions(chunk_bytes))
     solvers = tuple(verified_solver(strategy(n), Budget(None), DEFAULT) for n in ("greedy", "hierarchical"))
     return compose(task, solvers, lambda what, steps: None)
 

@@ -116,9 +116,9 @@ def test_not_delivered_says_what_is_missing() -> None:
     ("name", "moves", "messages"),
     [
         ("broadcast", [T(0, 1, 0, 0), T(1, 2, 0, 1)], []),
-        ("broadcast", [T(1, 2, 0, 0), T(1, 2, 0, 1)], ["step 1: rank 0 sends chunk 0 to 2 peers at once"]),
+        ("broadcast", [T(1, 2, 0, 0), T(1, 2, 0, 1)], ["step 1: rank 0 sends chunk 0 to 2 peers at once (eq. 8)"]),
         ("reduce", [T(1, 2, 0, 2, True), T(1, 2, 0, 4, True)],
-         ["step 1: rank 0 adds 2 values to chunk 0 at once"]),
+         ["step 1: rank 0 adds 2 values to chunk 0 at once (eq. 8)"]),
         ("reduce", [T(1, 2, 0, 4, True), T(1, 2, 0, 2)],
          ["step 1: rank 0 copies over chunk 0 while another value of it arrives",
           "after step 2: rank 0 lacks 1 of 3 contributions to chunk 0"]),

@@ -5,14 +5,15 @@ It knows nothing of how the schedule was found and uses none of that code. Value
 
 Laws: capacity of links and groups at every tick (HeteCCL eq. 4, 5), no chunk received twice by a rank of a
 copying collective (eq. 6) nor sent to one that holds it (eq. 2), causality (eq. 2, 3), at most one addition
-to the same chunk at a rank in a tick where the problem asks for it (eq. 8), no copy landing together with an
-addition, delivery (post).
+to the same chunk at a rank in a step where the problem asks for it (eq. 8), no copy landing together with an
+addition, delivery (post). What a header claims of a right schedule is held against it, and against bounds.
 """
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
+from typing import Any
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
@@ -89,7 +90,7 @@ def _meetings(problem: Problem, schedule: Schedule) -> Iterator[Violation]:
         sends = Counter((t.start, problem.arcs[t.link].src, t.chunk) for t in schedule.transfers)
         for (start, rank, chunk), count in sorted(sends.items()):
             if count > 1:
-                message = f"step {start}: rank {rank} sends chunk {chunk} to {count} peers at once"
+                message = f"step {start}: rank {rank} sends chunk {chunk} to {count} peers at once (eq. 8)"
                 yield Violation("not-exclusive", message, step=start, rank=rank, chunk=chunk)
         return
     landing: dict[tuple[int, int, int], list[Transfer]] = defaultdict(list)
@@ -99,12 +100,12 @@ def _meetings(problem: Problem, schedule: Schedule) -> Iterator[Violation]:
     for (end, rank, chunk), transfers in together:
         additions = sum(t.reduce for t in transfers)
         if problem.exclusive_reduction and additions > 1:
-            message = f"step {end - 1}: rank {rank} adds {additions} values to chunk {chunk} at once"
+            message = f"step {end - 1}: rank {rank} adds {additions} values to chunk {chunk} at once (eq. 8)"
             yield Violation("not-exclusive", message, step=end - 1, rank=rank, chunk=chunk)
     for (end, rank, chunk), transfers in together:
         if not all(t.reduce for t in transfers):
             message = f"step {end - 1}: rank {rank} copies over chunk {chunk} while another value of it arrives"
-            yield Violation("not-exclusive", message, step=end - 1, rank=rank, chunk=chunk)
+            yield Violation("race", message, step=end - 1, rank=rank, chunk=chunk)
 
 
 def _too_many_peers(problem: Problem, schedule: Schedule) -> Iterator[Violation]:
@@ -159,3 +160,31 @@ def _replay(problem: Problem, schedule: Schedule) -> Iterator[Violation]:
                 lacks = f"{missing} of {complete.bit_count()} contributions to chunk {k}"
                 message = f"after step {schedule.makespan}: rank {rank} lacks {lacks}"
                 yield Violation("not-delivered", message, step=schedule.makespan, rank=rank, chunk=k)
+
+
+RECOMPUTED = frozenset({"trivial", "distance", "cut", "last-step", "flow", "doubling", "volume", "growth"})
+"""Methods of bounds that give the same number of steps each time, whatever the effort."""
+
+
+def claim_violations(header: Mapping[str, Any], steps: int) -> list[Violation]:
+    """What contradicts a right schedule of ``steps`` steps, or another claim in ``header``."""
+    bound, optimal, wrong = header.get("lower_bound"), header.get("proven_optimal"), list[str]()
+    if bound is not None and bound > steps:
+        wrong.append(f"no schedule is said to have fewer than {bound} steps; this one has {steps}")
+    if optimal is not None and optimal != (bound == steps):
+        said = "no lower bound is stated" if bound is None else f"its lower bound is {bound}"
+        word = "optimal" if optimal else "not proved optimal"
+        wrong.append(f"it is said to be {word}; it has {steps} steps, and {said}")
+    return [Violation("certificate", text) for text in wrong]
+
+
+def bound_violations(header: Mapping[str, Any], proved: int, *, same_links: bool) -> tuple[list[Violation], str]:
+    """What is wrong with a stated bound where no more than ``proved`` steps are proved on the links at hand; where
+    it may hold all the same (on other links, or by a method that depends on the effort), a note."""
+    bound, method = header.get("lower_bound", 0), header.get("bound_method")
+    if bound <= proved:
+        return [], ""
+    said = f"the lower bound of {bound} steps ({method})"
+    if same_links and method in RECOMPUTED:
+        return [Violation("certificate", f"{said} does not hold: {proved} are what is proved")], ""
+    return [], f"{said} was not checked: {proved} are what is proved here"

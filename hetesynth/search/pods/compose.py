@@ -229,7 +229,6 @@ class Task:
     chunks: int
     chunk_bytes: int
     options: ChunkingOptions
-    exclusive: bool
 
 
 @dataclass(frozen=True)
@@ -280,7 +279,7 @@ def _gathered(
         used = {w for link in gates.cluster.types[kind.type].links for w in link.wires}
         if any(not used.isdisjoint((*gate.out, *gate.into)) for gate in kind.gates):
             sharing.add(kind.type)
-    spreads = Spreads(cluster.types, task.options, solvers, frozenset(sharing), adding and task.exclusive)
+    spreads = Spreads(cluster.types, task.options, solvers, frozenset(sharing))
     best: tuple[Phase, str] | None = None
     reason = "no GPU has a gate"
     for spread_first in (False, True):

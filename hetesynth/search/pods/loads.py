@@ -39,15 +39,13 @@ class Spread:
 
 @dataclass
 class Spreads:
-    """Spreads by pod type and origins. ``exclusive``: no GPU sends a chunk to two others in a step (eq. 8, read
-    backwards). The first of ``solvers`` decides, but for types in ``sharing``, whose wires also lead out of the
-    pod: there the schedule that loads its fullest wire least."""
+    """Spreads by pod type and origins. The first of ``solvers`` decides, but for types in ``sharing``, whose wires
+    also lead out of the pod: there the schedule that loads its fullest wire least."""
 
     types: tuple[Topology, ...]
     options: ChunkingOptions
     solvers: tuple[Solver, ...]
     sharing: frozenset[int]
-    exclusive: bool
     solved: dict[tuple[int, tuple[Rank, ...]], Spread] = field(default_factory=dict)
 
     def spread(self, number: int, origins: Sequence[Rank]) -> Spread:
@@ -72,7 +70,7 @@ class Spreads:
                 pre=tuple(frozenset({rank}) for rank in origins),
                 post=(everyone,) * len(origins),
             )
-        problem = chunk(pod, self.options).problem(goal, exclusive_reduction=self.exclusive)
+        problem = chunk(pod, self.options).problem(goal)
         solution = self.solvers[0].solve(problem)
         if not isinstance(solution, Solution):
             raise HetesynthError(
