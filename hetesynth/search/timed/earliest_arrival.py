@@ -9,6 +9,7 @@ chunk's bytes at the resource's own rate, so that a wide port serves several slo
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -39,11 +40,14 @@ class LinkTimes:
 
 @dataclass(frozen=True, slots=True)
 class TimedRoutes:
-    """When chunk k begins to cross arc a, ``start[k, a]``, seconds of work per resource, and when all is there."""
+    """When chunk k begins to cross arc a, ``start[k, a]``, seconds of work per resource, and when all is there.
+    ``lasting``: of each arc the seconds in which others may use its resources too; after them others are in a
+    later step. Empty: as many are in a step as fit."""
 
     start: dict[tuple[int, int], float]
     load: list[float]
     seconds: float
+    lasting: Sequence[float] = ()
 
     @property
     def busiest(self) -> float:
@@ -72,17 +76,20 @@ def schedule_of(tables: CopyProblem, timed: TimedRoutes, most: Sequence[int] | N
     if most is not None:
         full = [min(capacity, number) for capacity, number in zip(full, most, strict=True)]
     room = list(full)
+    ended = [inf] * len(full)  # when the first transfer of that step is over
     arrival = {(k, rank): 0 for k, pre in enumerate(problem.collective.pre) for rank in pre}
     sent: dict[tuple[int, int], int] = {}
     transfers = []
-    for _, k, a in sorted((begins, k, a) for (k, a), begins in timed.start.items()):
+    for begins, k, a in sorted((begins, k, a) for (k, a), begins in timed.start.items()):
         arc, used = problem.arcs[a], tables.resources_of[a]
-        step = max([arrival[k, arc.src], *(current[r] + (room[r] == 0) for r in used)])
+        step = max([arrival[k, arc.src], *(current[r] + (room[r] == 0 or begins >= ended[r]) for r in used)])
         if problem.exclusive_reduction:
             step = max(step, sent.get((k, arc.src), -1) + 1)
         for r in used:
-            room[r] = (room[r] if current[r] == step else full[r]) - 1
-            current[r] = step
+            if current[r] != step:
+                current[r], room[r], ended[r] = step, full[r], inf
+            room[r] -= 1
+            ended[r] = min(ended[r], begins + timed.lasting[a]) if timed.lasting else inf
         arrival[k, arc.dst], sent[k, arc.src] = step + 1, step
         transfers.append(Transfer(step, step + 1, k, a))
     return without_useless(problem, transfers, max((t.end for t in transfers), default=0))

@@ -490,7 +490,8 @@ def timed_routes(epochs: Epochs, solved: Solved) -> Iterator[TimedRoutes]:
     if not order:
         return
     again = by_start(tables, epochs.link_times, [(c, a) for _, a, c in order], 1.0)
-    yield again
+    lasting = [(1 - NEARLY) * seconds for seconds in epochs.link_times.bandwidth_seconds(tables)]
+    yield replace(again, lasting=lasting)
     if solved.whole:
         start = {(c, a): k * epochs.tau for k, a, c in order}
-        yield TimedRoutes(start, again.load, solved.epochs * epochs.tau)
+        yield TimedRoutes(start, again.load, solved.epochs * epochs.tau, lasting)
