@@ -82,6 +82,8 @@ class Rounds:
 
     def schedule(self, problem: Problem, steps: int, rounds: int) -> Answer:
         """A schedule of ``problem`` in ``steps`` steps of ``rounds`` rounds together."""
+        if self.deadline.expired("rounds"):
+            return "unknown"
         if problem.collective.name == "allreduce":
             first, second, join = split(problem)
             halves = [self.schedule(part, steps // 2, rounds // 2) for part in (first, second)]

@@ -96,7 +96,7 @@ def test_a_strategy_takes_the_collectives_of_its_row(row: StrategyRow, name: Col
     )
     for one in made:
         try:
-            outcome = Solver(one, Budget(20.0), schedule_violations).solve(wanted)
+            outcome = Solver(one, Budget(effort=1.0), schedule_violations).solve(wanted)
         except HetesynthError as error:
             assert error.code == "HS306"
             assert name not in row.accepts

@@ -67,7 +67,7 @@ def test_predicted_time_is_never_below_the_bound(
     request = asked(name, chunks=chunks, chunking=ChunkingOptions(chunk_bytes=max(1, size)))
     try:
         problem = ProblemFactory(topology, request).problem(chunk(topology, request.chunking))
-        outcome = Solver(strategy(way), Budget(1.0, 0), schedule_violations).solve(problem)
+        outcome = Solver(strategy(way), Budget(effort=1.0), schedule_violations).solve(problem)
     except HetesynthError:
         return  # the strategy is not for this problem, or tiny chunks make capacities absurd
     assert isinstance(outcome, Solution)
@@ -92,7 +92,7 @@ def test_twice_the_bandwidth_halves_the_beta_part(name: CollectiveName) -> None:
     free = cluster(4, [(a, b, rate, 0.0) for a, b, rate, _ in ring(4, 10, 0)] + [(0, 2, 5, 0.0), (2, 0, 5, 0.0)])
     request = asked(name, chunks=2)
     problem = ProblemFactory(free, request).problem(chunk(free, request.chunking))
-    outcome = Solver(strategy("greedy"), Budget(5.0, 0), schedule_violations).solve(problem)
+    outcome = Solver(strategy("greedy"), Budget(effort=1.0), schedule_violations).solve(problem)
     assert isinstance(outcome, Solution)
     slow = time_optimality(free, problem, outcome.schedule, 10**8, CostOptions())
     quick = time_optimality(faster(free, 2), problem, outcome.schedule, 10**8, CostOptions())

@@ -29,7 +29,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("atlas") / "all"
     with pytest.MonkeyPatch.context() as patch:
         few_counts(patch, (1, 6))
-        arguments = ["--coll", "allgather", "--sizes", "256B,64MB", "--time-budget", "60", "-o", str(folder)]
+        arguments = ["--coll", "allgather", "--sizes", "256B,64MB", "--effort", "1", "-o", str(folder)]
         targets = ",".join((*XML_TARGETS, "mscclpp"))
         assert run(["atlas", DGX1, *arguments, "--target", targets]) == 0
     return folder
@@ -108,7 +108,7 @@ def test_plans_end_where_mscclpp_can_no_longer_address(
 ) -> None:
     few_counts(monkeypatch, (1,))
     folder = tmp_path / "scatter"
-    sizes = ["--sizes", "1MB,16GiB", "--time-budget", "20", "-o", str(folder)]
+    sizes = ["--sizes", "1MB,16GiB", "--effort", "1", "-o", str(folder)]
     assert run(["atlas", DGX1, "--coll", "scatter", *sizes, "--target", "mscclpp"]) == 0
     said = capsys.readouterr().out
     ranges = index_of(folder)["ranges"]
@@ -123,7 +123,7 @@ def test_plans_end_where_mscclpp_can_no_longer_address(
 
 def test_sizes_that_no_plan_can_have_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "none"
-    asked = ["--coll", "allgather", "--target", "mscclpp", "--time-budget", "5", "-o", str(folder)]
+    asked = ["--coll", "allgather", "--target", "mscclpp", "--effort", "1", "-o", str(folder)]
     assert run(["atlas", DGX1, *asked, "--sizes", "4GiB,16GiB"]) == 2
     assert "HS509" in capsys.readouterr().err and not folder.exists()
     assert run(["synth", DGX1, *asked, "--size", "8GiB"]) == 2

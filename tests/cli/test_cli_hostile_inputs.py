@@ -40,7 +40,7 @@ SPREADING, COLLECTING = ("broadcast", "scatter"), ("gather", "reduce")
 
 def outcome(command: tuple[str, ...], topology: Path, name: str, tmp_path: Path) -> int:
     tmp_path.mkdir(exist_ok=True)
-    budget = [] if command[0] == "bounds" else ["--time-budget", "1"]
+    budget = [] if command[0] == "bounds" else ["--effort", "0.1"]
     output = ["-o", str(tmp_path / "made")] if command[0] in ("synth", "atlas") else []
     return run([command[0], str(topology), "--coll", name, *command[1:], *budget, *output])
 

@@ -62,7 +62,7 @@ def commands_on_files(files: dict[str, str]) -> Iterator[list[str]]:
 def commands_on_topologies(files: dict[str, str]) -> Iterator[list[str]]:
     for key in ("topology", "nothing", "link"):
         given = [files[key], "--coll", "broadcast"]
-        quick = [*given, "--time-budget", "5"]
+        quick = [*given, "--effort", "0.1"]
         yield ["topo", "show", files[key]]
         yield ["bounds", *given]
         yield ["compare", *quick, "--sizes", "1MB", "--plot", f"{STEM}.svg"]

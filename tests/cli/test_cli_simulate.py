@@ -20,7 +20,7 @@ DGX1 = EXAMPLES / "dgx1" / "topo.dsl"
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program and a schedule of an allgather on Figure 10's cluster."""
     folder = tmp_path_factory.mktemp("simulate")
-    arguments = ["--coll", "allgather", "--strategy", "greedy", "--time-budget", "2", "-o", str(folder / "ag.xml")]
+    arguments = ["--coll", "allgather", "--strategy", "greedy", "--effort", "1", "-o", str(folder / "ag.xml")]
     assert run(["synth", str(FIG10), *arguments, "--json"]) == 0
     return folder
 

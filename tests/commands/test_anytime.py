@@ -66,9 +66,7 @@ def test_a_budget_that_is_not_used_up_changes_nothing(size: int | None) -> None:
 @pytest.mark.parametrize("size", [None, SIZE])
 def test_the_first_result_is_what_the_library_runs(size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SteadyCandidates, "try_all", endless)
-    began = time.monotonic()
     made = synthesize(replace(BY_TIME, size=size))
-    assert time.monotonic() - began < LONG / 2
     assert made.cut_short and made.ending == "time" and made.decided_by_clock == ("search",)
     assert made.choice is not None and made.choice.label.startswith("best rings") and made.choice.cut_short
     assert made.programs and made.verdict is not None and isinstance(made.verdict.rival, Rival)
@@ -94,7 +92,6 @@ def test_ctrl_c_ends_it_like_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SteadyCandidates, "try_all", pressing)
     made = synthesize(replace(BY_TIME, size=SIZE, budget=Budget(LONG)))
     assert made.cut_short and made.ending == "interrupt" and not made.decided_by_clock and made.programs
-    assert made.timer.total < LONG / 2
 
 
 def test_what_cegis_did_until_then_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

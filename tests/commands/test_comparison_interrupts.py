@@ -19,7 +19,7 @@ from hetesynth.model.topology import Topology
 from hetesynth.search.search import Progress
 
 RING8 = Path(__file__).resolve().parents[2] / "examples" / "ring8" / "topo.dsl"
-ASKED = Request(RING8, "allgather", chunks_stated=True, budget=Budget(5.0))
+ASKED = Request(RING8, "allgather", chunks_stated=True, budget=Budget(effort=1.0))
 SIZES = (1 << 10, 1 << 16, 1 << 20, 1 << 24, 1 << 28)
 NAMES = ("sph", "double-tree", "greedy")
 

@@ -18,7 +18,7 @@ from hetesynth.model.target import TARGETS
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FIG10 = EXAMPLES / "fig10" / "topo.dsl"
-REQUEST = Request(FIG10, "allgather", strategy="greedy", budget=Budget(5), chunks_stated=True)
+REQUEST = Request(FIG10, "allgather", strategy="greedy", budget=Budget(effort=1.0), chunks_stated=True)
 
 
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)

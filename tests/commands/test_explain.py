@@ -32,7 +32,7 @@ CLUSTERS = pytest.mark.parametrize(
 
 def asked(cluster: str, name: CollectiveName, size: int | None = None) -> Request:
     path = EXAMPLES / cluster / "topo.dsl"
-    return Request(path, name, budget=Budget(600.0), size=size)
+    return Request(path, name, budget=Budget(effort=1.0), size=size)
 
 
 def verdicts(decisions: tuple[Decision, ...] | list[Decision]) -> set[tuple[str, str]]:

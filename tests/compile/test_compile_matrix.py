@@ -23,7 +23,7 @@ CLUSTERS = ("h20_4p8", "fig10", "dgx1", "ring8")
 
 def request(cluster: str, name: CollectiveName, chunks: int = 1) -> Request:
     topology = EXAMPLES / cluster / "topo.dsl"
-    return Request(topology, name, chunks=chunks, strategy="greedy", budget=Budget(30.0))
+    return Request(topology, name, chunks=chunks, strategy="greedy", budget=Budget(effort=1.0))
 
 
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)

@@ -26,7 +26,8 @@ BACK = "link gpu1 -> gpu0 { bandwidth 9 GB/s; latency 1 us }"
 
 def request(cluster: str, name: CollectiveName, *targets: str) -> Request:
     wanted = tuple(TARGETS[t] for t in targets)
-    return Request(EXAMPLES / cluster / "topo.dsl", name, strategy="greedy", budget=Budget(10.0), targets=wanted)
+    topology, budget = EXAMPLES / cluster / "topo.dsl", Budget(effort=1.0)
+    return Request(topology, name, strategy="greedy", budget=budget, targets=wanted)
 
 
 def test_every_format_has_a_backend() -> None:

@@ -23,7 +23,7 @@ def check(cluster: str, name: CollectiveName, chunks: int = 1) -> None:
     """Synthesize for MSCCL++ and judge the bytes again, with what the topology knows of servers and links."""
     topology = EXAMPLES / cluster / "topo.dsl"
     wanted = (target("mscclpp"),)
-    request = Request(topology, name, chunks=chunks, strategy="greedy", budget=Budget(60.0), targets=wanted)
+    request = Request(topology, name, chunks=chunks, strategy="greedy", budget=Budget(effort=1.0), targets=wanted)
     made = synthesize(request)
     plans = {suffix: data for suffix, data in made.files.items() if "mscclpp" in suffix}
     assert len(plans) == (2 if in_place_supported(name) else 1)

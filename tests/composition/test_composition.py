@@ -60,7 +60,7 @@ def test_steps_against_the_flat_optimum(name: str, factor: float) -> None:
     problem = chunking.problem(collective("allgather", chunking.topology.ranks, 1))
     steps = {}
     for way in ("composition", "auto"):
-        solution = verified_solver(strategy(way), Budget(10.0), DEFAULT).solve(problem)
+        solution = verified_solver(strategy(way), Budget(effort=1.0), DEFAULT).solve(problem)
         assert isinstance(solution, Solution)
         assert schedule_violations(problem, solution.schedule) == []
         steps[way] = solution.schedule.makespan

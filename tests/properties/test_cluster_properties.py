@@ -20,7 +20,7 @@ from hetesynth.search.solve import Solution, Solver, bounds_of
 
 def judge(graph: Graph, name: CollectiveName, chunks: int, method: str, root: int = 0) -> None:
     wanted = problem(graph, name, chunks, root % graph.ranks, exclusive=name == "allreduce")
-    outcome = Solver(strategy(method), Budget(5.0), schedule_violations).solve(wanted)
+    outcome = Solver(strategy(method), Budget(effort=1.0), schedule_violations).solve(wanted)
     if isinstance(outcome, Infeasible):
         assert _cut_off(graph), outcome
         return

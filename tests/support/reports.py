@@ -29,7 +29,7 @@ def made(
     path = EXAMPLES / example / "topo.dsl"
     root = 1 if name in ROOTED else None
     wanted = tuple(TARGETS[target] for target in targets)
-    return synthesize(Request(path, name, root=root, strategy=strategy, targets=wanted, budget=Budget(20.0)))
+    return synthesize(Request(path, name, root=root, strategy=strategy, targets=wanted, budget=Budget(effort=1.0)))
 
 
 @cache

@@ -27,10 +27,10 @@ def test_a_round_ends_when_time_is_out(strict: bool, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # interpreted, this round takes many seconds
     asked = problem(ring(8), "allgather", 256 if strict else 1)
     search = search_of(asked, Budget(0.1 if strict else 1e-6, strict_deadline=strict))
-    began = time.monotonic()
+    began = time.process_time()
     greedy.improve(search)
     assert (search.best is None) == strict and search.cut_short
-    assert time.monotonic() - began < 15
+    assert time.process_time() - began < 15
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ def every(wanted: Problem) -> dict[str, Strategy]:
 def solved_or_declined(wanted: Problem, found: Strategy) -> bool:
     """Whether there is a schedule, which then verifies; an internal error is none of the answers."""
     try:
-        outcome = Solver(found, Budget(0.5), schedule_violations).solve(wanted)
+        outcome = Solver(found, Budget(effort=0.1), schedule_violations).solve(wanted)
     except HetesynthError as error:
         assert error.code == "HS306", error
         return False
@@ -132,7 +132,7 @@ def peers_of(problem: Problem, schedule: Schedule) -> int:
 
 
 def solved(problem: Problem, name: str = "auto") -> Schedule:
-    found = Solver(strategy(name), Budget(30.0), schedule_violations).solve(problem)
+    found = Solver(strategy(name), Budget(effort=1.0), schedule_violations).solve(problem)
     assert isinstance(found, Solution)
     assert schedule_violations(problem, found.schedule) == []
     return found.schedule
