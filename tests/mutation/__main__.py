@@ -4,8 +4,8 @@
     PYTHONPATH=tests python -m mutation hetesynth/judge/bounds --tests tests/verify tests/bounds
 
 A mutant is tried in a forked process: its function gets the changed code where it lives, so that nothing is
-imported anew, and the tests that call the function run, the quickest first, until one fails. Exit code 1 where
-fewer are noticed than ``--least`` says.
+imported anew, and the tests that call the function run, the quickest first, until one fails. Exit code 1 where a
+mutant survives that ``equivalents.py`` does not name; ``--told``: they are named, and the exit code is 0.
 """
 
 from __future__ import annotations
@@ -28,21 +28,22 @@ from typing import Any
 
 import pytest
 
+from mutation.equivalents import EQUIVALENT
 from mutation.operators import Mutant, mutants
 
 ROOT = Path(__file__).parents[2]
-DEFAULTS: dict[str, tuple[int, tuple[str, ...]]] = {
+DEFAULTS: dict[str, tuple[bool, tuple[str, ...]]] = {
+    "hetesynth/judge/schedule": (True, ("verify/test_schedule_*.py", "mutants/test_schedule_mutants.py")),
     "hetesynth/judge/bounds": (
-        75,
-        ("verify/test_[bc]*.py", "bounds/test_time_bound_judge.py", "mutants/test_certificate_forgeries.py"),
+        True,
+        ("verify/test_[bc]*.py", "bounds/test_*.py", "mutants/test_certificate_forgeries.py"),
     ),
-    "hetesynth/judge/composition": (75, ("composition/test_composition_[cdm]*.py",)),
-    "hetesynth/judge/msccl": (75, ("verify/test_msccl_*.py", "verify/test_lint*.py", "verify/test_program_*.py")),
-    "hetesynth/judge/mscclpp": (75, ("verify/test_mscclpp_*.py",)),
-    "hetesynth/judge/schedule": (75, ("verify/test_schedule_*.py", "mutants/test_schedule_mutants.py")),
+    "hetesynth/judge/composition": (False, ("composition/test_composition_[cdm]*.py",)),
+    "hetesynth/judge/msccl": (False, ("verify/test_msccl_*.py", "verify/test_l*.py", "verify/test_program_*.py")),
+    "hetesynth/judge/mscclpp": (False, ("verify/test_mscclpp_*.py",)),
 }
-"""The least share, in percent, of the mutants of a folder that its tests notice; the rest is mostly speed."""
-SURVIVED, KILLED, NOT_TRIED = 0, 1, 2
+"""Which tests notice mutants of a folder, and whether each that survives is a failure."""
+SURVIVED, KILLED, NOT_TRIED, EQUAL = 0, 1, 2, 3
 WORDS = ("survived", "killed", "not run")
 Where = tuple[str, str, int]  # file, function, first line
 
@@ -205,7 +206,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m mutation", description=__doc__)
     parser.add_argument("sources", nargs="+", type=Path, help="files and folders whose functions are changed")
     parser.add_argument("--tests", nargs="+", required=True, help="what pytest collects; slow tests stay out")
-    parser.add_argument("--least", type=int, default=100, help="the share that has to be noticed, in percent")
+    parser.add_argument("--told", action="store_true", help="survivors are named and are no failure")
     parser.add_argument("--seconds", type=float, default=10.0, help="of tests for a mutant, the quickest first")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
@@ -219,23 +220,24 @@ def main() -> int:
         trial = Trial(session, [str(path) for path in paths], options.jobs, options.seconds)
         waiting = ((str(path), mutant) for path in paths for mutant in mutants(path.read_text(), str(path)))
         for file, mutant, fate in trial.verdicts(waiting):
+            name = f"{os.path.relpath(file, ROOT)} {mutant.name}"
+            fate = EQUAL if fate == SURVIVED and name in EQUIVALENT else fate
             fates[fate] += 1
-            if fate != KILLED:
-                name = f"{os.path.relpath(file, ROOT)} {mutant.name}"
+            if fate not in (KILLED, EQUAL):
                 print(f"{WORDS[fate]} {name}", file=sys.__stderr__, flush=True)
 
     os.chdir(ROOT)
     pytest.main(["-n", "0", "-p", "no:cacheprovider", *options.tests], plugins=[_Session(work)])
-    share = 100 * fates[KILLED] // max(1, sum(fates.values()))
     untried = f"{fates[NOT_TRIED]} in functions that no test calls"
-    print(f"{fates[KILLED]} killed ({share} %), {fates[SURVIVED]} survived, {untried}")
-    return int(share < options.least)
+    print(f"{fates[KILLED]} killed, {fates[SURVIVED]} survived, {fates[EQUAL]} change nothing, {untried}")
+    return int(not options.told and (not fates[KILLED] or fates[SURVIVED] + fates[NOT_TRIED] > 0))
 
 
-def _default(source: str, least: int, patterns: Sequence[str]) -> int:
+def _default(source: str, empty: bool, patterns: Sequence[str]) -> int:
     """The exit code of a run of its own: each needs a pytest of its own."""
     tests = [str(test) for pattern in patterns for test in sorted((ROOT / "tests").glob(pattern))]
-    command = [sys.executable, "-m", "mutation", str(ROOT / source), "--seconds", "20", "--least", str(least)]
+    command = [sys.executable, "-m", "mutation", str(ROOT / source), "--seconds", "60"]
+    command += [] if empty else ["--told"]
     print(source, flush=True)
     return subprocess.call([*command, "--tests", *tests])
 

@@ -9,8 +9,18 @@ import pytest
 from support.graphs import Graph, full, line, problem, ring, star
 
 from hetesynth.judge.bounds import judge as cuts
+from hetesynth.judge.bounds import laws
 from hetesynth.judge.bounds.laws import Refuted, turned_around
-from hetesynth.model.bound import CutWitness, FlowWitness, LastStepWitness, VolumeWitness
+from hetesynth.model.bound import (
+    CutWitness,
+    DistanceWitness,
+    FlowWitness,
+    LastStepWitness,
+    LowerBound,
+    PriceWitness,
+    UnsatWitness,
+    VolumeWitness,
+)
 from hetesynth.model.collective import Chunk, Collective, CollectiveName
 from hetesynth.model.problem import Arc, Problem
 
@@ -234,3 +244,75 @@ def test_wires_limit_as_their_links_do() -> None:
     for wires, message in (((own,), "the wires of link 4 are no path"), ((own, shared), "are no path"),
                            ((shared,), "the wires of link 4 do not end at rank 1")):  # fmt: skip
         check(cuts.flow_steps, replace(wanted, arcs=(*wanted.arcs, Arc(0, 1, 1, wires))), claim, message)
+
+
+def test_the_simplest_proofs() -> None:
+    two, four = line(2), line(4)
+    moves: list[tuple[CollectiveName, set[int], set[int], int]] = [
+        ("allgather", {0}, {0}, 0), ("allgather", {0}, {1}, 1), ("allgather", {0, 1}, {0}, 0),
+        ("reduce", {0}, {0}, 0), ("reduce", {0, 1}, {0}, 1),
+    ]  # fmt: skip
+    for name, pre, post, steps in moves:
+        check(cuts._trivial_steps, moving(two, (pre, post), name=name), None, steps)
+    claim = DistanceWitness(0, 3, 1)
+    check(cuts._distance_steps, moving(four, ({0, 1, 2}, {3})), claim, 1)
+    check(cuts._distance_steps, moving(four, ({0, 1, 2}, {3})), replace(claim, hops=3), "is 1 links away")
+    check(cuts._distance_steps, moving(four, ({0, 1, 2}, {3}), name="reduce"), replace(claim, hops=3), 3)
+    check(cuts._distance_steps, moving(four, ({0, 1, 2}, {3}), name="reduce"), claim, "is 3 links away")
+    check(cuts._distance_steps, moving(four, ({0}, {3})), DistanceWitness(9, 9, 0), 0)
+    check(cuts._distance_steps, moving(four, ({0}, {3})), DistanceWitness(1, 3, 3), "there is no chunk 1")
+
+
+def test_doublings() -> None:
+    spread = moving(line(4), ({0, 1}, {0, 1, 2, 3}))
+    check(cuts._doubling_steps, spread, None, "nothing forbids several additions")
+    check(cuts._doubling_steps, replace(spread, exclusive_reduction=True), None, 1)
+    check(cuts._doubling_steps, replace(moving(line(4), ({0}, {0})), exclusive_reduction=True), None, 0)
+    summed = moving(line(4), ({0, 1, 2}, {0}), name="reduce")
+    check(cuts._doubling_steps, replace(summed, exclusive_reduction=True), None, 2)
+
+
+def test_a_query_counts_as_its_solver_says() -> None:
+    far = moving(line(3), ({0}, {2}))
+    bound = LowerBound(2, "unsat", "", UnsatWitness(1, "(assert false)"))
+    assert cuts.recheck(far, bound, unsat=lambda query: True) == cuts.Recheck()
+    assert cuts.recheck(far, bound, unsat=lambda query: None).open is not None
+    assert cuts.recheck(far, bound).open is not None
+    assert "satisfiable" in cuts.recheck(far, bound, unsat=lambda query: False).violations[0].message
+    assert cuts.recheck(far, LowerBound(1, "trivial", "")) == cuts.Recheck()
+
+
+def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = moving(line(2), ({0}, {1}))
+    flow = FlowWitness(1, 3, 0, 1, ())
+    monkeypatch.setattr(cuts, "MAX_STEPS", 3)
+    for steps, refused in ((3, False), (4, True), (-1, True)):
+        assert ("not rechecked" in str(judged(cuts.flow_steps, wanted, replace(flow, steps=steps)))) == refused
+    names = [resource.name for resource in wanted.resources]
+    capacity = wanted.resources[0].capacity
+    for most in (laws.MAX_PRICE, laws.MAX_PRICE + 1, -1):
+        claim = PriceWitness(((names[0], most),), most, most * capacity)
+        refused = most != laws.MAX_PRICE
+        assert ("negative or too large" in str(judged(laws.price_steps, wanted, claim))) == refused
+    claim = PriceWitness(((names[0], 1),), 1, capacity)
+    for ranks, refused in ((2, False), (1, True)):
+        monkeypatch.setattr(laws, "MAX_RANKS", ranks)
+        assert ("ranks are not rechecked" in str(judged(laws.price_steps, wanted, claim))) == refused
+
+
+def test_what_all_checks_share() -> None:
+    wanted = problem(line(3), "broadcast")
+    literals = (("a", True), ("b", False), ("c", True), ("d", True), ("e", True))
+    assert laws.shown(literals) == "a or not b or c or d" and laws.shown(()) == "false"
+    with pytest.raises(Refuted, match="the region is empty"):
+        laws.checked_ranks(wanted, (), "the region")
+    with pytest.raises(Refuted, match="no resource is named"):
+        laws.carried(wanted, (), set())
+    with pytest.raises(Refuted, match="there is no resource 'nothing'"):
+        laws.carried(wanted, ("nothing",), set())
+    with pytest.raises(Refuted, match=r"limits link 1 \(1->0\)"):
+        laws.carried(wanted, (wanted.resources[0].name,), {0, 1, 2})
+    for each in (0, -1):
+        with pytest.raises(Refuted, match="nothing can be carried"):
+            laws.quotient(1, each)
+    assert laws.quotient(3, 2) == 2

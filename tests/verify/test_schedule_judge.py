@@ -78,6 +78,12 @@ def test_already_held_is_the_owner_and_received_twice_is_anyone_else() -> None:
     assert kinds(problem(two, "allgather"), [*ALLGATHER, T(2, 3, 0, 0)]) == {"received-twice"}
 
 
+def test_nothing_that_is_added_changes_nothing() -> None:
+    """Rank 0 adds a chunk that it does not hold to one that rank 1 has: only the first is wrong."""
+    wanted = problem(ring(3, 2, both=False), "allgather")
+    assert kinds(wanted, [*ALLGATHER, T(0, 1, 1, 0, True)]) == {"not-held"}
+
+
 def test_contribution_twice() -> None:
     wanted = problem(line(2), "reduce")
     assert kinds(wanted, [T(0, 1, 0, 1, True)]) == set()
@@ -107,6 +113,11 @@ def test_long_transfers_load_every_tick_they_last() -> None:
 def test_not_delivered_says_what_is_missing() -> None:
     [found] = schedule_violations(problem(line(2), "reduce"), Schedule.of([], 1))
     assert (found.kind, found.rank, found.chunk) == ("not-delivered", 0, 0) and "1 of 2" in found.message
+    [found] = schedule_violations(problem(LINE, "reduce"), Schedule.of([], 1))
+    assert "2 of 3" in found.message
+    [found] = schedule_violations(problem(line(2), "broadcast"), Schedule.of([], 1))
+    assert found.message == "after step 1: rank 1 lacks 1 of 1 contributions to chunk 0"
+    assert kinds(problem(LINE, "broadcast"), [T(0, 1, 0, 2)]) == {"not-held", "not-delivered"}
     partial = [T(0, 1, 0, 3, True), T(0, 1, 0, 1, True)]  # 2 adds to 1 while 1 sends its own to 0
     assert kinds(problem(LINE, "reduce"), partial) == {"not-delivered"}
 
@@ -127,3 +138,20 @@ def test_not_delivered_says_what_is_missing() -> None:
 def test_violations_say_what_and_when(name: CollectiveName, moves: list[Transfer], messages: list[str]) -> None:
     found = schedule_violations(problem(full(3), name, exclusive=True), Schedule.of(moves))
     assert [v.message for v in found] == messages
+    assert all(f"step {v.step}: " in f"{v.message}: " for v in found)
+
+
+def test_rounds_are_the_ticks_and_no_transfer_takes_several() -> None:
+    """One way round of three: what arrives in the first of a step's two rounds goes on in the next step."""
+    wanted = problem(ring(3, both=False), "broadcast")
+
+    def said(moves: list[Transfer], makespan: int, rounds: tuple[int, ...]) -> list[str]:
+        return [v.message for v in schedule_violations(wanted, Schedule.of(moves, makespan, rounds))]
+
+    there, on = T(0, 1, 0, 0), T(2, 3, 0, 1)
+    assert said([there, on], 3, (2, 1)) == []
+    assert said([there, on], 3, (1, 1, 1)) == []
+    assert said([there, on], 3, (3,))[0] == "step 0: rank 1 sends chunk 0 before it holds it"
+    for rounds in ((2, 2), (1, 1), (4, -1), (3, 0)):
+        assert said([there, on], 3, rounds) == ["its rounds are not the 3 ticks"]
+    assert said([T(0, 2, 0, 0), on], 3, (2, 1)) == ["chunk 0: takes more than a round"]

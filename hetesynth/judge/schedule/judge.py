@@ -131,7 +131,7 @@ def _replay(problem: Problem, schedule: Schedule) -> Iterator[Violation]:
     arrivals: dict[int, list[tuple[Transfer, int]]] = defaultdict(list)
     for t in schedule.transfers:
         departures[t.start].append(t)
-    for tick in range(schedule.makespan + 1):
+    for tick in sorted({tick for t in schedule.transfers for tick in (t.start, t.end)}):
         for t, value in arrivals.pop(tick, []):
             rank = problem.arcs[t.link].dst
             before = values.get((rank, t.chunk), 0)
