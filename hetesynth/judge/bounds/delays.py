@@ -221,4 +221,4 @@ def promises_no_less(claimed: Supply, shown: Supply) -> bool:
 
 
 def _by(supply: Supply, time: Fraction) -> Fraction | int:
-    return sum(rate * max(time - since, 0) for since, rate in supply)
+    return sum(rate * max(time - since, Fraction(0)) for since, rate in supply)
