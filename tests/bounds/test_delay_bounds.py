@@ -102,6 +102,7 @@ def shown(witness: DelayedPrices, *supply: tuple[int, int], backwards: bool = Fa
         (INTO_3, ((3, 2), (12, 4)), "said to be less"),
         (INTO_3, ((3, 2), (11, 3)), "said to be less"),
         (INTO_3, ((11, 4), (3, 2)), "not in order of time"),
+        (INTO_3, ((1, 0), (3, 2), (11, 4)), "or negative"),
         (replace(INTO_3, wires=(0, 1, 0, 0)), ((3, 2),), "owe more than it costs"),
         (replace(INTO_3, wires=(0, 1, 0)), ((3, 2),), "not those of this topology"),
         (replace(INTO_3, wires=(0, 1, -1, 1)), ((3, 2),), "no whole number, or negative"),

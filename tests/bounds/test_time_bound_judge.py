@@ -111,6 +111,7 @@ PARTS: list[tuple[CollectiveName, PartCrossings, tuple[Fraction, Fraction] | str
     # into 0: 5, into 1: 2 + 1, into 2: 3 + 2 over the switch's first wire
     ("allgather", PartCrossings(EACH, ROUND, F(2)), (F(1, 2), F(2, 13))),
     ("allgather", PartCrossings(EACH, ROUND, F(1)), (F(1, 2), F(1, 13))),
+    ("allgather", PartCrossings(EACH, ROUND, F(2), ((0, 0), (1, 1), (2, 2))), "ends are of an allreduce"),
     ("allgather", PartCrossings(EACH, ROUND, F(3)), "only 2 of the buffer enters the parts"),
     ("reducescatter", PartCrossings(EACH, ROUND, F(2)), (F(1, 2), F(2, 13))),
     ("allreduce", PartCrossings(EACH, ROUND, F(4)), (F(1, 2), F(4, 13))),
@@ -272,3 +273,17 @@ def test_the_largest_price_of_two_ranks() -> None:
     two = Topology("two", tuple(Vertex(f"g{i}", "gpu", "s") for i in (0, 1)), 2, wires, links)
     for price, message in ((2**57 - 1, ""), (2**57, "the prices are too large to be added up")):
         assert judged("allgather", None, bound(ResourcePrices((price, 1), ()), F(0), F(0)), two) == message
+
+
+def test_parts_that_no_link_joins_show_no_latency() -> None:
+    """0 -> 1 and 2 -> 3, each over a switch that is counted to the other side."""
+    wires = tuple(Wire(u, v, "port", F(2), 1, F(5)) for u, v in ((0, 4), (4, 1), (2, 5), (5, 3)))
+    links = (Link.over(0, 1, [0, 1], wires), Link.over(2, 3, [2, 3], wires))
+    vertices = (
+        *(Vertex(f"g{i}", "gpu", "s") for i in range(4)),
+        *(Vertex(f"x{i}", "switch", "s") for i in range(2)),
+    )
+    apart = Topology("apart", vertices, 4, wires, links)
+    witness = PartCrossings(((0, 1), (2, 3)), ((2, 3, 4), (0, 1, 5)), F(1))
+    assert judged("allgather", None, bound(witness, F(0), F(1, 8)), apart) == ""
+    assert "the witness shows 0" in judged("allgather", None, bound(witness, F(1), F(1, 8)), apart)

@@ -127,8 +127,8 @@ class _Judge:
         demand(witness.share > 0, "nothing is said to cross")
         demand(share >= witness.share, f"{share} of the buffer must cross, not {witness.share}")
         bandwidth = self._carries(witness.side, witness.groups)
-        text = f"the side lets out {bandwidth} bytes per second, not {witness.bandwidth}"
-        demand(bool(bandwidth) and (bandwidth or 0) <= witness.bandwidth, text)
+        if not bandwidth or bandwidth > witness.bandwidth:
+            raise Refuted(f"the side lets out {bandwidth} bytes per second, not {witness.bandwidth}")
         first = {i for users in self._crossing(witness.side).values() for i in users}
         return min(self.topology.links[i].latency for i in first), witness.share / witness.bandwidth, ()
 
