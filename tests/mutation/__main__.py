@@ -35,8 +35,8 @@ ROOT = Path(__file__).parents[2]
 DEFAULTS: dict[str, tuple[bool, tuple[str, ...]]] = {
     "hetesynth/judge/schedule": (True, ("verify/test_schedule_*.py", "mutants/test_schedule_mutants.py")),
     "hetesynth/judge/bounds": (
-        True,
-        ("verify/test_[bc]*.py", "bounds/test_*.py", "mutants/test_certificate_forgeries.py"),
+        False,
+        ("verify/test_[bc]*.py", "bounds/test_*.py", "mutants/test_cert*.py", "synthesis/test_contributions.py"),
     ),
     "hetesynth/judge/composition": (False, ("composition/test_composition_[cdm]*.py",)),
     "hetesynth/judge/msccl": (False, ("verify/test_msccl_*.py", "verify/test_l*.py", "verify/test_program_*.py")),
