@@ -263,27 +263,35 @@ def verify(
     return judge_file(Path(file), Question(root=root, targets=_targets(target), given=given))
 
 
+class RepairOptions(TypedDict, total=False):
+    """What may be stated of a repair; after each name the default."""
+
+    target: Targets  # those of the schedule
+    size: Size | None  # that of the schedule
+    time_budget: float | None  # None; seconds
+    seed: int  # 0
+    effort: float  # 1.0
+    schedule_only: bool  # False
+    single_root: bool  # False; the promise that all calls have the schedule's root
+    always: bool  # False; files are for sizes too for which the library is expected to be quicker
+
+
 def repair(
     schedule: Pathlike,
     before: TopologySource,
     after: TopologySource,
     *,
-    target: Targets = (),
-    time_budget: float | None = None,
-    seed: int = 0,
-    effort: float = 1.0,
-    schedule_only: bool = False,
-    single_root: bool = False,
-    always: bool = False,
     progress: Progress = no_progress,
+    **options: Unpack[RepairOptions],
 ) -> Repaired:
     """Return the schedule JSON in ``schedule``, made for ``before``, repaired for what is left of the cluster."""
     from hetesynth.engine import repair as repairs
 
-    budget, targets = Budget(time_budget, seed, effort=effort), _targets(target)
-    asked = repairs.RepairRequest(
-        Path(schedule), before, after, budget, targets, schedule_only, single_root, always=always
-    )
+    rest: dict[str, Any] = {"always": False, **options}
+    size, targets = rest.pop("size", None), _targets(rest.pop("target", ()))
+    budget = Budget(rest.pop("time_budget", None), rest.pop("seed", 0), effort=rest.pop("effort", 1.0))
+    stated = None if size is None else size_of(size, "--size")
+    asked = repairs.RepairRequest(Path(schedule), before, after, budget, targets, size=stated, **rest)
     return repairs.repair(asked, progress)
 
 

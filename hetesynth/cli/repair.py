@@ -35,6 +35,7 @@ SHOWN = 12  # ranks, or names, that the text lists; --json has all
 @shared.targets_option("Runtime to write for [default: those of the schedule]")
 @shared.single_root_option
 @shared.always_option
+@shared.size_option
 @shared.output_option("NAME|FILE.xml|DIRECTORY", "CLUSTER-COLLECTIVE-repaired")
 @shared.schedule_only_option
 @shared.json_option

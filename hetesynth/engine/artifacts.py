@@ -319,7 +319,10 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     with timer.phase("lower"):
         trees = None if choice is None else choice.trees
         spec, chunking = solved.programs, solved.chunking
-        recipe = recipe_of(request, spec.steady, by_time=choice is not None, trees=trees)
+        timed = solved.time_optimality  # of a schedule for a size, that of an atlas too
+        size = request.size if timed is None or choice is not None else timed.size
+        by_time = choice is not None or timed is not None
+        recipe = recipe_of(request, spec.steady, size, by_time=by_time, trees=trees)
         header: dict[str, JsonValue] = {
             **header_of(chunking, solution.certificate),
             "recipe": recipe.plain(),

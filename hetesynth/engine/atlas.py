@@ -234,9 +234,10 @@ def atlas(
             if most and most < least:  # rounding left nothing of this range
                 continue
             try:
-                made = _made_range(run, members, i, one, extent)
-                if len(made.synthesis.withheld) < len(made.synthesis.programs) or request.schedule_only:
-                    ranges.append(made)
+                made_range = _made_range(run, members, i, one, extent)
+                files = made_range.synthesis
+                if len(files.withheld) < len(files.programs) or request.schedule_only:
+                    ranges.append(made_range)
             except HetesynthError as error:
                 if error.code not in UNFIT:
                     raise
@@ -380,7 +381,7 @@ def _made_range(run: Compilation, members: Pool, member: int, asked: SizeRange, 
 
 
 def member_files(run: Compilation, members: Pool, member: int, extent: SizeRange) -> Synthesis:
-    """Return the files of a member for ``extent``, without plans for MSCCL++ where all of it is past their limit."""
+    """Return a member's files for ``extent``, without plans for MSCCL++ where all of it is past their limit."""
     candidate, entry = members.candidates[member], members.members[member]
     time_optimality = members.schedule_at(member, entry.made_for)
     spec = ProgramSpec(run.request.targets, extent, entry.steady)

@@ -80,12 +80,14 @@ class Recipe:
         return ChunkingOptions(self.chunk_bytes, Fraction(self.tau_ref) if stated else self.tau_ref, self.rounding)
 
 
-def recipe_of(request: Request, steady: Pipeline | None, *, by_time: bool, trees: int | None) -> Recipe:
-    """Of a schedule for ``request`` whose program is lowered in this way."""
+def recipe_of(
+    request: Request, steady: Pipeline | None, size: int | None, *, by_time: bool, trees: int | None
+) -> Recipe:
+    """Return the recipe of a schedule for ``request``, chosen for ``size`` bytes, whose program is lowered so."""
     way: Way = "steps" if steady is None else "rings" if isinstance(steady, LibraryProgram) else "trees"
     return Recipe(
         by_time=by_time,
-        size=request.size,
+        size=size,
         chunks=request.chunks,
         chunk_bytes=request.chunking.chunk_bytes,
         tau_ref=str(request.chunking.reference),

@@ -92,6 +92,7 @@ class Repair:
             return self._by_steps(target)
         sized = replace(request, size=self.size, chunking=replace(request.chunking, chunk_bytes=None))
         specs = CandidateSpecs(self.changes.after, sized, self.size)
+        specs.demand_possible()  # bounds in seconds divide by what enters a rank
         ranked, record = None, self.run.decisions.inside("opening")
         with self.run.timer.phase("choice"):  # the program that is made as the old winner was, if there is one
             if target is not None and self.recipe.way == "rings":
@@ -300,6 +301,7 @@ class RepairRequest:
     single_root: bool = False
     policy: Policy = DEFAULT
     always: bool = True
+    size: int | None = None  # None: that of the schedule
 
 
 @dataclass(frozen=True)
@@ -336,6 +338,8 @@ def repaired(
 ) -> Repaired:
     """The same where the files were read."""
     targets = asked.targets or tuple(target(name) for name in recipe.targets)
+    if asked.size is not None:
+        recipe = replace(recipe, by_time=True, size=asked.size)
     if not asked.schedule_only and recipe.programs:
         changes = replace(changes, after=usable(changes.after, targets))
     request = Request(  # what the old schedule was asked for with, on the changed cluster

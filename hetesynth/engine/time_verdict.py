@@ -308,11 +308,11 @@ class TimeVerdict:
             f"limit: {short_time(self.limit)}, proved at line rate; {self.timed} there {_time(self.line_seconds)}"
         ]
         if self.target_limit is not None:
-            share = _percent(self.percent_of_target_limit)
-            lines.append(f"limit of programs for the target: {short_time(self.target_limit)}{share}")
+            near = _percent(self.percent_of_target_limit)
+            lines.append(f"limit of programs for the target: {short_time(self.target_limit)}{near}")
         if self.tree_limit is not None:
-            share = _share(self.tree_limit, self.line_seconds)
-            lines.append(f"limit of trees: {short_time(self.tree_limit)}{_percent(share)}")
+            near = _percent(_share(self.tree_limit, self.line_seconds))
+            lines.append(f"limit of trees: {short_time(self.tree_limit)}{near}")
         if isinstance(self.rival, Rival):
             lines.append(self.rival.explanation)
         return tuple(lines)
@@ -401,17 +401,17 @@ def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
     limit = "of limit without NVLS" if first.switch_reduces else "of proved limit"
     near = f"{_span(shares, whole_percent)} % {limit}" if shares else f"proved limit {short_time(first.limit)}"
     factors = [(v.factor_over_library, v.rival) for v in verdicts]
-    known = [(factor, rival) for factor, rival in factors if factor is not None and isinstance(rival, Rival)]
-    if not known:
+    compared = [(factor, rival) for factor, rival in factors if factor is not None and isinstance(rival, Rival)]
+    if not compared:
         beside = f"no factor: {first.rival}" if isinstance(first.rival, str) else ""
         return ", ".join(part for part in (what, near, beside) if part)
     low, high = (
-        min(factor * rival.low for factor, rival in known),
-        max(factor * rival.high for factor, rival in known),
+        min(factor * rival.low for factor, rival in compared),
+        max(factor * rival.high for factor, rival in compared),
     )
-    library = f"{_span([factor for factor, _ in known], _factor)} x {known[0][1].library}"
-    use = f", {use_text(first.useful, known[0][1].library)}" if len(verdicts) == 1 and first.ranged else ""
-    reasons = list(dict.fromkeys(rival.unchecked for _, rival in known if rival.unchecked))
+    library = f"{_span([factor for factor, _ in compared], _factor)} x {compared[0][1].library}"
+    use = f", {use_text(first.useful, compared[0][1].library)}" if len(verdicts) == 1 and first.ranged else ""
+    reasons = list(dict.fromkeys(rival.unchecked for _, rival in compared if rival.unchecked))
     for unchecked in (", ".join(reasons), "unchecked"):
         band = f"{_rounded(low)} to {_rounded(high)}" + (f", {unchecked}" if reasons else "")
         sentence = f"{what}, {library} ({band}), {near}{use}"
@@ -423,7 +423,7 @@ def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
 def use_text(useful: tuple[int, int] | None, library: str) -> str:
     """Return for which sizes a file is of use: ``from 16 MiB``, ``for 1 KiB to 64 MiB``."""
     if useful is None:
-        return f"{library} is quicker at all sizes"
+        return f"{library} wins at all sizes"
     low, high = (size_text(size) for size in useful)
     return f"from {low}" if useful[1] >= SIZES[-1] else f"for {low} to {high}"
 

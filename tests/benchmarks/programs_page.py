@@ -34,7 +34,7 @@ from hetesynth.processes import side_by_side
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 CELLS, MADE_ON = "data/programs.csv", "data/programs_made_on.csv"
-PAGE, README = "benchmarks_programs.md", "../README.md"
+PAGE = "benchmarks_programs.md"
 """In the folder of the pages."""
 EXAMPLES = (
     "fig10", "dgx1", "ring8", "v100_fail_one8", "h20_4p8", "v100_4p8_sharednic", "two_dc_50km", "a100_x2",
@@ -43,7 +43,6 @@ EXAMPLES = (
 SEEDS = range(100, 182)
 EVERYWHERE = "1GB"
 """The size that is measured on all clusters."""
-PLAN_SIZES = ("16MB", "1GB")  # in the table of the README
 PLANNED = 12
 """Of the generated clusters so many are measured at all sizes and with plans, and all that were not generated."""
 MEASURED = ("a100x4", "h200x7_of_8", "abci_v_2", "h100x8", "b200x8", "mi300x8", "a100x8_2", "h100x8_2")
@@ -198,40 +197,6 @@ def summary(rows: Sequence[Row]) -> str:
     )
 
 
-def readme_part(rows: Sequence[Row], asked: int) -> str:
-    """The paragraph and the table of README.md."""
-    columns = [*((size, "percent") for size in SIZES), *((size, "plan_percent") for size in PLAN_SIZES)]
-    shown = []
-    for name, title in COLLECTIVES.items():
-        pairs = (median_and_least(rows, name, size, column, 1) for size, column in columns)
-        shown.append([title, *("-" if pair[0] == "-" else ", ".join(pair) for pair in pairs)])
-    head = ["", *SIZES.values(), *(f"plan, {SIZES[size]}" for size in PLAN_SIZES)]
-    counts = {column: str(len(slower(rows, column))) for column in ("factor", "plan_factor")}
-    compared = {column: str(sum(bool(row[column]) for row in rows)) for column in counts}
-    medians = []
-    for name, title in COLLECTIVES.items():
-        some = [row for row in rows if (row["collective"], row["size"]) == (name, EVERYWHERE)]
-        if factors := [f for row in some if (f := figure(row, "factor"))]:
-            medians.append(f"{title} {median(factors):.2f}")
-    return wrapped(README_PART.substitute(
-        clusters=len({row["cluster"] for row in rows}), incomplete=incomplete(rows, asked),
-        planned=len(with_plans()), of_target=of_target(rows), generated=len(SEEDS), **gpus_of(rows),
-        broadcasts=str(len(slower([row for row in rows if row["collective"] == "broadcast"], "factor"))),
-        table=markdown(head, shown), slower=counts["factor"], compared=compared["factor"],
-        slower_plans=counts["plan_factor"], compared_plans=compared["plan_factor"], medians=", ".join(medians),
-    ))  # fmt: skip
-
-
-def of_target(rows: Sequence[Row]) -> str:
-    """Median and least percent of the target's limit by sizes."""
-    shown = []
-    for size, title in SIZES.items():
-        values = [value for row in rows if row["size"] == size and (value := figure(row, "target_percent"))]
-        if values:
-            shown.append(f"{title} {median(values):.1f}, {min(values):.1f}")
-    return "; ".join(shown)
-
-
 def gpus_of(rows: Sequence[Row]) -> dict[str, str]:
     """The ``least`` and the most ``gpus`` of a cluster."""
     counts = [int(row["gpus"]) for row in rows if row["gpus"]]
@@ -277,15 +242,11 @@ def page(rows: dict[Cell, Row], clusters: Sequence[str], made_on: dict[str, str]
 
 
 def publish(docs: Path) -> None:
-    """Write the page and the part of README.md that the tables in ``docs`` give."""
+    """Write the page that the tables in ``docs`` give."""
     rows, clusters = rows_of(docs / CELLS), names()
     with (docs / MADE_ON).open(encoding="utf-8", newline="") as stream:
         made_on = {row["what"]: row["value"] for row in csv.DictReader(stream)}
     write_atomically(docs / PAGE, page(rows, clusters, made_on).encode())
-    part = readme_part([rows[cell] for cell in cells(clusters) if cell in rows], len(cells(clusters)))
-    first, _, rest = (docs / README).read_text(encoding="utf-8").partition(FIRST)
-    last = rest.partition(LAST)[2]
-    write_atomically(docs / README, f"{first}{FIRST}\n{part}\n{LAST}{last}".encode())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -313,21 +274,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     publish(DOCS)
 
 
-FIRST, LAST = "<!-- programs: written by tests/benchmarks/programs_page.py -->", "<!-- /programs -->"
-README_PART = string.Template(
-    """\
-Programs (MSCCL XML) of `synth --size`, simulated, in percent of the proved limit (of AllReduce without switch
-reduction), median and least of $clusters clusters of $least to $gpus GPUs, $generated of them generated; smaller
-sizes and plans (MSCCL++) of $planned. $incomplete
-
-$table
-
-Of the limit proved for programs of the target, all collectives: $of_target. Against NCCL or RCCL as computed
-([docs/sizes.md](docs/sizes.md)), $slower of $compared programs are slower by more than 1 %, $broadcasts
-broadcasts (between servers Simple [hangs](docs/targets.md)), and $slower_plans of $compared_plans plans. At 1 GB
-programs are so many times as fast in the median: $medians
-([every cell](docs/benchmarks_programs.md))."""
-)
 PAGE_TEXT = string.Template(
     """\
 # Programs of the default command
@@ -335,6 +281,9 @@ PAGE_TEXT = string.Template(
 How good are the files that `synth --size` writes with its defaults? Measured on $clusters clusters of $least to
 $gpus GPUs: examples, generated clusters (seeds 100 to $last) and machines of published runs (examples/measured);
 smaller sizes than 1 GB, and plans, on $planned of them (seeds up to $last_planned). $incomplete
+
+**Made by an earlier version**: its limits were held at the rates that runs reach, and its library was the quicker
+of the formula and of simulated rings. [data/ranges.csv](data/ranges.csv) has cells of the present one.
 
 All times are **simulated** ([model.md](model.md)); nothing was timed on GPUs. Programs are XML for RCCL and the
 MSCCL executor (target `portable`), plans are for MSCCL++ (target `mscclpp`). Percent are of a proved lower bound

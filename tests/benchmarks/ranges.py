@@ -1,4 +1,4 @@
-"""Makes docs/data/ranges.csv: for which sizes the files of the default command are, and whether they lose there.
+"""Makes docs/data/ranges.csv and the table of README.md: for which sizes files are, and whether they lose there.
 
     PYTHONPATH=tests python tests/benchmarks/ranges.py [CLUSTERS [SIZE]]
 
@@ -19,22 +19,24 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.programs_page import COLLECTIVES, files, with_plans
+from benchmarks.tables import markdown
 from hetesynth.cli import main as command_line
-from hetesynth.engine.predictors import CostOptions, contents_predictor
+from hetesynth.engine.predictors import CostOptions, buffer_size, contents_predictor
 from hetesynth.engine.rival import SIZES, Rival
 from hetesynth.engine.time_verdict import rival_at
 from hetesynth.files.atomic import write_atomically
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import PORTABLE
+from hetesynth.model.usable_links import usable
 from hetesynth.topology.language import load_topology
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs" / "data" / "ranges.csv"
 OPTIONS = CostOptions(runtime=NCCL_TABLES)
 COLUMNS = (
-    "cluster", "gpus", "collective", "size", "program_us", "percent", "library", "library_us", "factor", "low", "high",
-    "unchecked", "from", "to", "lost", "worst", "seconds", "verdict",
+    "cluster", "gpus", "collective", "size", "program_us", "percent", "library", "library_us", "factor", "low",
+    "high", "unchecked", "from", "to", "lost", "worst", "seconds", "verdict",
 )  # fmt: skip
 _RANGE = re.compile(rb'minBytes="(\d+)" maxBytes="(\d+)"')
 
@@ -62,7 +64,7 @@ def row(cluster: str, file: Path, collective: CollectiveName, size: str) -> dict
     lost, worst = 0, float("inf")
     if found:
         topology, root = load_topology(file), 0 if collective in ROOTED else None
-        predictor = contents_predictor(data, "x.xml", PORTABLE, topology, OPTIONS)
+        predictor = contents_predictor(data, "x.xml", PORTABLE, usable(topology, (PORTABLE,)), OPTIONS)
         for n in (n for n in SIZES if low <= n <= high):
             rival = rival_at(topology, collective, root, n, OPTIONS)
             if predictor is None or not isinstance(rival, Rival):
@@ -82,18 +84,40 @@ def row(cluster: str, file: Path, collective: CollectiveName, size: str) -> dict
     }
 
 
-def summary(rows: list[dict[str, str]]) -> str:
-    """What the table says, in a few lines."""
-    right = [row for row in rows if row["factor"]]
-    factors = [float(row["factor"]) for row in right]
-    used = [row for row in rows if row["from"]]
-    return "\n".join((
-        f"{len(rows)} files; {len(used)} are of use at some size, {sum(int(row['lost'] or 0) for row in rows)} sizes"
-        " of their ranges are lost by more than the band",
-        f"factor over the library at the size asked for: {median(factors):.2f} in the median of {len(factors)}",
-        f"percent of the proved limit: {median(float(row['percent']) for row in rows if row['percent']):.1f}",
-        f"longest verdict: {max(len(row['verdict']) for row in rows)} characters",
-    ))  # fmt: skip
+def readme(rows: list[dict[str, str]]) -> str:
+    """The table of README.md: by collective and size the medians of the factor and of the share of the limit."""
+    sizes = list(dict.fromkeys(row["size"] for row in sorted(rows, key=lambda row: buffer_size(row["size"], ""))))
+    lines = []
+    for name, title in COLLECTIVES.items():
+        line = [title]
+        for size in sizes:
+            some = [row for row in rows if (row["collective"], row["size"]) == (name, size)]
+            factors, shares = ([float(row[c]) for row in some if row[c]] for c in ("factor", "percent"))
+            line.append(f"{median(factors):.1f} x, {median(shares):.0f} %" if factors and shares else "-")
+        lines.append(line)
+    files_of_use, lost = sum(bool(row["from"]) for row in rows), sum(int(row["lost"] or 0) for row in rows)
+    compared = sum(bool(row["factor"]) for row in rows)
+    gpus = [int(row["gpus"]) for row in rows if row["gpus"]]
+    text = TEXT.format(
+        clusters=len({row["cluster"] for row in rows}), least=min(gpus), most=max(gpus), files=len(rows),
+        compared=compared, of_use=files_of_use, lost=lost or "none",
+    )  # fmt: skip
+    return f"{text}\n{markdown(['', *sizes], lines)}"
+
+
+TEXT = """\
+Medians of {clusters} clusters of {least} to {most} GPUs, most of them generated: estimated factor over NCCL or
+RCCL, and share of the proved limit. Of {files} files {of_use} are for some sizes, no slower than the library;
+{lost} of these sizes are lost by more than the band of its errors ([every file](docs/data/ranges.csv)).
+"""
+FIRST, LAST = "<!-- ranges: written by tests/benchmarks/ranges.py -->", "<!-- /ranges -->"
+
+
+def publish(rows: list[dict[str, str]]) -> None:
+    """Write the table into README.md."""
+    first, _, rest = (ROOT / "README.md").read_text(encoding="utf-8").partition(FIRST)
+    last = rest.partition(LAST)[2]
+    write_atomically(ROOT / "README.md", f"{first}{FIRST}\n{readme(rows)}\n{LAST}{last}".encode())
 
 
 def main(arguments: list[str]) -> None:
@@ -117,7 +141,7 @@ def main(arguments: list[str]) -> None:
                 lines.writerows(rows)
                 write_atomically(TABLE, text.getvalue().encode())
                 sys.stderr.write(f"{name} {collective}: {rows[-1]['verdict']}\n")
-    sys.stdout.write(summary(rows) + "\n")
+    publish(rows)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,13 @@ import pytest
 from benchmarks.generated_clusters import generated_cluster
 from support.clusters import cluster, ring
 from support.reference_limit import limit_by_trees, reference_limit
+from support.ring_rate import ring_seconds
 
-from hetesynth.engine.predictors import CostOptions
-from hetesynth.engine.ring_baseline import ring_limit, ring_wiring
+from hetesynth.engine.ring_baseline import ring_wiring
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.cost import costs
 from hetesynth.model.topology import Topology
 from hetesynth.search.baselines.ring_search import ring_sets
-from hetesynth.search.bounds.ring_rate import ring_seconds
 from hetesynth.search.bounds.throughput import time_bounds
 from hetesynth.topology.language import load_topology, parse_topology
 
@@ -119,7 +118,7 @@ def found(on: Topology) -> float:
 
 
 def limit(on: Topology) -> float:
-    return ring_limit(on, "broadcast", 1, CostOptions())
+    return ring_seconds(costs(on), ring_wiring(on, costs(on)).servers)
 
 
 def test_a_ring_leaves_every_set_of_ranks() -> None:
@@ -131,7 +130,7 @@ def test_a_ring_leaves_every_set_of_ranks() -> None:
 def test_where_there_is_no_ring() -> None:
     line = "node n { gpus 3; link gpu0 -> gpu1 { bandwidth 1 GB/s } link gpu1 -> gpu2 { bandwidth 1 GB/s } }"
     on = parse_topology(line + " cluster c { chunk 1 MB; instance a = n }")
-    assert ring_seconds(costs(on), ((0, 1, 2),)) == float("inf") and limit(on) == 0
+    assert ring_seconds(costs(on), ((0, 1, 2),)) == float("inf")
 
 
 @pytest.mark.parametrize("name", ["dgx1", "h20_4p8", "ring8", "two_dc_50km"])

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,9 @@ def test_ctrl_c_ends_it_like_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_cegis_did_until_then_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hetesynth.engine.time_verdict.library_rival", endless)
+    """What ends the search comes after the first result was handed over."""
+    verdict, calls = synth.verdict_of, count()
+    monkeypatch.setattr(synth, "verdict_of", lambda made: verdict(made) if next(calls) == 0 else endless())
     steps = CegisTrace()
     asked = replace(BY_TIME, topology=RING, strategy="cegis", objective="steps", budget=Budget(3.0))
     made = synthesize(asked, trace=steps)

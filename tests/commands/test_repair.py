@@ -360,3 +360,32 @@ def test_the_commands(topology: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     listed = json.loads((folder / "index.json").read_text())["losses"]
     assert len(listed) == 8
     assert all((folder / entry["folder"]).is_dir() for entry in listed)
+
+
+@pytest.mark.parametrize("lost", ["a.gpu1", "a.gpu3"])
+@pytest.mark.parametrize("size", [(), ("--size", "64MB")])
+def test_the_lost_gpu_was_the_only_way_in(
+    lost: str, size: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A ring one way: what is left reaches one end only."""
+    links = " ".join(f"link gpu{i} -> gpu{(i + 1) % 4} {{ bandwidth 25 GB/s; latency 1 us }}" for i in range(4))
+    cluster = tmp_path / "ring.dsl"
+    cluster.write_text(f"node n {{ gpus 4 {links} }} cluster ring {{ instance a = n }}")
+    stem = str(tmp_path / "x")
+    assert run(["synth", str(cluster), "--coll", "allgather", *size, "-o", stem]) == 0
+    asked = ["repair", f"{stem}.schedule.json", str(cluster), "--without", lost, "-o", str(tmp_path / "y")]
+    assert run(asked) == 1
+    assert "HS601" in capsys.readouterr().err
+
+
+def test_the_size_of_an_atlas_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    topology, folder = str(Path(__file__).parents[2] / "examples" / "h20_4x3" / "topo.dsl"), tmp_path / "atlas"
+    nic = next(vertex.name for vertex in load_topology(topology).vertices if vertex.kind == "nic")
+    asked = ["atlas", topology, "--coll", "allgather", "--sizes", "1GB", "--effort", "0.05", "--always"]
+    assert run([*asked, "-o", str(folder)]) == 0
+    (schedule,) = folder.glob("schedules/*.json")
+    lost = ["repair", str(schedule), topology, "--without", nic, "-o", str(tmp_path / "y"), "--json"]
+    for more, size in (([], 10**9), (["--size", "64MB"], 64 * 10**6)):
+        capsys.readouterr()
+        assert run([*lost, *more]) == 0
+        assert json.loads(capsys.readouterr().out)["size"] == size

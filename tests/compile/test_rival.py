@@ -59,7 +59,8 @@ def test_a_formula_below_the_limit_at_line_rate_has_not_seen_a_part_of_the_fabri
 
 
 def test_no_factor_without_a_library_or_its_costs() -> None:
-    text = 'node {0} {{ gpus 2; model "{1}"; link gpu0 <-> gpu1 {{ bandwidth 50 GB/s }} nic nic0 {{ bandwidth 200 Gbps }}'
+    text = 'node {0} {{ gpus 2; model "{1}"; link gpu0 <-> gpu1 {{ bandwidth 50 GB/s }}'
+    text += " nic nic0 {{ bandwidth 200 Gbps }}"
     text = "\n".join(
         f"{text.format(n, m)} attach gpu[0-1] -> nic0 }}" for n, m in (("a", "H100"), ("b", "MI300X"))
     )

@@ -16,7 +16,6 @@ from hetesynth.engine.protocols import runnable, supported
 from hetesynth.engine.ring_baseline import ring_wiring
 from hetesynth.engine.time_verdict import bounds_of, target_seconds
 from hetesynth.judge.bounds.time_bounds import time_bound_violations
-from hetesynth.model.calibration import calibrated
 from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED, ROOTED, CollectiveName
 from hetesynth.model.cost import costs
 from hetesynth.model.program import Program

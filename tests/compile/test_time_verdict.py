@@ -19,7 +19,9 @@ from hetesynth.model.problem import Budget
 from hetesynth.topology.language import load_topology
 
 NCCL = Rival("NCCL", "ring, 24 channels, Simple", 1.796e-3, 0.9, 1.2)
-USUAL = TimeVerdict("program", 192_000_000, 1.425e-3, 1.3e-3, 1.2839e-3, None, None, NCCL, useful=(2**24, 2**34), ranged=True)
+USUAL = TimeVerdict(
+    "program", 192_000_000, 1.425e-3, 1.3e-3, 1.2839e-3, None, None, NCCL, useful=(2**24, 2**34), ranged=True
+)
 
 
 def test_the_whole_sentence() -> None:
@@ -53,7 +55,7 @@ def test_a_quicker_library_shows(seconds: float, factor: str, slower: bool) -> N
 
 
 def test_no_use_no_library_and_no_time() -> None:
-    assert replace(USUAL, useful=None).line.endswith(", NCCL is quicker at all sizes")
+    assert replace(USUAL, useful=None).line.endswith(", NCCL wins at all sizes")
     assert replace(USUAL, useful=None, ranged=False).line.endswith(" % of proved limit")
     none = replace(USUAL, rival="mixed vendors have no library")
     assert none.line == "192 MB: est. 1.43 ms, 98 % of proved limit, no factor: mixed vendors have no library"
@@ -85,7 +87,9 @@ def test_no_sentence_is_longer_than_110_characters(
 ) -> None:
     rival = Rival("NCCL", "", least * seconds, 0.4, 4.5, unchecked)
     useful = (2**low, 2**33 + 2**32) if low < 33 else None
-    verdict = TimeVerdict("program", size, seconds, seconds, seconds / 3, None, None, rival, switch, useful, ranged=True)
+    verdict = TimeVerdict(
+        "program", size, seconds, seconds, seconds / 3, None, None, rival, switch, useful, ranged=True
+    )
     assert len(verdict.line) <= MOST_CHARACTERS
     assert len(verdict_line([verdict, replace(verdict, size=2 * size)])) <= MOST_CHARACTERS
 

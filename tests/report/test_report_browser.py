@@ -191,10 +191,15 @@ def test_nothing_moves_where_motion_is_unwanted(browser: Browser, address: str, 
     page.close()
 
 
+BLOCKS, WIRES = "0", "2"
+"""The rows of the time chart, those of the program first."""
+
+
 def test_the_filter_by_chunk_filters_every_drawing(used: Page) -> None:
     page = used
     run = report("h20_4p8").run
     assert run is not None
+    choose(page, "rows", WIRES)
     choose(page, "chunk", "5")
     mine = [i for i, t in enumerate(run.schedule.transfers) if t.chunk == 5]
     graph = run.timeline.graph
@@ -207,7 +212,7 @@ def test_the_filter_by_chunk_filters_every_drawing(used: Page) -> None:
     assert f"{first} transfers of chunk 5" in text(page, "said")
     page.press("End")
     assert page.value("document.querySelectorAll('rect.holds').length") == 12
-    choose(page, "rows", "2")
+    choose(page, "rows", BLOCKS)
     told = re.match(r"(\d+) rows", text(page, "gantt-said"))
     assert told is not None and 0 < int(told[1]) < 92
 
@@ -216,6 +221,7 @@ def test_the_time_chart_by_keyboard(used: Page) -> None:
     page = used
     run = report("h20_4p8").run
     assert run is not None
+    choose(page, "rows", WIRES)
     focus(page, "gantt")
     page.press("ArrowDown")
     uses = [u for u in run.timeline.uses() if u.size > 0]
@@ -253,7 +259,7 @@ def test_tables_say_what_the_drawings_show(used: Page) -> None:
     page.press("Home")
     first = text(page, "curve-said")
     page.press("ArrowRight")
-    assert first.startswith("1 KB: this schedule") and text(page, "curve-said").startswith("4 KB: this schedule")
+    assert first.startswith("1 KB: this program") and text(page, "curve-said").startswith("4 KB: this program")
 
 
 def contrast(one: str, two: str) -> float:
@@ -321,7 +327,7 @@ def test_the_thread_blocks_of_a_plan_are_shown(browser: Browser, tmp_path: Path)
     assert found is not None
     page = opened(browser, written(report("fig10", targets=("mscclpp",)), tmp_path))
     assert page.complaints() == []
-    choose(page, "rows", "2")
+    choose(page, "rows", BLOCKS)
     assert text(page, "gantt-said").startswith(f"{len(found.blocks)} rows: thread blocks")
     focus(page, "gantt")
     page.press("ArrowDown")

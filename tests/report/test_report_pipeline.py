@@ -17,6 +17,7 @@ from hetesynth.engine.synth import synthesize
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
+from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.report.contents import Report
 
 TOPOLOGY = str(EXAMPLES / "h20_4p8" / "topo.dsl")
@@ -33,10 +34,11 @@ def test_no_curve_is_below_the_bound_and_the_size_is_that_of_the_chunks() -> Non
         assert all(s >= b * (1 - 1e-9) for s, b in zip(seconds, bound, strict=True))
     assert found.size == 12 * 16_000_000 and found.run is not None and found.program is not None
     at = found.sizes.index(found.size)
-    assert curve(found, "schedule")[0][at] == found.run.timeline.makespan
+    assert curve(found, "schedule") == []  # whose times are not those of what is written
     assert curve(found, "program")[0][at] == found.program.timeline.makespan
-    names = {name for c in found.curves if c.role == "baseline" for name in c.name.split(" = ")}
-    assert names == {"NCCL's rings, program"}
+    assert not curve(found, "baseline")  # without the costs of a runtime there is none to compare with
+    priced = report_of_synthesis(synthesize(replace(made("h20_4p8").request, runtime=NCCL_TABLES)))
+    assert [c.name for c in priced.curves if c.role == "baseline"] == ["NCCL, expected"]
 
 
 def test_the_certificate_says_what_was_proved() -> None:
@@ -50,8 +52,7 @@ def test_the_certificate_says_what_was_proved() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in COLLECTIVE_NAMES if name != "allgather"])
-def test_every_collective_has_a_report(name: CollectiveName, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hetesynth.engine.page.report.ring_baseline", lambda *_: "it takes half a minute")
+def test_every_collective_has_a_report(name: CollectiveName) -> None:
     wanted = replace(made("ring8").request, collective=name, root=1 if name in ROOTED else None, strategy="greedy")
     found = report_of_synthesis(synthesize(wanted))
     assert found.run is not None and found.program is not None

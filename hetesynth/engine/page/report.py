@@ -40,16 +40,16 @@ def library_curve(
 ) -> tuple[list[Curve], tuple[str, ...]]:
     """Return what the library is expected to take, or why that is not known."""
     rivals = [rival_at(topology, goal.name, goal.root, size, options) for size in sizes]
-    known = [rival for rival in rivals if isinstance(rival, Rival)]
-    if len(known) < len(rivals):
+    timed = [rival for rival in rivals if isinstance(rival, Rival)]
+    if len(timed) < len(rivals):
         why = next(rival for rival in rivals if isinstance(rival, str))
         return [], (f"The library is not shown: {why}.",)
-    return [Curve(f"{known[0].library}, expected", "baseline", tuple(rival.seconds for rival in known))], ()
+    return [Curve(f"{timed[0].library}, expected", "baseline", tuple(rival.seconds for rival in timed))], ()
 
 
 ROUTES = (
-    "Steps show the routes of the chunks, which the program follows in pieces; times are the program's where they are "
-    "of thread blocks, and those of a schedule with these steps where they are of wires and links."
+    "Steps show the routes of the chunks, which the program follows in pieces; times of thread blocks are the "
+    "program's, those of wires and links are of a schedule with these steps."
 )
 SMALLEST, LARGEST = 1_000, 4_000_000_000
 MAX_TRANSFERS = 200_000  # of a schedule that is drawn
@@ -103,7 +103,7 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
         verdict="" if synthesis.verdict is None else synthesis.verdict.line,
     )
     schedule = SchedulePredictor(synthesis.topology, problem, solution.schedule, options)
-    return _drawn(draft, schedule, program, options, capacities=program is None)
+    return _drawn(draft, schedule, program, options, capacities=True)
 
 
 def report_of_file(
@@ -237,7 +237,7 @@ def _drawn(
     ran: ProgramRun | None = None
     if schedule is not None:
         run = ScheduleRun(schedule.problem, schedule.schedule, schedule.timeline(size), capacities)
-        if program is None or capacities:  # else it is read off the program, only to be drawn
+        if program is None:  # else it is drawn, and the times are the program's
             shown["schedule"] = schedule
     if program is not None:
         shown["program"] = program

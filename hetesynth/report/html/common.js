@@ -20,8 +20,8 @@ function decoded(value) {
 }
 for (const part of [Data.topology, Data.run, Data.program]) if (part) decoded(part);
 
-// A program's steps are drawn from a schedule that is read off it: then the program itself comes first.
-const programFirst = Boolean(Data.program && !(Data.run && Data.run.capacities));
+// Where there is a program the times are its own: the schedule is drawn for the routes of its chunks.
+const programFirst = Boolean(Data.program);
 
 const State = { chunk: -1, listeners: { chunk: [], theme: [] } };
 const listen = (what, f) => State.listeners[what].push(f);
