@@ -56,8 +56,9 @@ _SLOWEST = (2.4, 1.2, 0.24, 0.12)
 _OLD_INSIDE, _OLD_BETWEEN = (40.0, 30.0, *_SLOW), (48.0, 30.0, 28.0, 24.0, *_SLOW, *_SLOWEST)
 _FAST = (42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0, *_SLOWEST)
 
+# 100 is not in the source: without it six B200 would not use NVLS, as they do
 _HOPPER_INSIDE = (60.0, 50.0, 40.0, 30.0, 24.0, 20.0, 15.0, 12.0, 11.0, 6.0, 3.0)
-_BLACKWELL_INSIDE = (90.0, 80.0, 70.0, 60.0, 50.0, 45.0, 40.0, 30.0, 24.0, 20.0, 19.0, 18.0)
+_BLACKWELL_INSIDE = (100.0, 90.0, 80.0, 70.0, 60.0, 50.0, 45.0, 40.0, 30.0, 24.0, 20.0, 19.0, 18.0)
 _BLACKWELL_BETWEEN = (96.0, 86.0, 80.0, 48.0, 45.1, *_FAST)
 _CDNA_RATES = (48.0, 24.0, *_SLOW, *_SLOWEST)
 _OF_20, _OF_HOPPER = (20.0, 20.0, 20.0), (36.7, 36.7, 29.0)

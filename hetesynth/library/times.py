@@ -17,7 +17,7 @@ from hetesynth.model.collective import COLLECTIVES, CollectiveName
 from hetesynth.model.program import Protocol
 from hetesynth.model.runtime_costs import PROTOCOLS
 
-Algorithm = Literal["Ring", "Tree", "NVLS", "NVLSTree", "PAT", "sends"]
+Algorithm = Literal["Ring", "Tree", "NVLS", "NVLSTree", "PAT", "MSCCL", "sends"]
 _KB, _MB = 1024.0, 1024.0**2
 _NO_LIMIT = 1e9  # GB/s
 
@@ -57,6 +57,10 @@ def library_times(machine: Machine, collective: CollectiveName, size: int) -> It
     if kind.personalized:
         yield _sends(call)
         return
+    if call.msccl:  # rccl: before its tables are asked. All to all in two phases, a flag beside each word
+        rate = call.passing / 4 * call.ranks / (call.ranks - 1)
+        seconds = call.seconds(13.2, rate)
+        yield LibraryTime("MSCCL", "LL", call.rings.launched, seconds, seconds)
     for protocol in PROTOCOLS:
         if protocol != "LL128" or call.ll128:
             yield _ring(call, protocol)
@@ -90,6 +94,8 @@ class _Call:
         possible = not self.host and machine.library == "NCCL"
         self.ll128 = possible and (machine.ll128 or not self.several)
         self.rings = ring_graph(machine)
+        mesh = not self.several and nodes[0].joined == "mesh" and self.ranks == 8
+        self.msccl = mesh and machine.library == "RCCL" and machine.processes and self.composed and size <= _MB
         # what large rings carry inside nodes: on several, each of them leaves one of a node's GPUs by a NIC
         crossed = (node.reached * node.gpus / (node.gpus - self.several) for node in joined)
         self.passing = min(crossed, default=_NO_LIMIT)
@@ -98,6 +104,11 @@ class _Call:
         self.heads = 0  # GPUs that load and store for NVLS: of one node all, of several those with a NIC
         if all(node.nvls for node in nodes):
             self.heads = min(32, *(min(node.gpus, len(node.nics) if self.several else 32) for node in nodes))
+
+    @property
+    def wait(self) -> float:
+        """What an AllReduce waits for the fabric's buffers, until 16 MiB fill them."""
+        return self.machine.fabric.wait * min(16.0, self.size / _MB) if self.several and self.composed else 0.0
 
     def used(self, protocol: Protocol, *, ring: bool) -> float:
         """How many channels a kernel of this size opens, unrounded (src/enqueue.cc:2092-2105)."""
@@ -148,10 +159,15 @@ def _ring(call: _Call, protocol: Protocol) -> LibraryTime:
     latency = _ring_latency(call, protocol, TABLES, steps, between, expected=True)
     if call.chain:  # what the test measures overlaps: its repetitions follow each other down the chain
         latency = TABLES.ring.base[PROTOCOLS.index(protocol)] + call.inside(TABLES.ring, protocol)
-        latency += _fill(call, protocol, used, call.ranks - call.nodes, call.nodes - 1)
+        if call.several:
+            latency += _fill(call, protocol, used, call.ranks - call.nodes, call.nodes - 1)
+            rate *= 0.75 if protocol == "LL" else 1.0
     elif protocol == "Simple":  # half a chunk is passed on at a time
         slice_ = min(1 * _MB, call.size / call.ranks / used / 2)
         latency += slice_ / (call.ring_rate / graph.launched) / 1e3
+    if call.chain or machine.version < (2, 9):  # one channel is launched after the other; no later run of a chain
+        latency += 1.1 * used
+    latency += call.wait
     return LibraryTime("Ring", protocol, floor(used), tabled, call.measured(latency, rate / turns))
 
 
@@ -186,11 +202,8 @@ def _ring_latency(
 
 def _fill(call: _Call, protocol: Protocol, used: float, inside: int, between: int) -> float:
     """Microseconds until the first step of a pipeline has passed so many hops. A step is stored before it is sent
-    on, but inside a node with LL and LL128, whose every line carries its flag. Inside one node a chain's steps
-    wait in buffers of eight, so that repetitions hide all hops but the first."""
+    on, but inside a node with LL and LL128, whose every line carries its flag."""
     step = min(call.size / used, {"LL": 32.0, "LL128": 288.0, "Simple": 512.0}[protocol] * _KB)
-    if call.nodes == 1 and call.chain:
-        return step / (call.ring_rate / call.rings.launched) / 1e3 if protocol == "Simple" else 0.0
     microseconds = 0.0
     if between:  # the flags of LL are as long as its data
         microseconds += between * (2.0 if protocol == "LL" else 1.0) * step / (call.nics / used) / 1e3
@@ -228,7 +241,7 @@ def _tree(call: _Call, protocol: Protocol) -> LibraryTime:
     rate *= {"LL": 1 / 3.8, "LL128": 0.92, "Simple": 1.0}[protocol] * used / graph.launched
     rate *= TABLES.by_size(protocol, call.size)
     latency = _tree_latency(call, protocol, TABLES, levels, expected=True)
-    latency += _fill(call, protocol, used, 0, levels)
+    latency += _fill(call, protocol, used, 0, levels) + call.wait
     return LibraryTime("Tree", protocol, floor(used), tabled, call.measured(latency, rate))
 
 
@@ -248,18 +261,19 @@ def _nvls(call: _Call) -> LibraryTime:
     levels, turns = 2 * floor(log2(call.nodes)), 2 * (call.ranks - 1) / call.ranks
     fitting = [rate for rate in generation.inside if rate <= total / (heads + 1) + 1e-9]
     head = max(fitting, default=generation.inside[-1]) * generation.nvls * (heads - 1) / heads * 2
-    rate = heads * head / turns  # what runs of NVL72 keep
+    rate = 0.95 * heads * head / turns  # what runs of NVL72 keep
     if gpus <= 32:  # S (c + 1) / c bytes cross the links of each of c heads, which loads its own part twice
         rate = generation.nvls_share * total * heads / (heads + 1)
     if call.several:
         head = min(head, call.rings.between * (2 if call.nodes == 2 else 1), generation.nvls_tree[call.nth])
         limit = 1.05 * heads * generation.nvls_tree[call.nth] / turns  # runs exceed it by up to 5 %
         rate = min(0.95 * rate, call.nics * (1.0 if call.nodes == 2 else 0.5), limit)
-    chunk = 128 * _KB
+    chunk, loop = 128 * _KB, generation.nvls_channels * heads * 128 * _KB
     for loops, smaller in ((64, 64 * _KB), (8, 32 * _KB), (2, 16 * _KB)):  # src/enqueue.cc:2263-2275
-        if call.size < loops * generation.nvls_channels * heads * 128 * _KB:
+        if call.size < loops * loop:
             chunk = smaller
-    fill = 2 * generation.nvls_channels * heads * chunk / rate / 1e3  # two loops before full speed
+    # two loops before full speed; on NVL72 three of whole chunks
+    fill = 2 * loop * chunk / (128 * _KB) if gpus <= 32 else min(3 * loop, call.size / 2)
     latency, expected = (
         NVLS_HOP + levels * (NVLS_TREE_NET + call.fabric("Simple", expected=runs)) for runs in (False, True)
     )
@@ -268,7 +282,7 @@ def _nvls(call: _Call) -> LibraryTime:
         "Simple",
         generation.nvls_channels,
         call.seconds(latency, heads * head / turns),
-        call.measured(expected + fill, rate),
+        call.measured(expected + fill / rate / 1e3 + call.wait, rate),
     )
 
 

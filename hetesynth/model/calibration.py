@@ -81,6 +81,7 @@ _NCCL: Factors = (
     ("xgmi", "mi3", _counted(XGMI_RATES["gfx94"])),
     ("xgmi", "mi50", _counted(XGMI_RATES[""])),
     ("xgmi", "", _counted(XGMI_RATES["gfx90a"])),
+    ("pcie_staged", "", Fraction(48, 100)),  # eight RTX 4090 without peer access reach 14.5 to 15 GB/s
     ("pcie", "", _counted(PCIE_RATES["8"])),  # generations 3 to 6 alike
     ("cpu", "", _counted(PCIE_RATES["8"])),  # the slots of its ports
 )
@@ -96,7 +97,7 @@ _MEASURED: Factors = (
     ("nvlink", "gb", Fraction(758, 1000)),
     ("nvlink", "", Fraction(78, 100)),
     ("xgmi", "mi3", Fraction(712, 1000)),
-    *(row for row in _NCCL if row[0] in ("xgmi", "pcie", "cpu")),
+    *(row for row in _NCCL if row[0] in ("xgmi", "pcie_staged", "pcie", "cpu")),
     ("efa", "", Fraction(88, 100)),
     ("tcpxo", "", Fraction(94, 100)),
     ("tcp", "", Fraction(71, 100)),

@@ -37,20 +37,22 @@ LL_BETWEEN = (39.0, 20.4)
 @dataclass(frozen=True, slots=True)
 class Fabric:
     """What joins the nodes. ``share``: of the NICs' line rate that large rings reach. In microseconds ``hop``: of
-    a hop beyond what NCCL counts, and ``stated``: the latency that the NIC's plug-in reports to NCCL."""
+    a hop beyond what NCCL counts, ``stated``: the latency that the NIC's plug-in reports to NCCL, and ``wait``:
+    how long an AllReduce waits for its buffers, for each of the first 16 MiB."""
 
     name: str
     share: float
     hop: float
     stated: float = 0.0
+    wait: float = 0.0
 
 
 INFINIBAND = Fabric("InfiniBand", 0.94, 0.5)
-EFA = Fabric("EFA", 0.88, 75.0, 75.0)
+EFA = Fabric("EFA", 0.88, 75.0, 75.0, 26.0)
 FABRICS: tuple[tuple[str, Fabric], ...] = (
     ("efa", EFA),
-    ("tcpxo", Fabric("TCPXO", 0.94, 50.0)),
-    ("tcp", Fabric("TCP", 0.71, 50.0)),
+    ("tcpxo", Fabric("TCPXO", 0.94, 50.0, wait=37.0)),
+    ("tcp", Fabric("TCP", 0.71, 50.0, wait=37.0)),
     ("roce", Fabric("RoCE", 0.90, 15.0)),
     ("slingshot", Fabric("Slingshot", 0.57, 30.0)),
     ("", INFINIBAND),

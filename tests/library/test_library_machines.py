@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hetesynth.library.facts import AMPERE, CDNA, HOPPER
 from hetesynth.library.machine import Machine, machine_of
-from hetesynth.library.times import library_times
+from hetesynth.library.times import chosen, library_times
 from hetesynth.model.collective import COLLECTIVE_NAMES
 from hetesynth.model.topology import Topology
 from hetesynth.topology.language import load_topology, parse_topology
@@ -63,6 +64,42 @@ def test_a_node_is_a_switch_a_mesh_or_the_host() -> None:
     assert [node.generation for node in nodes] == [HOPPER, AMPERE, CDNA, AMPERE]
     assert [node.total for node in nodes] == pytest.approx([370.8, 240.0, 144.0, 24.0])
     assert [node.pair for node in nodes] == pytest.approx([0.0, 80.0, 48.0, 0.0])
+
+
+@pytest.mark.parametrize(("kind", "busbw"), [("pcie", 23.3), ("pcie_staged", 14.7)])
+def test_without_peer_access_data_passes_the_host(kind: str, busbw: float) -> None:
+    """Eight RTX 4090: published runs reach 14.5 to 15 GB/s where they cannot reach each other."""
+    bus = f"bus b {{ members gpu[0-7]; bandwidth 31.5 GB/s; kind {kind} }}"
+    machine = machine_of(text_of(bus, "RTX 4090", 8))
+    assert machine is not None and machine.nodes[0].joined == "host"
+    seconds = chosen(machine, "allreduce", 1 << 30).expected
+    assert 1.75 * (1 << 30) / seconds / 1e9 == pytest.approx(busbw, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus", "first"), [("B200", 5, "Ring"), ("B200", 6, "NVLS"), ("H100", 4, "Ring")]
+)
+def test_from_how_many_gpus_a_switch_reduces(model: str, gpus: int, first: str) -> None:
+    rate = 900 if model == "B200" else 450
+    switch = f"switch s {{ ports gpu[0-{gpus - 1}]; kind nvlink; bandwidth {rate} GB/s; latency 1 us }}"
+    machine = machine_of(text_of(switch, model, gpus))
+    assert machine is not None and chosen(machine, "allreduce", 8 << 30).algorithm == first
+
+
+def test_a_rack_takes_what_runs_take() -> None:
+    """NVL72 of 1 and 8 GiB: 3,109 and 20,299 us."""
+    rack = measured("gb200_nvl72")
+    for size, seconds in ((1 << 30, 3109e-6), (8 << 30, 20299e-6)):
+        assert chosen(rack, "allreduce", size).expected == pytest.approx(seconds, rel=0.02)
+
+
+def test_rccl_starts_small_sums_with_msccl() -> None:
+    """In one node with a process for each GPU, up to 1 MiB."""
+    machine = measured("mi350x8")
+    assert chosen(machine, "allreduce", 1 << 20).algorithm == "MSCCL"
+    others = ((machine, "allgather", 1 << 20), (machine, "allreduce", 1 << 21))
+    others += ((replace(machine, processes=False), "allreduce", 1 << 20),)
+    assert "MSCCL" not in {chosen(*other).algorithm for other in others}
 
 
 def test_a_rack_in_one_nvlink_domain_is_one_node() -> None:
