@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from benchmarks.generated_clusters import generated_cluster
 
 from hetesynth.library.bands import band_of
 from hetesynth.library.machine import machine_of
@@ -58,10 +59,8 @@ def test_slow_parts_and_shared_limits_are_not() -> None:
     slow = overridden(file, (), [f"a{n}.nic0=100Gbps" for n in (0, 1)])
     assert unchecked(load_topology(file)) == ""
     assert unchecked(load_topology(slow)) == "unchecked on this fabric"
-    limit = "shared spine 50 GB/s { gpu[0-3] <-> gpu[4-7] }"
-    switch = "switch s { ports gpu[0-7]; kind nvlink; bandwidth 450 GB/s; latency 1 us }"
-    shared = f'node n {{ gpus 8; model "H100"; {switch} {limit} }} cluster c {{ instance a = n }}'
-    assert unchecked(parse_topology(shared)) == "unchecked on this fabric"
+    for seed in (145, 162, 164):  # with a stated limit; H100, B200, H20
+        assert unchecked(parse_topology(generated_cluster(seed).text)) == "unchecked on this fabric"
 
 
 def test_a_band_is_wider_where_nothing_was_measured() -> None:

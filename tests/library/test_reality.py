@@ -12,6 +12,7 @@ from benchmarks import reality
 from benchmarks.reality import Series
 
 from hetesynth.engine.rival import Rival, library_rival
+from hetesynth.library.machine import machine_of
 from hetesynth.library.times import chosen
 from hetesynth.topology.language import load_topology
 
@@ -83,9 +84,14 @@ def test_all_published_runs_are_as_expected_or_left_out(series: list[Series]) ->
 
 
 def test_what_two_machines_take_for_8_gib() -> None:
-    """Two nodes of H100: five published runs take 33.2 to 34.7 ms; of A100, one takes 85,820 us."""
+    """Two nodes of H100: five published runs take 33.2 to 34.7 ms; of A100, one takes 85,820 us. The nodes of
+    h20_4p8 launch 16 channels, never 64."""
     h100, a100 = (chosen(reality.machine_named(name), "allreduce", 8 << 30) for name in ("h100x8_2", "a100x8_2"))
     assert h100.label == "NVLSTree, 16 channels, Simple" and 0.0332 <= h100.expected <= 0.0347
+    h20 = machine_of(load_topology(ROOT / "examples" / "h20_4p8" / "topo.dsl"))
+    assert h20 and {chosen(h20, name, 1 << 30).channels for name in ("allreduce", "allgather", "broadcast")} == {
+        16
+    }
     assert a100.label == "ring, 16 channels, Simple" and a100.expected == pytest.approx(85_820e-6, rel=0.01)
 
 
