@@ -30,9 +30,13 @@ def read_sketch_json(data: bytes, name: str) -> Sketch:
 
 
 def _sketch(document: object, name: str) -> Sketch:
-    whole = _object(document, "sketch")
-    inside = _object(whole.get("intranode_sketch", {"strategy": "none"}), "intranode_sketch")
-    unused, named = [], {0}
+    unused: list[str] = []
+    named = {0}
+    whole = _object(document, "sketch", unused)
+    if not whole.keys() & set(_FIELDS["sketch"]):
+        is_topology = "gpus_per_node" in whole
+        fail("it is a topology, which `hetesynth topo import` reads" if is_topology else "no field of a sketch")
+    inside = _object(whole.get("intranode_sketch", {"strategy": "none"}), "intranode_sketch", unused)
     kind = inside.get("strategy")
     if kind == "switch":
         switches = items(inside.get("switches"), "switches")
@@ -51,7 +55,7 @@ def _sketch(document: object, name: str) -> Sketch:
     between: frozenset[tuple[int, int]] | Connection | None = None
     relays: dict[int, set[int]] = {}
     if "internode_sketch" in whole:
-        outside = _object(whole["internode_sketch"], "internode_sketch")
+        outside = _object(whole["internode_sketch"], "internode_sketch", unused)
         if outside.get("strategy") != "relay":
             fail("internode strategy: TACCL reads relay")
         joined = outside.get("internode_conn")
@@ -75,7 +79,7 @@ def _sketch(document: object, name: str) -> Sketch:
     ]
     if len(symmetries) > 16 or any(len(pair) != 2 or pair[1] < 1 for pair in symmetries):
         fail("symmetry_offsets holds at most 16 pairs of an offset and a size of at least 1")
-    numbers = _object(whole.get("hyperparameters", {}), "hyperparameters")
+    numbers = _object(whole.get("hyperparameters", {}), "hyperparameters", unused)
     if "input_size" in numbers:
         unused.append("input_size: --size states the size of the buffer")
     return Sketch(
@@ -90,13 +94,12 @@ def _sketch(document: object, name: str) -> Sketch:
     )
 
 
-def _object(value: object, where: str) -> dict[str, Any]:
-    """``value``, an object with fields that are known."""
+def _object(value: object, where: str, unused: list[str]) -> dict[str, Any]:
+    """``value``, an object; fields that are not known are added to ``unused``."""
     if not isinstance(value, dict):
         fail(f"{where} is not an object")
-    for field in value:
-        if field not in _FIELDS[where]:
-            fail(f"{where} has no field {field[:40]!r}; {did_you_mean(field, _FIELDS[where])}")
+    unknown = [field for field in value if field not in _FIELDS[where]]
+    unused += [f"{where} has no field {field[:40]!r}: {did_you_mean(field, _FIELDS[where])}" for field in unknown]
     return value
 
 

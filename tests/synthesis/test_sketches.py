@@ -182,7 +182,8 @@ def test_a_symmetry_that_the_cluster_lacks_is_refused() -> None:
 
 SWITCH = {"strategy": "switch", "switches": [[0]]}
 BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
-    "misspelt": (lambda d: d | {"symetry_offsets": []}, "did you mean `symmetry_offsets`?"),
+    "no field": (lambda _: {"symetry_offsets": []}, "no field of a sketch"),
+    "topology": (lambda _: {"gpus_per_node": 8}, "`hetesynth topo import` reads"),
     "no object": (lambda _: [], "sketch is not an object"),
     "other strategy": (lambda d: d | {"intranode_sketch": {"strategy": "relay_switch"}}, "TACCL reads switch"),
     "no policy": (
@@ -208,6 +209,17 @@ def test_what_is_no_sketch(case: str) -> None:
         sketch(change(of_ndv2({"0": [1]})))
     assert refused.value.code == "HS627"
     assert why in refused.value.message
+
+
+def test_a_field_that_is_not_known_is_a_warning() -> None:
+    """In the whole and in its parts, whose other fields count."""
+    plain = of_ndv2({"0": [1]})
+    for where, known in (("sketch", plain), ("internode_sketch", plain["internode_sketch"])):
+        given = plain | {"symetry_offsets": []} if where == "sketch" else plain | {where: known | {"colour": 1}}
+        (warning,) = sketch(given).unused
+        assert warning.startswith(f"{where} has no field")
+        assert replace(sketch(given), unused=()) == sketch(plain)
+    assert "did you mean `symmetry_offsets`?" in sketch(plain | {"symetry_offsets": []}).unused[0]
 
 
 def test_a_sketch_has_limits() -> None:
