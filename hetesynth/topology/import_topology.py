@@ -81,7 +81,7 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
     remarks = [*request.remarks, *(remark for reading in readings for remark in reading.remarks)]
     texts = [(reading.names[0], reading.text) for reading in readings if reading.text]
     if texts:
-        if len(formats) > 1:
+        if len(formats) > 1 or (readings[0].count > 1 and formats != ("taccl",)):
             what = f"{texts[0][0]} describes a whole cluster, which cannot be joined with other files"
             raise HetesynthError(what, code="HS738", help="import it by itself")
         text = texts[0][1]

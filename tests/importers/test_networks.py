@@ -101,7 +101,7 @@ def test_slurm_of_three_tiers_and_of_blocks(tmp_path: Path) -> None:
         "SwitchName=s0 Nodes=a Switches=b",
         "SwitchName=s0 Switches=s1\nSwitchName=s1 Switches=s0\nSwitchName=s2 Nodes=a",
         "SwitchName=s0 Switches=s9\nSwitchName=s2 Nodes=a",
-        "SwitchName=s0 Nodes=a Color=blue",
+        "SwitchName=s0 Nodes=a Color blue",
         "SwitchName=s0",
     ],
 )

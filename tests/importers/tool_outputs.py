@@ -171,6 +171,55 @@ HWLOC = """<?xml version="1.0" encoding="UTF-8"?>
 
 ASTRA = "topology: [ Switch, Ring ]\nnpus_count: [ 8, 2 ]\nbandwidth: [ 400.0, 50.0 ]\nlatency: [ 936.25, 1000 ]\n"
 
+NS3 = "5 1 5\n4\n" + "".join(f"4 {i} 400Gbps 0.0005ms 0\n" for i in range(4)) + "0 1 25GB/s 25ns 0.01\n"
+SIMAI = "8 2 2 2 8 H100\n4 5 6 7\n" + "".join(
+    f"{gpu} {4 + gpu // 2} 2880Gbps 0.000025ms 0\n{gpu} 6 100Gbps 0.5us 0\n" for gpu in range(4)
+)
+SLURM_SEVERAL = """
+- topology: tree
+  cluster_default: true
+  tree: {switches: [{switch: top, children: "s[0-1]"}, {switch: s0, nodes: "n[0-1]"}, {switch: s1, nodes: "n[2-3]"}]}
+- {topology: none, flat: true}
+- topology: round
+  ring: {rings: [{ring: r0, nodes: "n[0-3]"}, {ring: r1, nodes: "n[4-6]"}]}
+- topology: cube
+  torus3d:
+    toruses:
+    - name: pod
+      dims: {x: 3, y: 2, z: 1}
+      regions: [{anchor: {x: 1, y: 0, z: 0}, dims: {x: 2, y: 2, z: 1}, nodes: "n[0-3]"}]
+"""
+TACCL_NDV2 = """{"name": "NDv2_1MB", "gpus_per_node": 8, "nics_per_node": 1, "alpha": 0.3, "node_betas_list": [23, 46],
+ "node_invbws_list": [23, 46], "remote_invbw": 107, "remote_alpha": 2.6, "remote_beta": 105}"""
+TACCL_MATRICES = """{"name": "own", "gpus_per_node": 2, "alpha": 1.5,
+ "links": [[0, 2],
+ [1, 0]],
+ "betas": [[0, 40],
+ [10, 0]], "invbws": [[0, 40], [10, 0]]}"""
+TOPOGRAPH = """
+switches:
+  S1:
+    switches: [S2, S3]
+blocks:
+- switch: S2
+  nodes: ["n[1-2]", n5]
+  annotations: {accelerator.topology.test/domain: nvl2}
+- switch: S3
+  nodes: ["n[6-8]"]
+"""
+TOPOGRAPH_LISTS = """
+switches:
+- name: S1
+  switches: [S2, S3]
+- name: S2
+  capacity_blocks: [cb2]
+- name: S3
+  capacity_blocks: [cb3]
+capacity_blocks:
+- {name: cb2, type: H100, nvlink: nvl2, nodes: [n1, n2, n5]}
+- {name: cb3, type: H100, nodes: [n6, n7, n8]}
+"""
+
 
 def random_table(rng: random.Random) -> str:
     """A table as the tool could print it, symmetric or not, whole or not, with other sections around it."""

@@ -39,6 +39,7 @@ _MODEL = "Of the GPUs, where a file does not tell; FILE=NAME: of that file, what
 @click.option("--uplink", metavar="RATE", help="Of a leaf to its spine, where the file does not tell.")
 @click.option("--oversubscription", metavar="N", help="Of uplinks: NICs carry N times as much [default: 1].")
 @click.option("--hosts", metavar="PATTERN", help=_HOSTS)
+@click.option("--topology", metavar="NAME", help="Which of several in one file, for example Slurm's.")
 @click.option("--model", "models", metavar="[FILE=]NAME", multiple=True, help=_MODEL)
 @_shared_options
 def command(
@@ -86,7 +87,8 @@ def show_imported(imported: ImportedTopology, output: Path | None, *, as_json: b
     for remark in imported.remarks:
         show(f"{'warning' if remark.severity == 'warning' else remark.kind}: {remark.text}", err=True)
     if output is not None:
-        gpus, servers = imported.topology.ranks, len(imported.machines)
+        gpus = imported.topology.ranks
+        servers = len({vertex.server for vertex in imported.topology.vertices[:gpus]})
         show(f"{output}: {counted(gpus, 'GPU')} on {counted(servers, 'server')}", err=True)
 
 
@@ -98,12 +100,14 @@ def read_options(
     uplink: str | None = None,
     oversubscription: str | None = None,
     hosts: str | None = None,
+    topology: str | None = None,
 ) -> ReadOptions:
     """What the user states beside the files."""
     rate, above = _rate(nic_rate, "--nic-rate"), _rate(uplink, "--uplink")
     ratio = importing.oversubscribed(oversubscription or "1")
     name = "" if model is None else importing.model_name(model)
-    return ReadOptions(calibration, rate, name, node_type or "", above, ratio, "*" if hosts is None else hosts)
+    fits = "*" if hosts is None else hosts
+    return ReadOptions(calibration, rate, name, node_type or "", above, ratio, fits, topology or "")
 
 
 def _rate(text: str | None, option: str) -> Fraction | None:

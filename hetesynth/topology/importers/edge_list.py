@@ -65,6 +65,7 @@ class EdgeDocument:
     nodes: dict[NodeId, EdgeNode]
     links: list[tuple[NodeId, NodeId, Quality]]
     groups: list[tuple[str, Fraction, int, list[tuple[NodeId, NodeId]]]]
+    measured: list[str]  # kinds whose rates are what transfers get
 
 
 def _id(value: object) -> NodeId:
@@ -82,7 +83,7 @@ def _text(item: Mapping[str, Any], key: str, most: int = MAX_NAME) -> str:
 
 def _number(item: Mapping[str, Any], key: str, *, zero: bool = False) -> Fraction:
     value = item.get(key)
-    if type(value) not in (int, float) or not 0 <= value <= MAX_FIGURE or not (value or zero):  # type: ignore[operator]
+    if type(value) not in (int, float, Fraction) or not 0 <= value <= MAX_FIGURE or not (value or zero):  # type: ignore[operator]
         raise ValueError(f"{key} is {str(value)[:40]}, no number above 0 and up to {MAX_FIGURE}")
     return Fraction(str(value))
 
@@ -108,7 +109,7 @@ def _document(value: Any) -> EdgeDocument:
     for item in value.get("nodes", []):
         server = None if item.get("server") in (None, -1) else _id(item["server"])
         sort, model, host = (_text(item, key) for key in ("type", "model", "host"))
-        nodes.append(EdgeNode(_id(item.get("id")), sort or "gpu", server, model, host))
+        nodes.append(EdgeNode(_id(item.get("id")), sort or "gpu", server, model, host, local=_text(item, "name")))
     ids, gpus = {node.id for node in nodes}, {node.id for node in nodes if node.type == "gpu"}
     if len({str(i) for i in ids}) != len(nodes) or not gpus:
         raise ValueError("no node is of type gpu, or two nodes have the same id")
@@ -141,12 +142,12 @@ def _document(value: Any) -> EdgeDocument:
     local = {gpu: f"gpu{k}" for _, own in servers for k, gpu in enumerate(own)}
     named = {}
     for node in nodes:
-        name = local.get(node.id) or identifier(str(node.id), "v")
+        name = local.get(node.id) or identifier(node.local or str(node.id), "v")
         named[node.id] = replace(node, number=numbers.get(node.server, -1), local=name)
     if len(numbers) < len(servers) or len({node.full for node in named.values()}) < len(named):
         what = "GPUs of a server that do not stand together, or two nodes that the text would call alike"
         raise ValueError(what)
-    return EdgeDocument(_text(value, "name"), notes, named, links, groups)
+    return EdgeDocument(_text(value, "name"), notes, named, links, groups, value.get("measured", []))
 
 
 _WORDS = {"border_router": "router", "router": "router", "cpu": "cpu", "numa": "numa", "pcie": "pcie"}
@@ -157,18 +158,26 @@ Join = tuple[NodeId, NodeId, Quality, str]  # two nodes, what joins them, the ar
 def read(source: Source, options: ReadOptions) -> Reading:
     """Return the cluster as text; HetesynthError HS732."""
     try:
-        document = _document(read_json(source.data, max_depth=16, max_digits=18))
-        lines, remarks = _text_of(document, source.name)
-    except (JsonRefused, ValueError) as error:
+        return reading_of(read_json(source.data, max_depth=16, max_digits=18), source.name)
+    except JsonRefused as error:
         raise refused(source.name, str(error)) from error
+
+
+def reading_of(value: Any, name: str, found: Sequence[Remark] = ()) -> Reading:
+    """Return the cluster of a list's value, with what its reader ``found``; HetesynthError HS732."""
+    try:
+        document = _document(value)
+        lines, remarks = _text_of(document, name, found)
+    except ValueError as error:
+        raise refused(name, str(error)) from error
     except (AttributeError, KeyError, TypeError) as error:
-        raise refused(source.name, "nodes, links and groups are not lists of objects as they should be") from error
+        raise refused(name, "nodes, links and groups are not lists of objects as they should be") from error
     return Reading(text="\n".join(lines).lstrip("\n") + "\n", remarks=tuple(remarks))
 
 
-def _text_of(document: EdgeDocument, file: str) -> tuple[list[str], list[Remark]]:
+def _text_of(document: EdgeDocument, file: str, found: Sequence[Remark]) -> tuple[list[str], list[Remark]]:
     nodes, nics = document.nodes, _fabric_of_nics(document)
-    remarks = []
+    remarks = [*found]
     kinds = sorted({quality.kind for _, _, quality in document.links if quality.kind})
     changed = [f"{kind} is {identifier(kind, 'k')}" for kind in kinds if identifier(kind, "k") != kind]
     if changed:
@@ -216,6 +225,7 @@ def _text_of(document: EdgeDocument, file: str) -> tuple[list[str], list[Remark]
         lines.append(f"  shared {identifier(name, 'g')} {_lanes(rate, count)} {{")
         lines += [f"    {listed(starts)} -> {listed(to)}" for to, starts in flows.items()]
         lines.append("  }")
+    lines += [f"  measured {', '.join(document.measured)}"] if document.measured else []
     return [*lines, "}"], remarks
 
 

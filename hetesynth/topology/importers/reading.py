@@ -26,6 +26,7 @@ HEAD = 4096  # bytes by which a format is recognized
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 # what the beginning of a file of each format has, and the function that reads it; the first that fits counts
 _FORMATS = {
+    "taccl": (rb'(?s)\A\s*\{(?=.*"gpus_per_node"\s*:)', "taccl:read_taccl"),
     "edges": (rb'(?s)\A\s*\{(?=.*"(nodes|links)"\s*:)', "edge_list:read"),
     "nccl": (rb"<(system|graphs)[\s>/]", "nccl:read"),
     "hwloc": (rb"<topology[\s>]", "hwloc:read_hwloc"),
@@ -41,6 +42,11 @@ _FORMATS = {
         "ibnetdiscover:read_ibnetdiscover",
     ),
     "astra-sim": (rb"(?m)^[ \t]*npus_count[ \t]*:", "astra_sim:read_astra_sim"),
+    "topograph": (rb"(?m)^(switches|blocks|capacity_blocks)[ \t]*:", "slurm:read_topograph"),
+    "ns3": (
+        rb"\A\s*\d+([ \t]+\d+){2,4}([ \t]+[A-Za-z][\w-]*)?[ \t]*\r?\n[\d\s]*(\Z|\.?\d*[kKMGT]?i?(b|B)(ps|/s))",
+        "ns3:read_ns3",
+    ),
 }
 FORMAT_NAMES = tuple(_FORMATS)
 _TOGETHER = "nvidia-smi"  # neighbours of this format may describe one server: the reader takes all of them
@@ -61,6 +67,7 @@ class Source:
     name: str
     data: bytes
     stated: Stated = Stated()
+    servers: int = 1  # that it stands for
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,7 @@ class ReadOptions:
     uplink: Fraction | None = None  # of cables between switches whose rate no file tells
     oversubscription: Fraction = Fraction(1)  # of such cables
     hosts: str = "*"  # patterns with commas between, of the hosts of a network that are taken
+    topology: str = ""  # of several in one file, by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +126,7 @@ def read_as(format_name: str, sources: Sequence[Source], options: ReadOptions) -
 def read_in_order(inputs: Sequence[tuple[Source, int]], format_name: str, options: ReadOptions) -> list[Reading]:
     """Return what the files tell, in their order, neighbours of one server together."""
     groups: list[tuple[str, int, list[Source]]] = []
-    for source, count in inputs:
+    for source, count in ((replace(source, servers=count), count) for source, count in inputs):
         name = format_name or format_of(source)
         if groups and groups[-1][:2] == (name, count) == (_TOGETHER, 1):
             groups[-1][2].append(source)

@@ -163,6 +163,8 @@ def _above(
         rated = [(names[t.a], rate_of(t, parents[t.a]), t.lanes) for t in ups[upper]]
         carried[upper] += sum((rate * lanes for _, rate, lanes in rated), Fraction(0))
         lines += _switch(names[upper], rated, "uplink")
+    for end in dict.fromkeys(end for trunk in level for end in (trunk.a, trunk.b) if end not in carried):
+        lines.append(f"switch {names[end]} {{ }}")
     for trunk in level:
         rate = bandwidth(rate_of(trunk, 1), trunk.lanes)
         lines.append(f"link {names[trunk.a]} <-> {names[trunk.b]} {{ bandwidth {rate}; kind uplink }}")
