@@ -178,7 +178,8 @@ SIMAI = "8 2 2 2 8 H100\n4 5 6 7\n" + "".join(
 SLURM_SEVERAL = """
 - topology: tree
   cluster_default: true
-  tree: {switches: [{switch: top, children: "s[0-1]"}, {switch: s0, nodes: "n[0-1]"}, {switch: s1, nodes: "n[2-3]"}]}
+  tree: {switches: [{switch: top, children: "s[0-1]"},
+    {switch: s0, nodes: "n[0-1]"}, {switch: s1, nodes: "n[2-3]"}]}
 - {topology: none, flat: true}
 - topology: round
   ring: {rings: [{ring: r0, nodes: "n[0-3]"}, {ring: r1, nodes: "n[4-6]"}]}
@@ -189,8 +190,9 @@ SLURM_SEVERAL = """
       dims: {x: 3, y: 2, z: 1}
       regions: [{anchor: {x: 1, y: 0, z: 0}, dims: {x: 2, y: 2, z: 1}, nodes: "n[0-3]"}]
 """
-TACCL_NDV2 = """{"name": "NDv2_1MB", "gpus_per_node": 8, "nics_per_node": 1, "alpha": 0.3, "node_betas_list": [23, 46],
- "node_invbws_list": [23, 46], "remote_invbw": 107, "remote_alpha": 2.6, "remote_beta": 105}"""
+TACCL_NDV2 = """{"name": "NDv2_1MB", "gpus_per_node": 8, "nics_per_node": 1, "alpha": 0.3,
+ "node_betas_list": [23, 46], "node_invbws_list": [23, 46],
+ "remote_invbw": 107, "remote_alpha": 2.6, "remote_beta": 105}"""
 TACCL_MATRICES = """{"name": "own", "gpus_per_node": 2, "alpha": 1.5,
  "links": [[0, 2],
  [1, 0]],

@@ -81,7 +81,8 @@ def _text(item: Mapping[str, Any], key: str, most: int = MAX_NAME) -> str:
     return value[:most]
 
 
-def _number(item: Mapping[str, Any], key: str, *, zero: bool = False) -> Fraction:
+def positive(item: Mapping[str, Any], key: str, *, zero: bool = False) -> Fraction:
+    """The number at ``key``; ValueError."""
     value = item.get(key)
     if type(value) not in (int, float, Fraction) or not 0 <= value <= MAX_FIGURE or not (value or zero):  # type: ignore[operator]
         raise ValueError(f"{key} is {str(value)[:40]}, no number above 0 and up to {MAX_FIGURE}")
@@ -116,11 +117,11 @@ def _document(value: Any) -> EdgeDocument:
     links = []
     for item in value.get("links", []):
         ((src, dst),) = _edges([(item.get("src"), item.get("dst"))], ids)
-        rate = None if item.get("GBps", 0) is None else _number(item, "GBps") * 10**9
-        latency = Fraction(0) if item.get("alpha_us") is None else _number(item, "alpha_us", zero=True) / 10**6
+        rate = None if item.get("GBps", 0) is None else positive(item, "GBps") * 10**9
+        latency = Fraction(0) if item.get("alpha_us") is None else positive(item, "alpha_us", zero=True) / 10**6
         links.append((src, dst, Quality(rate, _count(item), latency, _text(item, "kind"))))
     groups = [
-        (_text(item, "name"), _number(item, "GBps") * 10**9, _count(item), _edges(item["edges"], gpus))
+        (_text(item, "name"), positive(item, "GBps") * 10**9, _count(item), _edges(item["edges"], gpus))
         for item in value.get("groups", [])
     ]
     if not all(edges for *_, edges in groups):
@@ -163,11 +164,11 @@ def read(source: Source, options: ReadOptions) -> Reading:
         raise refused(source.name, str(error)) from error
 
 
-def reading_of(value: Any, name: str, found: Sequence[Remark] = ()) -> Reading:
-    """Return the cluster of a list's value, with what its reader ``found``; HetesynthError HS732."""
+def reading_of(value: Any, name: str, before: Sequence[Remark] = ()) -> Reading:
+    """Return the cluster of a list's value, with the remarks of its reader; HetesynthError HS732."""
     try:
         document = _document(value)
-        lines, remarks = _text_of(document, name, found)
+        lines, remarks = _text_of(document, name, before)
     except ValueError as error:
         raise refused(name, str(error)) from error
     except (AttributeError, KeyError, TypeError) as error:
@@ -175,9 +176,9 @@ def reading_of(value: Any, name: str, found: Sequence[Remark] = ()) -> Reading:
     return Reading(text="\n".join(lines).lstrip("\n") + "\n", remarks=tuple(remarks))
 
 
-def _text_of(document: EdgeDocument, file: str, found: Sequence[Remark]) -> tuple[list[str], list[Remark]]:
+def _text_of(document: EdgeDocument, file: str, before: Sequence[Remark]) -> tuple[list[str], list[Remark]]:
     nodes, nics = document.nodes, _fabric_of_nics(document)
-    remarks = [*found]
+    remarks = [*before]
     kinds = sorted({quality.kind for _, _, quality in document.links if quality.kind})
     changed = [f"{kind} is {identifier(kind, 'k')}" for kind in kinds if identifier(kind, "k") != kind]
     if changed:

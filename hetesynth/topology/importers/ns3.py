@@ -27,7 +27,7 @@ HEADER_HELP = (
     "the first line has nodes, switches and links, in SimAI nodes, GPUs a server, NVSwitches, switches, links"
 )
 _DECIMAL = r"(\d{1,15}(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?)"
-_RATE = re.compile(_DECIMAL + r"([kKMGT]?)(i?)(?:(b|B)(?:ps|/s))?")
+_RATE = re.compile(_DECIMAL + r"(?:([kKMGT]?)(i?)(b|B)(?:ps|/s))?")
 _DELAY = re.compile(_DECIMAL + r"(h|min|s|ms|us|ns|ps|fs)?")
 _PREFIXES = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 _SECONDS = {"h": Fraction(3600), "min": Fraction(60), "s": Fraction(1)} | {
@@ -107,16 +107,16 @@ def _header(name: str, rows: Iterator[Row]) -> tuple[dict[str, int], str]:
 def _switches(name: str, rows: Iterator[Row], counts: dict[str, int]) -> dict[int, str]:
     """Every switch and the kind of its cables: SimAI's NVSwitches come first. HS732."""
     nvswitches, line = counts.get("nvswitches", 0), 1
-    wanted, words = nvswitches + counts["switches"], list[str]()
-    while len(words) < wanted:
+    size, words = nvswitches + counts["switches"], list[str]()
+    while len(words) < size:
         line, more = next(rows, (line, [""]))
         words += more
         numbers = [int(word) for word in words if re.fullmatch(r"\d{1,7}", word)]
-        if len(numbers) < len(words) or len(words) > wanted or max(numbers) >= counts["nodes"]:
-            what = f"not {wanted} numbers of switches below {counts['nodes']}, as the first line states them"
+        if len(numbers) < len(words) or len(words) > size or max(numbers) >= counts["nodes"]:
+            what = f"not {size} numbers of switches below {counts['nodes']}, as the first line states them"
             raise refused(f"{name}: line {line}", what, HEADER_HELP)
     kinds = {int(word): "nvlink" if i < nvswitches else "" for i, word in enumerate(words)}
-    if len(kinds) < wanted or wanted >= counts["nodes"]:
+    if len(kinds) < size or size >= counts["nodes"]:
         raise refused(f"{name}: line {line}", "a switch is there twice, or no node is a GPU", HEADER_HELP)
     return kinds
 
@@ -126,8 +126,14 @@ def _link(where: str, words: list[str], nodes: int) -> tuple[tuple[int, int], Fr
     matches = (_RATE.fullmatch(words[2]), _DELAY.fullmatch(words[3])) if len(words) == 5 else (None, None)
     rate, delay = matches
     ends = [int(word) for word in words[:2] if re.fullmatch(r"\d{1,7}", word) and int(word) < nodes]
-    if rate is None or delay is None or len({*ends}) < 2 or not re.fullmatch(_DECIMAL, words[4]):
+    if (
+        rate is None
+        or delay is None
+        or not float(rate[1])
+        or len({*ends}) < 2
+        or not re.fullmatch(_DECIMAL, words[4])
+    ):
         raise refused(where, f"{' '.join(words)[:60]!r} is no link between two of {nodes} nodes", HELP)
-    scale = (1024 if rate[3] else 1000) ** _PREFIXES[rate[2]] * (1 if rate[4] == "B" else Fraction(1, 8))
+    scale = (1024 if rate[3] else 1000) ** _PREFIXES[rate[2] or ""] * (1 if rate[4] == "B" else Fraction(1, 8))
     seconds = Fraction(delay[1]) * _SECONDS[delay[2] or "s"]
     return (ends[0], ends[1]), Fraction(rate[1]) * scale, seconds, float(words[4])

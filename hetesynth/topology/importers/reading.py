@@ -44,7 +44,8 @@ _FORMATS = {
     "astra-sim": (rb"(?m)^[ \t]*npus_count[ \t]*:", "astra_sim:read_astra_sim"),
     "topograph": (rb"(?m)^(switches|blocks|capacity_blocks)[ \t]*:", "slurm:read_topograph"),
     "ns3": (
-        rb"\A\s*\d+([ \t]+\d+){2,4}([ \t]+[A-Za-z][\w-]*)?[ \t]*\r?\n[\d\s]*(\Z|\.?\d*[kKMGT]?i?(b|B)(ps|/s))",
+        rb"\A\s*\d+([ \t]+\d+){2,4}([ \t]+[A-Za-z][\w-]*)?[ \t]*\r?\n[\d\s]*"  # counts, switches and two ends
+        rb"(\Z|(\.\d*)?([eE][+-]?\d+)?[kKMGT]?i?[bB](ps|/s))",
         "ns3:read_ns3",
     ),
 }

@@ -30,7 +30,6 @@ MAX_HOSTS = 100_000
 HELP = "see Slurm's manual: SwitchName=s0 Nodes=node[0-3,12],login, SwitchName=top Switches=s[0-1]"
 MODEL_HELP = "see topology.yaml(5) of Slurm, or docs/modeling.md of topograph: switches, and blocks with nodes"
 GRID_HELP = "see topology.yaml(5): a ring has nodes, a torus dims of x, y and z and a node for each cell"
-MAX_SIDE = 1024
 
 # the sections of a topology in topology.yaml: their list, and the name of an entry
 _PLUGINS = {
@@ -103,10 +102,10 @@ def read_slurm_yaml(source: Source, options: ReadOptions) -> Reading:
                 continue
             for entry in _objects(entries, source.name):
                 described[f"{name}/{entry.get(own)}"] = (default, plugin, [entry])
-    wanted, names = options.topology, some([*described]) or "none"
-    meant = [name for name in described if wanted in (name, *name.split("/"))] if wanted else [*described]
+    asked, names = options.topology, some([*described]) or "none"
+    meant = [name for name in described if asked in (name, *name.split("/"))] if asked else [*described]
     defaults = [name for name in meant if described[name][0]]
-    meant = defaults if defaults and not wanted else meant
+    meant = defaults if defaults and not asked else meant
     if len(meant) != 1:
         what = f"topologies with hosts are {names}, and {len(meant)} of them are meant"
         raise lacking(source.name, what, "name one with --topology, or mark it with cluster_default: true")
@@ -181,15 +180,15 @@ def _words(value: object, where: str) -> list[str]:
 
 
 def _sizes(value: object, where: str, least: int) -> list[int]:
-    """x, y and z; HS732 where one is no number from ``least`` to MAX_SIDE."""
+    """x, y and z; HS732 where one is no number from ``least`` to MAX_HOSTS."""
     facts = value if isinstance(value, dict) else {}
     sides = [facts.get(axis, 0) for axis in "xyz"]
-    if not all(type(side) is int and least <= side <= MAX_SIDE for side in sides):
-        raise refused(where, f"{str(value)[:60]!r} has no x, y and z from {least} to {MAX_SIDE}", GRID_HELP)
+    if not all(type(side) is int and least <= side <= MAX_HOSTS for side in sides):
+        raise refused(where, f"{str(value)[:60]!r} has no x, y and z from {least} to {MAX_HOSTS}", GRID_HELP)
     return sides
 
 
-def _grid(file: str, entry: dict[str, object], options: ReadOptions, found: list[Remark]) -> Reading:
+def _grid(file: str, entry: dict[str, object], options: ReadOptions, before: list[Remark]) -> Reading:
     """A ring or a torus: hosts in order of x, then y, then z, each joined to the next, the last to the first."""
     where = f"{file}: {str(entry.get('ring', entry.get('name')))[:40]}"
     whole = {"nodes": entry.get("nodes"), "dims": entry.get("dims"), "anchor": {}}
@@ -221,7 +220,7 @@ def _grid(file: str, entry: dict[str, object], options: ReadOptions, found: list
     rule = (
         f"a cable to a neighbour carries what the NICs of a host do, over {degree}: --uplink states another rate"
     )
-    remarks = (*found, Remark("found", text), *([] if options.uplink else [Remark("assumed", rule)]))
+    remarks = (*before, Remark("found", text), *([] if options.uplink else [Remark("assumed", rule)]))
     attachments = tuple(Attachment(host, f"at_{host}") for host in cells.values())
     trunks = tuple(Trunk(f"at_{a}", f"at_{b}") for a, b in pairs.values())
     return Reading(
@@ -229,7 +228,7 @@ def _grid(file: str, entry: dict[str, object], options: ReadOptions, found: list
     )
 
 
-def _reading(name: str, switches: list[_Switch], options: ReadOptions, found: Sequence[Remark] = ()) -> Reading:
+def _reading(name: str, switches: list[_Switch], options: ReadOptions, before: Sequence[Remark] = ()) -> Reading:
     """The network; what nothing joins in the file meets in one more switch. HS732 where it is no tree."""
     hosts = [host for switch in switches for host in switch.nodes]
     above = {below: switch.name for switch in switches for below in switch.switches}
@@ -244,7 +243,7 @@ def _reading(name: str, switches: list[_Switch], options: ReadOptions, found: Se
         what = "no hosts, or a switch or host that is named twice, not described, or below itself"
         raise refused(name, what, HELP)
     leaves = sum(bool(switch.nodes) for switch in switches)
-    remarks = [*found, Remark("found", f"{len(hosts)} hosts below {leaves} switches or blocks")]
+    remarks = [*before, Remark("found", f"{len(hosts)} hosts below {leaves} switches or blocks")]
     tops = [switch.name for switch in switches if switch.name not in above]
     if len(tops) > 1:
         spine = "spine"

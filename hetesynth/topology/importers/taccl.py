@@ -13,12 +13,11 @@ from typing import Any
 
 from hetesynth.files.strict_json import JsonRefused, fail, integer, items, read_json
 from hetesynth.model.words import counted
+from hetesynth.topology.importers.edge_list import MAX_COUNT, positive
 from hetesynth.topology.importers.machine import Remark
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, refused
 from hetesynth.topology.importers.wording import MAX_NAME, bandwidth, comment, identifier, parts, time
 
-MAX_GPUS = 256
-MAX_FIGURE = 10**9
 HELP = "see taccl/examples/topo: gpus_per_node, alpha, and node_betas_list or links, betas, invbws"
 # by the size in the name: how many of the chunk make a MB, and how many ticks of the figures make a microsecond
 _SCALES = {"1MB": (1, 1), "32KB": (32, 10), "1KB": (1024, 100)}
@@ -46,7 +45,7 @@ def read_taccl(source: Source, options: ReadOptions) -> Reading:
 
 
 def _reading(facts: dict[str, Any], source: Source, model: str) -> Reading:
-    gpus = integer(facts["gpus_per_node"], "gpus_per_node", 1, MAX_GPUS)
+    gpus = integer(facts["gpus_per_node"], "gpus_per_node", 1, MAX_COUNT)
     name = str(facts.get("name", ""))[:MAX_NAME]
     size = re.search(r"(?<![0-9])\d{1,4}[KM]B", name)
     chunks, ticks = _SCALES.get(size[0] if size else "", (1, 1))
@@ -58,12 +57,13 @@ def _reading(facts: dict[str, Any], source: Source, model: str) -> Reading:
         return Fraction(10**12 * ticks, chunks) / beta
 
     betas = [
-        _figure(beta, "node_betas_list") for beta in items(facts.get("node_betas_list", []), "node_betas_list")
+        positive({"node_betas_list": beta}, "node_betas_list")
+        for beta in items(facts.get("node_betas_list", []), "node_betas_list")
     ]
     kinds = ["nvlink"] if betas else []
     rest = "; ".join(
         [
-            f"latency {time(_figure(facts['alpha'], 'alpha', zero=True) / ticks / 10**6)}",
+            f"latency {time(positive(facts, 'alpha', zero=True) / ticks / 10**6)}",
             *(f"kind {kind}" for kind in kinds),
         ]
     )
@@ -84,11 +84,11 @@ def _reading(facts: dict[str, Any], source: Source, model: str) -> Reading:
         for (src, arrow, carried), to in alike.items():
             body.append(f"link gpu{src} {arrow} {parts('gpu', to)} {{ bandwidth {carried}; {rest} }}")
     outside = []
-    nics = integer(facts.get("nics_per_node", -1), "nics_per_node", -1, MAX_GPUS)
+    nics = integer(facts.get("nics_per_node", -1), "nics_per_node", -1, MAX_COUNT)
     if nics > 0:
-        carried = bandwidth(rate(_figure(facts["remote_beta"], "remote_beta")))
+        carried = bandwidth(rate(positive(facts, "remote_beta")))
         text = f"{counted(nics, 'NIC')} of {carried} a server" + (", shared by neighbours" if nics < gpus else "")
-        latency = time(_figure(facts["remote_alpha"], "remote_alpha", zero=True) / ticks / 10**6)
+        latency = time(positive(facts, "remote_alpha", zero=True) / ticks / 10**6)
         if source.servers > 1:
             kinds.append("net")
             body.append(f"nic {parts('nic', range(nics))} {{ bandwidth {carried} }}")
@@ -114,12 +114,6 @@ def _reading(facts: dict[str, Any], source: Source, model: str) -> Reading:
     return Reading(text="\n".join(lines), remarks=tuple(remarks))
 
 
-def _figure(value: object, what: str, *, zero: bool = False) -> Fraction:
-    if type(value) not in (int, float) or not 0 <= value <= MAX_FIGURE or not (value or zero):  # type: ignore[operator]
-        fail(f"{what}: {str(value)[:40]} is no number above 0 and up to {MAX_FIGURE}")
-    return Fraction(str(value))
-
-
 def _ndv2(gpus: int, betas: Sequence[Fraction]) -> Wires:
     """The links of NDv2, whose two betas are those of two NVLinks together and of one."""
     if gpus != 8 or len(betas) != 2:
@@ -139,8 +133,8 @@ def _matrices(facts: dict[str, Any], gpus: int) -> Wires:
         [items(row, f"a row of {key}", gpus) for row in items(facts[key], key, gpus)] for key in ("links", "betas")
     )
     return {
-        (src, dst): (count, _figure(betas[dst][src], f"betas[{dst}][{src}]"))
+        (src, dst): (count, positive({f"betas[{dst}][{src}]": betas[dst][src]}, f"betas[{dst}][{src}]"))
         for dst in range(gpus)
         for src in range(gpus)
-        if src != dst and (count := integer(links[dst][src], f"links[{dst}][{src}]", 0, 1024))
+        if src != dst and (count := integer(links[dst][src], f"links[{dst}][{src}]", 0, MAX_COUNT))
     }
