@@ -360,6 +360,8 @@ def test_which_topology_is_meant_is_asked(tmp_path: Path) -> None:
         (TOPOGRAPH.replace("n[6-8]", "n[2-3]"), "topograph", "twice"),
         (TOPOGRAPH.replace("[S2, S3]", "[S2, {S3: 1}]"), "topograph", "S3"),
         (TOPOGRAPH.replace("[S2, S3]", "[S2, S3, S1]"), "topograph", "below itself"),
+        ("blocks:\n- {name: a, nodes: [n0]}\n- {name: a, nodes: [n1]}\n", "topograph", "a is there twice"),
+        ("blocks:\n" + "- nodes: ['n[0-9]m[0-9]k[0-999]']\n" * 2, "topograph", "more than 100000"),
         (TOPOGRAPH + "  bad\n", "topograph", "line"),
         (SLURM_SEVERAL.replace("n[0-3]", "n[0-2]"), "slurm-yaml", "pod"),
         (SLURM_SEVERAL.replace("x: 3", "x: 2"), "slurm-yaml", "pod"),

@@ -148,7 +148,8 @@ def _document(value: Any) -> EdgeDocument:
     if len(numbers) < len(servers) or len({node.full for node in named.values()}) < len(named):
         what = "GPUs of a server that do not stand together, or two nodes that the text would call alike"
         raise ValueError(what)
-    return EdgeDocument(_text(value, "name"), notes, named, links, groups, value.get("measured", []))
+    measured = [identifier(kind, "k") for kind in value.get("measured", [])]
+    return EdgeDocument(_text(value, "name"), notes, named, links, groups, measured)
 
 
 _WORDS = {"border_router": "router", "router": "router", "cpu": "cpu", "numa": "numa", "pcie": "pcie"}

@@ -65,7 +65,7 @@ def _switch(where: str, names: list[str], nodes: object, below: object, *, block
 def read_slurm_conf(source: Source, options: ReadOptions) -> Reading:
     """Return the network of a ``topology.conf``."""
     switches: list[_Switch] = []
-    continued, unknown = "", set[str]()
+    continued, unknown, total = "", set[str](), 0
     for number, line in enumerate(lines_of(source.data, source.name), 1):
         text, where = continued + line.split("#")[0].strip(), f"{source.name}: line {number}"
         continued = text[:-1] + " " if text.endswith("\\") else ""
@@ -80,6 +80,7 @@ def read_slurm_conf(source: Source, options: ReadOptions) -> Reading:
         names = hosts_of(settings.get("blockname") or settings.get("switchname") or "", where)
         nodes, below = settings.get("nodes"), settings.get("switches")
         switches.append(_switch(where, names, nodes, below, block="blockname" in settings))
+        total = _few(where, total + len(switches[-1].nodes) + len(switches[-1].switches))
     left = [Remark("found", f"not read: {', '.join(sorted(unknown))[:200]}")] if unknown else []
     return _reading(source.name, switches, options, left)
 
@@ -115,12 +116,13 @@ def read_slurm_yaml(source: Source, options: ReadOptions) -> Reading:
     if plugin in ("ring", "torus3d"):
         (entry,) = _objects(group, source.name)
         return _grid(source.name, entry, options, left)
-    switches = []
+    switches, total = list[_Switch](), 0
     _, word = _PLUGINS[plugin]
     for entry in _objects(group, source.name):
         title = [str(entry[word])] if isinstance(entry.get(word), (str, int)) else []
         below = entry.get("children", entry.get("switches"))
         switches.append(_switch(source.name, title, entry.get("nodes"), below, block=plugin == "block"))
+        total = _few(source.name, total + len(switches[-1].nodes) + len(switches[-1].switches))
     return _reading(source.name, switches, options, left)
 
 
@@ -133,9 +135,13 @@ def read_topograph(source: Source, options: ReadOptions) -> Reading:
         stated = [{"name": name, **(facts if isinstance(facts, dict) else {})} for name, facts in stated.items()]
     switches: dict[str, _Switch] = {}
     at: dict[str, str] = {}  # the switch of a block that a switch names
+    total = 0
     for entry in _objects(stated, source.name):
         name, below = str(entry.get("name")), _words(entry.get("switches"), source.name)
+        if name in switches:
+            raise refused(source.name, f"the switch {name[:40]} is there twice", MODEL_HELP)
         switches[name] = _Switch(name, _words(entry.get("nodes"), source.name), below, block=False)
+        total = _few(source.name, total + len(below) + len(switches[name].nodes))
         at |= dict.fromkeys(_words(entry.get("capacity_blocks"), source.name), name)
     for name in [below for switch in switches.values() for below in switch.switches]:
         switches.setdefault(name, _Switch(name, [], [], block=False))
@@ -146,22 +152,32 @@ def read_topograph(source: Source, options: ReadOptions) -> Reading:
         marks = [tag.get(key) for tag in tags if isinstance(tag, dict) for key in _DOMAINS]
         domains += [str(mark) for mark in (block.get("nvlink"), *marks) if mark]
         hosts, switch = _words(block.get("nodes"), source.name), at.get(name, block.get("switch"))
-        if not stated:
+        total = _few(source.name, total + len(hosts))
+        if not stated and name not in switches:
             switches[name] = _Switch(name, hosts, [], block=True)
-        elif switch is None:
+        elif switch is None and stated:
             loose += hosts
         elif str(switch) in switches:
-            own = switches[str(switch)]
-            own.nodes.extend(host for host in hosts if host not in own.nodes)
+            own = switches[str(switch)].nodes
+            attached = set(own)
+            own += [host for host in hosts if host not in attached]
         else:
-            raise refused(
-                source.name, f"{name} is at the switch {str(switch)[:40]}, which is not there", MODEL_HELP
+            what = (
+                f"the block {name[:40]} is there twice, or at {str(switch)[:40]}, which is no switch of the file"
             )
+            raise refused(source.name, what, MODEL_HELP)
     texts = {
         f"accelerator domains ({some(list(dict.fromkeys(domains)))}) are not joined by NVLink here": domains,
         f"hosts at no switch are left out: {some(loose)}": loose,
     }
     return _reading(source.name, [*switches.values()], options, [Remark("assumed", t) for t in texts if texts[t]])
+
+
+def _few(where: str, hosts: int) -> int:
+    """``hosts``, a number; HS732 where it is too large."""
+    if hosts > MAX_HOSTS:
+        raise refused(where, f"more than {MAX_HOSTS} hosts and switches", "import a part of the file")
+    return hosts
 
 
 def _objects(value: object, where: str) -> list[dict[str, object]]:
@@ -176,7 +192,11 @@ def _words(value: object, where: str) -> list[str]:
     texts = value if isinstance(value, list) else [] if value is None else [value]
     if not all(isinstance(text, (str, int)) for text in texts):
         raise refused(where, f"{str(value)[:60]!r} is no list of names", MODEL_HELP)
-    return [host for text in texts for host in hosts_of(str(text), where)]
+    hosts: list[str] = []
+    for text in texts:
+        hosts += hosts_of(str(text), where)
+        _few(where, len(hosts))
+    return hosts
 
 
 def _sizes(value: object, where: str, least: int) -> list[int]:
@@ -196,6 +216,7 @@ def _grid(file: str, entry: dict[str, object], options: ReadOptions, before: lis
         whole["dims"] = {"x": len(_words(entry.get("nodes"), where)), "y": 1, "z": 1}
     sides = _sizes(whole["dims"], where, 1)
     cells: dict[tuple[int, ...], str] = {}
+    seen: set[str] = set()
     for region in _objects(entry.get("regions") or [whole], where):
         own, anchor = _sizes(region.get("dims"), where, 1), _sizes(region.get("anchor") or {}, where, 0)
         hosts = _words(region.get("nodes"), where)
@@ -206,9 +227,10 @@ def _grid(file: str, entry: dict[str, object], options: ReadOptions, before: lis
         places = ((x, y, z) for z in range(own[2]) for y in range(own[1]) for x in range(own[0]))
         for place, host in zip(places, hosts, strict=True):
             cell = tuple(a + b for a, b in zip(place, anchor, strict=True))
-            if cell in cells or host in cells.values():
+            if cell in cells or host in seen:
                 raise refused(where, f"{host[:40]}, or its cell, is there twice", GRID_HELP)
             cells[cell] = host
+            seen.add(host)
     pairs: dict[frozenset[str], tuple[str, str]] = {}  # unordered: two cells in a row have one cable
     for cell, host in cells.items():
         for axis in range(3):
