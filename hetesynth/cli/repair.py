@@ -110,8 +110,12 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
 
 def repair_report(document: dict[str, Any]) -> Iterator[str]:
     """What became of the schedule, what changed, and the files."""
+    from hetesynth.engine.repair import NEAR_LIMIT
+
     if document["verdict"] is not None:
         yield document["verdict"]
+        if (document["percent_of_limit"] or 0.0) < 100 * NEAR_LIMIT:
+            yield "  fresh        a fresh run may find a quicker one: hetesynth synth on what is left"
     ranks, strategy = counted(document["ranks"], "rank"), document["strategy"]
     yield f"{document['cluster']}: {document['collective']} repaired, {ranks}, strategy {strategy}"
     yield f"  steps        {document['steps']}  (before: {document['steps_before']})"

@@ -451,7 +451,8 @@ def where_useful(program: Emitted, goal: Collective, extent: SizeRange, times: F
     """Return ``program`` for the part of ``extent`` in which it is no slower than the library."""
     if times.useful is None:
         return program
-    return restated(program, *narrowed(extent, times.useful).calls(goal.name, goal.ranks))
+    before = extent.calls(goal.name, goal.ranks)[1]
+    return restated(program, before, *narrowed(extent, times.useful).calls(goal.name, goal.ranks))
 
 
 def narrowed(extent: SizeRange, useful: tuple[int, int]) -> SizeRange:

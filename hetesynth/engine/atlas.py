@@ -59,12 +59,14 @@ class Range:
     @property
     def calls(self) -> tuple[int, int]:
         """The least and the most bytes as runtimes count (0: no limit)."""
-        return self.extent.calls(self.synthesis.request.collective, self.synthesis.topology.ranks)
+        least, most = self.extent.calls(self.synthesis.request.collective, self.synthesis.topology.ranks)
+        plans = all(target.format.plan for target in self.synthesis.targets)
+        return least, (self.plan_bytes or most) if plans else most
 
     @property
     def plan_bytes(self) -> int | None:
         """The largest call of a plan of this range."""
-        most = self.calls[1]
+        most = self.extent.calls(self.synthesis.request.collective, self.synthesis.topology.ranks)[1]
         return None if self.carries is None else min(most or self.carries, self.carries)
 
     @property

@@ -153,8 +153,9 @@ def _judge_table(
     return table_violations(read_table(data, f"{name}.json"), links=links, root=problem.collective.root)
 
 
-def restated(program: Emitted, least: int, most: int) -> Emitted:
-    """Return ``program`` for calls of ``least`` to ``most`` bytes, as the runtime counts them, both included."""
+def restated(program: Emitted, before: int, least: int, most: int) -> Emitted:
+    """Return ``program``, which is for calls of up to ``before`` bytes (0: no limit), for calls of ``least`` to
+    ``most`` bytes, as the runtime counts them, both included."""
     target, largest = program.target, program.carries
     if target.format.program:
         keys, first, last = ("minBytes", "maxBytes"), rb'="(\d+)"', most + (not target.max_bytes_inclusive)
@@ -168,7 +169,7 @@ def restated(program: Emitted, least: int, most: int) -> Emitted:
         if stated is None:
             raise InternalError(f"a file for {target.name} without {key}")
         if largest is not None and key == "max_message_size":  # messages of a rank are a multiple of the call
-            number = min(most, largest) * int(stated[1]) // largest
+            number = min(most, largest) * int(stated[1]) // min(before or largest, largest)
         data = data[: stated.start(1)] + str(number).encode() + data[stated.end(1) :]
     return replace(program, data=data)
 

@@ -14,6 +14,7 @@ from hetesynth.engine.choice import pool as pools
 from hetesynth.engine.choice.pool import Pool, _timed, pool, sample_places, seconds_at
 from hetesynth.engine.predictors import ProgramPredictor
 from hetesynth.engine.request import Request
+from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import TARGETS
 from hetesynth.programs.msccl.lower import LoweringOptions, lower
 from hetesynth.topology.language import load_topology
@@ -64,7 +65,7 @@ def test_beside_the_library_there_are_tuning_runs_where_the_quickest_changes(
     sizes = [1 << k for k in range(10, 31, 2)]
     monkeypatch.setattr(pools, "sample_places", lambda sizes: [0, len(sizes) - 1])
     monkeypatch.setattr(candidates, "CHUNK_COUNTS", (1, 2))
-    request = Request(TOPOLOGY, "allgather", targets=(TARGET,))
+    request = Request(TOPOLOGY, "allgather", targets=(TARGET,), runtime=NCCL_TABLES)
     topology = load_topology(TOPOLOGY)
     alone, beside = (pool(topology, request, sizes, beside_library=said) for said in (False, True))
     assert {m.made_for for m in alone.members} == {1 << 10, 1 << 30}

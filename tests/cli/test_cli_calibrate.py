@@ -84,7 +84,6 @@ def test_a_single_channel_tells_what_a_thread_block_copies(box: Path) -> None:
         (["no/such.csv"], "HS840"),
         ([str(DATA / "osu_allgather.txt")], "HS841"),
         ([str(DATA / "all_reduce_perf.txt"), "--class", "pcie"], "HS846"),
-        ([str(DATA / "all_gather_perf.txt")], "HS844"),
         ([str(DATA / "osu_bw.txt"), "--sizes", "2GB..4GB"], "HS848"),
         ([str(DATA / "osu_bw.txt"), "--sizes", "4GB..1KB"], "HS001"),
     ],

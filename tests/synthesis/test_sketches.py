@@ -262,7 +262,7 @@ def test_what_is_not_used_is_said(tmp_path: Path, capsys: Captured) -> None:
     document["internode_sketch"] = {**document["internode_sketch"], "beta_split": {"1": 1}}
     path = str(written(tmp_path, document))
     command = ["synth", str(tmp_path / "topo.dsl"), "--coll", "allreduce", "--sketch", path, "--schedule-only"]
-    assert run([*command, "-o", str(tmp_path / "made")]) == 0
+    assert run([*command, "-o", str(tmp_path / "made"), "--explain"]) == 0
     shown = capsys.readouterr().out
     for said in ("switches and uc-min", "enforce_ordering", "beta_split", "input_size", "sums do not follow"):
         assert said in shown

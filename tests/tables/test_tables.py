@@ -165,7 +165,7 @@ def test_the_commands_take_tables(target: str, tmp_path: Path, capsys: pytest.Ca
     assert said["program_us"] > 0
     assert run(["verify", str(file), "--topo", str(MIXED), "--target", target]) == 0
     assert run(["simulate", str(file), str(MIXED), "--size", "64MB"]) == 0
-    imported = import_file(file, MIXED, target=["portable", "mscclpp", "torch"])
+    imported = import_file(file, MIXED, target=["portable", "mscclpp", "torch"], always=True)
     imported.write(tmp_path / "back")
     back = read_table((tmp_path / "back.torch.json").read_bytes())
     assert table_violations(back) == []

@@ -10,7 +10,7 @@ from math import lcm
 
 import numpy as np
 
-from hetesynth.judge.bounds.laws import NONE, Refuted, Whole, demand, shortest_paths
+from hetesynth.judge.bounds.laws import NONE, Whole, demand, shortest_paths
 from hetesynth.model.bound import DelayedPrices, EnteredSet, PartCrossings, ResourcePrices, Supply
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.topology import Rank, Topology
@@ -40,14 +40,14 @@ def priced(
     resources: list[tuple[Fraction, list[int]]] = []
     for w, links in users.items():
         wire = topology.wires[w]
-        if wire.bandwidth is None:
-            raise Refuted("a wire without a limit has a price")
-        resources.append((wire.bandwidth * wire.lanes * witness.wires[w], links))
+        demand(wire.bandwidth is not None, "a wire without a limit has a price")
+        resources.append(((wire.bandwidth or Fraction(0)) * wire.lanes * witness.wires[w], links))
     for group, price in zip(topology.groups, witness.groups, strict=True):
         members = sorted(set(group.links))
         for i in members:
             by_link[i] += price
-        resources.append((group.bandwidth * group.lanes * price, members))
+        if price:
+            resources.append((group.bandwidth * group.lanes * price, members))
     return by_link, resources
 
 
@@ -90,7 +90,7 @@ def delayed(
         demand(sum(weight for _, _, weight in due) <= price, "the sets that a link enters owe more than it costs")
     pieces: dict[int, Fraction] = {}
     for earned, links in resources:
-        for delay, part in _parts({(by_link[i], tuple(dues[i])) for i in links}):
+        for delay, part in _parts({(by_link[i], tuple(dues[i])) for i in links if dues[i]}):
             pieces[delay] = pieces.get(delay, Fraction(0)) + part * earned
     return tuple((Fraction(delay, unit), pieces[delay] / owed) for delay in sorted(pieces))
 
@@ -174,7 +174,7 @@ def _enter(
     """Notes in ``dues`` what links owe that enter the set. One that no data can pass in time owes nothing."""
     for i, link in enumerate(topology.links):
         src, dst = (link.dst, link.src) if backwards else (link.src, link.dst)
-        if src not in inside and dst in inside and NONE // 4 not in (come[src], to_end[dst]):
+        if src not in inside and dst in inside and max(come[src], to_end[dst]) < NONE // 8:
             begin, end = int(come[src]), int(to_end[dst])
             # bytes flow after the latency: of a link seen backwards it lies behind them
             dues[i].append((begin, end + alphas[i], weight) if backwards else (begin + alphas[i], end, weight))
@@ -220,5 +220,5 @@ def promises_no_less(claimed: Supply, shown: Supply) -> bool:
     return ends_above and all(_by(claimed, time) >= _by(shown, time) for time in times)
 
 
-def _by(supply: Supply, time: Fraction) -> Fraction | int:
-    return sum(rate * max(time - since, Fraction(0)) for since, rate in supply)
+def _by(supply: Supply, time: Fraction) -> Fraction:
+    return sum((rate * (time - since) for since, rate in supply if since < time), Fraction(0))

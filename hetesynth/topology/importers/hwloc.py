@@ -121,8 +121,8 @@ def _walk(element: _Element, tree: _Tree, place: Place, calibration: Calibration
             order = min((int(m[2]) for m in numbered), default=10**6)
             name = infos.get("GPUModel") or MODELS.get((f"0x{vendor}", f"0x{device}"), "")
             name = name or _infos(element).get("PCIDevice", "")
-            known = gpu_model(name) or amd_model(name)
-            if not (numbered or known or device_class in _COMPUTING):  # graphics of the board
+            listed = gpu_model(name) or amd_model(name)
+            if not (numbered or listed or device_class in _COMPUTING):  # graphics of the board
                 return
             indexes = []  # how a matrix may refer to it
             for item in (element, *systems):
