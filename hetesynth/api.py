@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from hetesynth.engine.formats import contents
+from hetesynth.engine.options import demand_options, named_collective
 from hetesynth.engine.request import Exclusion, FirstCandidate, Objective, Request
 from hetesynth.errors import HetesynthError
 from hetesynth.files.sketch_json import MAX_BYTES, read_sketch_json
@@ -96,7 +97,8 @@ def parse(text: str, name: str = "<text>") -> Topology:
 
 
 def request(topology: TopologySource, collective: CollectiveName, **options: Unpack[Options]) -> Request:
-    """Return what the other functions make of the same words."""
+    """Return what the other functions make of the same words. HetesynthError HS301, HS307, HS308, HS612."""
+    demand_options(options)
     rest: dict[str, Any] = {"objective": "time", "always": False, **options}
     size, chunk_size, chunks = (rest.pop(name, None) for name in ("size", "chunk_size", "chunks"))
     if size is not None and chunk_size is not None:
@@ -113,7 +115,7 @@ def request(topology: TopologySource, collective: CollectiveName, **options: Unp
         rings.append(RingFile(Path(path if equals else value), instance if equals else None))
     return Request(
         topology=Path(topology) if isinstance(topology, str) else topology,
-        collective=collective,
+        collective=named_collective(collective),
         chunks=chunks or 1,
         chunks_stated=chunks is not None,
         budget=Budget(rest.pop("time_budget", None), rest.pop("seed", 0), effort=rest.pop("effort", 1.0)),
@@ -287,6 +289,7 @@ def repair(
     """Return the schedule JSON in ``schedule``, made for ``before``, repaired for what is left of the cluster."""
     from hetesynth.engine import repair as repairs
 
+    demand_options(options)
     rest: dict[str, Any] = {"always": False, **options}
     size, targets = rest.pop("size", None), _targets(rest.pop("target", ()))
     budget = Budget(rest.pop("time_budget", None), rest.pop("seed", 0), effort=rest.pop("effort", 1.0))
@@ -372,7 +375,7 @@ def size_of(size: Size, named: str = "size") -> int:
     """Return the bytes that ``size`` states. HetesynthError HS307 where it states none."""
     from hetesynth.engine.predictors import buffer_size
 
-    return size if isinstance(size, int) else buffer_size(size, named)
+    return buffer_size(f"{size}B" if isinstance(size, int) else size, named)
 
 
 def sizes_of(size: Size | Sequence[int], factor: int = 4, named: str = "size") -> tuple[int, ...]:

@@ -36,8 +36,10 @@ MAX_PROGRAM_TRANSFERS = 5_000  # of a schedule whose program is simulated too
 
 
 def buffer_size(text: str, option: str) -> int:
-    """Bytes of a collective's buffer or of a chunk. HetesynthError HS307 where ``text`` states none."""
-    size = int(parse_quantity(text, "size", option))
+    """Return the bytes of a collective's buffer or of a chunk; a number alone is bytes. HetesynthError HS307 where
+    ``text`` states none."""
+    stated = f"{text.strip()}B" if text.strip().isdecimal() else text
+    size = int(parse_quantity(stated, "size", option))
     if not 1 <= size <= 2**50:
         message = f"{option}: {text!r} is not a size from 1 byte to 1 PiB"
         raise HetesynthError(message, code="HS307", help="for example 16MB")

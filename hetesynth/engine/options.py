@@ -1,0 +1,78 @@
+"""What options of a request take: the same for the command line and for Python."""
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_args
+
+from hetesynth.engine.request import Exclusion, Objective
+from hetesynth.errors import HetesynthError, did_you_mean
+from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName, collective_name
+from hetesynth.search.chunking import ROUNDINGS
+
+
+def _whole_number(least: int, most: int) -> tuple[Callable[[Any], bool], str]:
+    """Return the test that a value is a whole number in a range, and the words for that."""
+    words = f"a whole number from {least}" + (f" to {most}" if most < MANY else "")
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value <= most, words
+
+
+def _one_of(values: Sequence[str]) -> tuple[Callable[[Any], bool], str]:
+    """Return the test that a value is one of ``values``, and the words for that."""
+    return lambda value: isinstance(value, str) and value in values, f"one of {', '.join(values)}"
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, Sequence) and all(isinstance(each, str) for each in value)
+
+
+MANY = 1 << 31
+_FLAG = (lambda value: isinstance(value, bool)), "True or False"
+_TEXT = (lambda value: isinstance(value, str)), "a text"
+_SIZE = (
+    (lambda value: isinstance(value, int | str) and not isinstance(value, bool)),
+    "bytes, or a text such as 64MB",
+)
+_FILE = (lambda value: isinstance(value, str | os.PathLike)), "a path"
+_TAKES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("size", "chunk_size"), _SIZE),
+    **dict.fromkeys(("strategy", "tau_ref"), _TEXT),
+    **dict.fromkeys(("schedule_only", "single_root", "always", "runtime_costs"), _FLAG),
+    **dict.fromkeys(("target", "rings"), (_is_texts, "a text, or several")),
+    **dict.fromkeys(("effort", "time_budget"), (_is_positive, "a number above 0")),
+    **dict.fromkeys(("sketch", "first_candidate"), _FILE),
+    "root": _whole_number(0, MANY),
+    "chunks": _whole_number(1, 4096),
+    "max_peers": _whole_number(1, MANY),
+    "seed": _whole_number(0, MANY * MANY),
+    "rounding": _one_of(ROUNDINGS),
+    "exclusion": _one_of(get_args(Exclusion)),
+    "objective": _one_of(get_args(Objective)),
+}
+"""What each option takes, and that in words; None, where it is the default, is taken too."""
+_NONE = {"size", "chunk_size", "root", "chunks", "max_peers", "sketch", "first_candidate", "time_budget", "target"}
+
+
+def demand_options(options: Mapping[str, Any]) -> None:
+    """HetesynthError HS308 where an option is not known, or has a value that it does not take."""
+    for name, value in options.items():
+        if name not in _TAKES:
+            help_ = did_you_mean(name, _TAKES)
+            raise HetesynthError(f"there is no option {name!r}", code="HS308", help=help_)
+        takes, words = _TAKES[name]
+        if not (takes(value) or (value is None and name in _NONE)):
+            option = f"--{name.replace('_', '-')}"
+            raise HetesynthError(f"{option}: {value!r} is not {words}"[:200], code="HS308", help=f"give {words}")
+
+
+def named_collective(text: str) -> CollectiveName:
+    """Return the collective that people write as ``text``. HetesynthError HS301 where there is none."""
+    name = collective_name(text) if isinstance(text, str) else None
+    if name is None:
+        help_ = did_you_mean(str(text), COLLECTIVE_NAMES)
+        raise HetesynthError(f"there is no collective {text!r}"[:200], code="HS301", help=help_)
+    return name
