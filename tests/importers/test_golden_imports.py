@@ -121,12 +121,12 @@ CASES = {
     # tables of nvidia-smi and amd-smi
     "hidden_nvlink": Case(
         (topo_m(2, [], lambda a, b: "NODE") + listed(2, "A100-SXM4-80GB"),),
-        ("`topo -mp` hides it",),
+        ("no NVLink, which A100 mostly have",),
         {"nic_rate": GBPS},
     ),
     "seventeen_links": Case(
         (topo_m(8, [], lambda a, b: "NV17" if a == "GPU3" else "NV18"),),
-        ("GPU3 has fewer NVLinks than most", "425 GB/s"),
+        ("18, but gpu3 17", "425 GB/s"),
         {"model": "H200"},
     ),
     "two_tables": Case(

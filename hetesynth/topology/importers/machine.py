@@ -4,12 +4,13 @@ Units: bytes per second and one direction, seconds; None where the file does not
 named after its lower end: ``gpu0``, a bridge, or the slot of a NIC, which the ports of one card share.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, TypeVar
 
+from hetesynth.topology.importers.gpu_models import gpu_model
 from hetesynth.topology.importers.wording import bandwidth
 
 RemarkKind = Literal["found", "assumed", "suspicious"]  # read from the file, added to it, or hard to believe
@@ -130,6 +131,41 @@ def one_nic_a_gpu(
         for gpu, parent in enumerate(parents)
     )
     return nics, Remark("assumed", "one NIC a GPU: the tool names none")
+
+
+def switch_ports(lanes: Sequence[int], rates: Sequence[Fraction]) -> tuple[SwitchPort, ...]:
+    """Return the ports of GPUs with ``lanes`` into NVSwitches, which are one switch to those who use them."""
+    return tuple(SwitchPort(i, n, rate) for i, (n, rate) in enumerate(zip(lanes, rates, strict=True)) if n)
+
+
+def remarks_on_gpus(machine: Machine) -> Iterator[Remark]:
+    """Yield what is odd: GPUs with fewer links than others of their architecture, none, or in other slots."""
+    kinds: dict[str, list[int]] = defaultdict(list)
+    for i, gpu in enumerate(machine.gpus):
+        kinds[gpu.arch].append(i)
+    for arch, alike in kinds.items():
+        sums = Counter(machine.links_of(i) for i in alike)
+        usual = max(sums, key=lambda links: (sums[links], links))
+        fewer = [i for i in alike if machine.links_of(i) < usual]
+        if len(sums) < 2:
+            continue
+        told = ", ".join(f"gpu{i} {machine.links_of(i)}" for i in fewer)
+        kind: RemarkKind = "suspicious"
+        why = "links may be down"
+        if any(not machine.links_of(i) for i in fewer):
+            why = "was NVLink not readable there?"
+        elif not machine.ports and 2 * len(fewer) >= len(alike):
+            kind, why = "found", "as wired"
+        text = f"GPUs of {arch or 'one kind'} have different numbers of links: {usual}, but {told}: {why}"
+        yield Remark(kind, text)
+    models = sorted({gpu.model for gpu in machine.gpus if (facts := gpu_model(gpu.model)) and facts.switched})
+    if models and len(machine.gpus) > 1 and not (machine.ports or machine.links):
+        text = f"no NVLink, which {', '.join(models)} mostly have: was it not readable, or is it hidden?"
+        yield Remark("suspicious", text)
+    slots = Counter(gpu.place.rate for gpu in machine.gpus if gpu.place.rate)
+    if len(slots) > 1:
+        told = ", ".join(f"{n} of {bandwidth(rate)}" for rate, n in sorted(slots.items()))
+        yield Remark("suspicious", f"GPUs in different slots: {told}")
 
 
 class Tree:

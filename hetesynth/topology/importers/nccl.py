@@ -6,7 +6,7 @@ dump of several hosts is that of one NVLink domain.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -33,7 +33,8 @@ from hetesynth.topology.importers.machine import (
     Place,
     Remark,
     RemarkKind,
-    SwitchPort,
+    remarks_on_gpus,
+    switch_ports,
 )
 from hetesynth.topology.importers.network import file_of, nic_rates, with_nics
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, refused, root_of
@@ -274,12 +275,11 @@ def _machine(source: Source, host: _Host, options: ReadOptions) -> Machine:
             cards[slot.bus, net.get("guid", "")].append(name)
     links, link_remarks = _links(gpus, calibration)
     bridges, virtual = _bridges(host, devices, nics, calibration)
-    ports = tuple(  # NVSwitches are one switch to those who use them
-        SwitchPort(i, gpu.lanes, nvlink_rate(gpu.sm, calibration)) for i, gpu in enumerate(gpus) if gpu.lanes
-    )
+    rates = [nvlink_rate(gpu.sm, calibration) for gpu in gpus]
+    ports = switch_ports([gpu.lanes for gpu in gpus], rates)
     tree = (tuple(host.cpus), bridges, min(host.between))
     machine = Machine("", tuple(devices), tuple(nics), *tree, links, ports)
-    remarks = [*link_remarks, *virtual, *_remarks_on_gpus(machine)]
+    remarks = [*link_remarks, *virtual, *remarks_on_gpus(machine)]
     for rate, those in untold.items():
         text = f"{parts('gpu', those)}: the slot's speed is not told: {bandwidth(rate)}, 16 lanes of what the "
         remarks.append(Remark("assumed", f"{text}model is made for, or of PCIe 3 where it is not known"))
@@ -353,33 +353,3 @@ def _bridges(
     last = virtual[-1] if virtual else ""
     text = f"{len(virtual)} bridges claim 2.5 GT/s x1 above faster devices ({last}): taken for virtual"
     return tuple(bridges), [Remark("suspicious", text)] if virtual else []
-
-
-def _remarks_on_gpus(machine: Machine) -> Iterator[Remark]:
-    """What is odd: GPUs with fewer links than others of their architecture, none at all, or in other slots."""
-    kinds: dict[str, list[int]] = defaultdict(list)
-    for i, gpu in enumerate(machine.gpus):
-        kinds[gpu.arch].append(i)
-    for arch, alike in kinds.items():
-        sums = Counter(machine.links_of(i) for i in alike)
-        usual = max(sums, key=lambda links: (sums[links], links))
-        fewer = [i for i in alike if machine.links_of(i) < usual]
-        if len(sums) < 2:
-            continue
-        told = ", ".join(f"gpu{i} {machine.links_of(i)}" for i in fewer)
-        kind: RemarkKind = "suspicious"
-        why = "links may be down"
-        if any(not machine.links_of(i) for i in fewer):
-            why = "was NVLink not readable there?"
-        elif not machine.ports and 2 * len(fewer) >= len(alike):
-            kind, why = "found", "as wired"
-        text = f"GPUs of {arch or 'one kind'} have different numbers of links: {usual}, but {told}: {why}"
-        yield Remark(kind, text)
-    models = sorted({gpu.model for gpu in machine.gpus if (facts := gpu_model(gpu.model)) and facts.switched})
-    if models and len(machine.gpus) > 1 and not (machine.ports or machine.links):
-        text = f"no NVLink, which {', '.join(models)} mostly have: was it not readable, or is it hidden?"
-        yield Remark("suspicious", text)
-    slots = Counter(gpu.place.rate for gpu in machine.gpus if gpu.place.rate)
-    if len(slots) > 1:
-        told = ", ".join(f"{n} of {bandwidth(rate)}" for rate, n in sorted(slots.items()))
-        yield Remark("suspicious", f"GPUs in different slots: {told}")

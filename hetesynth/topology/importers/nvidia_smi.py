@@ -7,8 +7,10 @@ that of PCIe slots (the model's is assumed).
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from fractions import Fraction
+from itertools import combinations, takewhile
 
+from hetesynth.errors import HetesynthError
 from hetesynth.topology.importers.gpu_models import (
     KNOWN_MODELS,
     GpuModel,
@@ -29,8 +31,11 @@ from hetesynth.topology.importers.machine import (
     SwitchPort,
     nearest,
     one_nic_a_gpu,
+    remarks_on_gpus,
+    switch_ports,
 )
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, Stated, lacking, lines_of, refused
+from hetesynth.topology.importers.wording import bandwidth, parts
 
 MAX_DEVICES = 256
 MOST_LINKS = 18  # of a GPU today, where the model is not known
@@ -41,13 +46,17 @@ _DEVICE = re.compile(
     r"(?:GPU|NIC)\d{1,4}|(?:mlx|hfi|bnxt|irdma|rdma|rocep?|ibp?|efa|erdma|cxi|ens|eno|eth)\w{1,40}"
 )
 _CELL = re.compile(r"X|NV\d{1,3}|PIX|PXB|PHB|NODE|SYS|SOC|OK|CNS|GNS|TNS|NS|DR|U")
+_GLUED = re.compile(rf"(?:{_CELL.pattern})[\dGNPSX-]")  # the beginning of a cell that runs into the next
 _TRAILING = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID")
 _LEGEND = re.compile(r"\s*(NIC\d{1,4}):\s*(\S{1,64})\s*")
 _GPU = re.compile(r"\s*GPU (\d{1,4}): ?(\S.{0,200}?) *\(UUID: *[\w-]{1,80}\)\s*")
 _LINK = re.compile(
     r"\s*Link (\d{1,3}): +(?:(\d{1,6}(?:\.\d{1,6})?) GB/s|<inactive>|inactive|Not Supported)\s*", re.I
 )
+_CPU = re.compile(r"\s*(Architecture|Vendor ID|Model):\s*(\S{1,40})\s*")
 DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")  # nearest first
+# the model that lscpu gives of the CPUs that servers of GPUs from a compute capability on mostly have
+_USUAL_CPUS = {120: 0x8F, 100: 0xCF, 90: 0x8F, 70: 0x55, 0: 0x4F}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +79,9 @@ class DeviceTable:
         return tuple(device for device in self.devices if not device.startswith("GPU"))
 
     def cells(self, one: str, other: str) -> list[str]:
-        """Return what the row of ``one`` says of ``other``, and that of ``other`` of ``one``, where they are."""
-        return [self.rows[row][column] for row, column in ((one, other), (other, one)) if row in self.rows]
+        """Return what the row of ``one`` says of ``other``, and that of ``other`` of ``one``, where they do."""
+        pairs = ((one, other), (other, one))
+        return [self.rows[row][column] for row, column in pairs if column in self.rows.get(row, ())]
 
     def cell(self, one: str, other: str) -> str:
         """Return the first of these; "" where neither is there."""
@@ -90,43 +100,83 @@ class DeviceTable:
 
 
 def tables(lines: Sequence[str], name: str) -> dict[int, DeviceTable]:
-    """Return every table in ``lines`` by the number of its first line; other text between them is passed over."""
-    headings = {}
+    """Return every table in ``lines`` by the number of its first line; other text between them is passed over.
+
+    Lines that a terminal broke between columns are joined. Cells at the end of a row may be missing.
+    """
+    headings: dict[int, tuple[list[str], list[str]]] = {}
+    broken = 0  # the line before, if it is of a heading
     for number, line in enumerate(lines, 1):
         rest = " ".join(line.split())
         devices = _TRAILING.sub("", rest).split()
-        if devices and all(map(_DEVICE.fullmatch, devices)):
-            headings[number] = devices, _TRAILING.findall(rest)
+        if devices[:1] == ["GPU0"] and (glued := re.search(r"\b(?:GPU|NIC)\d+(?:GPU|NIC)\d+\S*", rest)):
+            raise _runs_together(name, number, "the heading", glued[0])
+        trailing = _TRAILING.findall(rest)
+        if rest and all(map(_DEVICE.fullmatch, devices)) and (devices or broken):
+            if broken:
+                headings[broken][0].extend(devices)
+                headings[broken][1].extend(trailing)
+            else:
+                headings[number] = devices, trailing
+                broken = number
+        else:
+            broken = 0
     whole = {}
     for start, end in zip(headings, [*headings, len(lines) + 1][1:], strict=True):
         devices, trailing = headings[start]
         rows: dict[str, dict[str, str]] = {}
         numa: dict[str, str] = {}
-        for number, line in enumerate(lines[start : end - 1], start + 1):
-            words = line.split()
-            if "\t" in line:  # with tabs empty columns stay, as far as they are behind the cells
-                words = [word.strip() for word in line.split("\t")]
-                words = [*words[0].split(), *words[1:]]
-            if "=" in words[:2] or words[:1] == ["Legend:"]:
-                break
-            label, own = (words or [""])[0], words[1 : len(devices) + 1]
-            if label not in devices or len(own) < len(devices) or not all(map(_CELL.fullmatch, own)):
+        for number, words in _rows(lines, start, end - 1, devices):
+            label, own = words[0], words[1 : len(devices) + 1]
+            cells = list(takewhile(lambda word: not word or _CELL.fullmatch(word), own))
+            if len(cells) < len(own) and cells and _GLUED.match(own[len(cells)]):
+                raise _runs_together(name, number, devices[len(cells)], own[len(cells)])
+            if not any(cells):
                 continue
-            values = dict(zip(devices, own, strict=True))
+            values = {device: cell for device, cell in zip(devices, cells, strict=False) if cell}
             if label in rows or [device for device, value in values.items() if value == "X"] != [label]:
                 raise refused(name, f"line {number}: not the one row of {label}, with X in its own column", HELP)
             rows[label] = values
-            node = dict(zip(trailing, words[len(devices) + 1 :], strict=False)).get("NUMA Affinity", "")
+            node = dict(zip(trailing, words[len(cells) + 1 :], strict=False)).get("NUMA Affinity", "")
             if re.fullmatch(r"[\d,-]{1,200}", node):
                 numa[label] = node
         if len(devices) > MAX_DEVICES or len(set(devices)) != len(devices) or not rows:
             raise refused(name, f"line {start}: no table of that many devices below it, each once", HELP)
         matches = (_LEGEND.fullmatch(line) for line in lines[start : end - 1])
         names = {match[1]: match[2] for match in matches if match}
-        cells = {cell for row in rows.values() for cell in row.values()} - {"X"}
-        if not cells or not cells <= PEER_STATUS:
+        kinds = {cell for row in rows.values() for cell in row.values()} - {"X"}
+        if not kinds or not kinds <= PEER_STATUS:
             whole[start] = DeviceTable(tuple(devices), rows, numa, names)
     return whole
+
+
+def _runs_together(name: str, number: int, column: str, word: str) -> HetesynthError:
+    """Return HS732 for columns without a space between them."""
+    what = f"line {number}: columns run into each other at {column}: {word[:40]!r}"
+    return refused(name, what, "put the space back that was lost between them")
+
+
+def _rows(lines: Sequence[str], start: int, end: int, devices: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """Yield the words of every row with the number of its line, up to the legend."""
+    row: list[str] = []
+    first = 0
+    for number, line in enumerate(lines[start:end], start + 1):
+        words = line.split()
+        if "\t" in line:  # with tabs empty columns stay, as far as they are behind the cells
+            words = [word.strip() for word in line.split("\t")]
+            words = [*words[0].split(), *words[1:]]
+        if "=" in words[:2] or words[:1] == ["Legend:"]:
+            break
+        if words and words[0] in devices:
+            if row:
+                yield first, row
+            row, first = words, number
+        elif (
+            words and row and len(row) <= len(devices) + 2 and (_CELL.fullmatch(words[0]) or words[0][0].isdigit())
+        ):
+            row += words  # a terminal broke the line
+    if row:
+        yield first, row
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,17 +213,23 @@ def gpu_lists(lines: Sequence[str], name: str) -> dict[int, list[ListedGpu]]:
 
 @dataclass(slots=True)
 class _Server:
-    """What was printed on one server: a table, a list of GPUs, one with their links."""
+    """What was printed on one server: a table, a list of GPUs, one with their links, what lscpu tells of CPUs."""
 
     source: Source  # of its table, with what is stated of the others
     table: DeviceTable | None = None
     models: list[ListedGpu] | None = None
     links: list[ListedGpu] | None = None
+    cpus: dict[str, str] | None = None
 
     @property
     def listed(self) -> list[ListedGpu]:
         """The GPUs of both lists."""
         return [*(self.models or ()), *(self.links or ())]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the models of these."""
+        return list(dict.fromkeys(gpu.model for gpu in self.listed))
 
 
 def read_nvidia_smi(sources: Sequence[Source], options: ReadOptions) -> Reading:
@@ -181,9 +237,16 @@ def read_nvidia_smi(sources: Sequence[Source], options: ReadOptions) -> Reading:
     servers: list[_Server] = []
     for source in sources:
         lines = lines_of(source.data, source.name)
-        sections: dict[int, tuple[str, DeviceTable | list[ListedGpu]]] = {
+        sections: dict[int, tuple[str, DeviceTable | list[ListedGpu] | dict[str, str]]] = {
             line: ("table", table) for line, table in tables(lines, source.name).items()
         }
+        facts: dict[str, str] = {}
+        for number, match in enumerate(map(_CPU.fullmatch, lines), 1):
+            if match and (not facts or match[1] in facts):
+                facts = {}
+                sections[number] = "cpus", facts
+            if match:
+                facts[match[1]] = match[2]
         for line, gpus in gpu_lists(lines, source.name).items():
             sections[line] = ("links" if any(gpu.links for gpu in gpus) else "models", gpus)
         for _, (kind, section) in sorted(sections.items()):
@@ -207,7 +270,9 @@ def _machine(server: _Server, table: DeviceTable | None, options: ReadOptions) -
         raise lacking(name, what, "add the output of `nvidia-smi topo -m`")
     for gpu, other in ((gpu, other) for gpu in table.gpus for other in table.devices if other != gpu):
         cells = table.cells(gpu, other)
-        if not cells or (cells[0] != cells[-1] and not all(cell.startswith("NV") for cell in cells)):
+        untold = other in table.gpus or not any(table.cells(gpu, nic) for nic in table.nics)
+        unlike = len(set(cells)) > 1 and not all(cell.startswith("NV") for cell in cells)
+        if unlike or (untold and not cells):
             said = " and ".join(cells) or "nothing"
             raise refused(name, f"the rows of {gpu} and {other} say {said} of how they are joined", HELP)
     if any(f"GPU{gpu.index}" not in table.gpus for gpu in server.listed):
@@ -219,12 +284,17 @@ def _machine(server: _Server, table: DeviceTable | None, options: ReadOptions) -
     remarks += [Remark("found", f"GPUs: {gpu.model}") for gpu in server.listed[:1]]
     remarks += [Remark("suspicious", text) for text in _doubts(table, model, server.links or [])]
     machine = Machine("", gpus, ports=ports, links=links)
-    if machine.is_joined:
-        nics, more = _nearest_nics(server.source, table, options)
-        return replace(machine, nics=nics, remarks=(*remarks, *more))
-    # a PCIe tree, over which pairs meet that NVLink does not join
+    remarks += remarks_on_gpus(machine)
     speed = model.pcie if model else "8 GT/s"
     slot = pcie_rate(speed, 0, options.calibration)
+    if machine.is_joined:
+        nics, more = _nearest_nics(server.source, table, options)
+        ported = {port.gpu for port in ports}
+        if ports and (apart := [i for i in range(len(gpus)) if i not in ported]):
+            gpus = tuple(replace(gpu, place=Place(rate=slot)) if i in apart else gpu for i, gpu in enumerate(gpus))
+            more = [*more, Remark("assumed", f"{parts('gpu', apart)}: PCIe slots of 16 lanes at {speed}")]
+        return replace(machine, gpus=gpus, nics=nics, remarks=(*remarks, *more))
+    # a PCIe tree, over which pairs meet that NVLink does not join
     cpus, bridges, parents = _slot_tree(table)
     stated = server.source.stated.nic_rate
     nics = tuple(Nic(table.nic_names.get(nic, nic), stated, place=Place(parents[nic])) for nic in table.nics)
@@ -234,13 +304,29 @@ def _machine(server: _Server, table: DeviceTable | None, options: ReadOptions) -
     remarks.append(Remark("assumed", f"PCIe slots and uplinks of 16 lanes at {speed}: the table has no rates"))
     placed = (replace(gpu, place=Place(parents[name], slot)) for name, gpu in zip(table.gpus, gpus, strict=True))
     bridged = tuple(Bridge(name, Place(parent, slot)) for name, parent in bridges.items())
-    tree = (tuple(cpus), bridged, cpu_rate("", "", 0))
+    between, remark = _between_cpus(server, model_name, model)
+    remarks += [remark] if len(cpus) > 1 else []
+    tree = (tuple(cpus), bridged, between)
     return Machine("", tuple(placed), nics, *tree, links, ports, tuple(remarks))
+
+
+def _between_cpus(server: _Server, name: str, model: GpuModel | None) -> tuple[Fraction, Remark]:
+    """What NCCL counts between two CPUs: those that lscpu tells, else those usual beside such GPUs."""
+    if facts := server.cpus:
+        vendor, arch, number = (facts.get(key, "") for key in ("Vendor ID", "Architecture", "Model"))
+        rate = cpu_rate(vendor, arch, int(number) if re.fullmatch(r"\d{1,4}", number) else 0)
+        return rate, Remark("found", f"CPUs by lscpu: {vendor} {arch}, model {number}")
+    is_grace = re.match(r"G[BH]\d", short_name(name)) is not None
+    usual = next(cpu for least, cpu in _USUAL_CPUS.items() if (model.sm if model else 0) >= least)
+    rate = cpu_rate("", "aarch64", 0) if is_grace else cpu_rate("GenuineIntel", "x86_64", usual)
+    whose = "of Grace" if is_grace else "of the Intel CPUs that such GPUs mostly have"
+    text = f"{bandwidth(rate)} between CPUs, {whose}: the output of `lscpu` in the same file states others"
+    return rate, Remark("assumed", text)
 
 
 def _model(server: _Server, table: DeviceTable, options: ReadOptions) -> tuple[str, GpuModel | None]:
     """The name of the model and what is known of it: as stated of the file, as listed, or as stated otherwise."""
-    names = list(dict.fromkeys(gpu.model for gpu in server.listed))
+    names = server.names
     stated, source = server.source.stated.model, server.source.name
     if len(names) > 1 and not (stated or options.model):
         raise lacking(source, f"GPUs of several models: {', '.join(names)[:200]}", "state one with --model")
@@ -263,15 +349,11 @@ def _nvlinks(
     if not counts or model is None:
         return (), ()
     rate, gpus = nvlink_rate(model.sm, options.calibration), range(len(table.gpus))
-    # all pairs have links: they lead to a switch if together they are more than a GPU has
-    whole = len(counts) == len(gpus) * (len(gpus) - 1)
-    if whole and min(table.sums()) > min(model.links or MOST_LINKS, MOST_LINKS):
+    # links that are together more than a GPU has lead to a switch
+    if max(table.sums()) > min(model.links or MOST_LINKS, MOST_LINKS):
         active = {gpu.index: gpu.active for gpu in server.links or () if gpu.links}
-        lanes = [min(max(n for (a, _), n in counts.items() if a == i), active.get(i, MAX_DEVICES)) for i in gpus]
-        if 0 in lanes:
-            what, way_out = f"no NVLink of GPU {lanes.index(0)} is active", "repair it, or import without it"
-            raise lacking(server.source.name, what, way_out)
-        return tuple(SwitchPort(i, lane, rate) for i, lane in enumerate(lanes)), ()
+        told = [max((n for (a, _), n in counts.items() if a == i), default=0) for i in gpus]
+        return switch_ports([min(n, active.get(i, n)) for i, n in enumerate(told)], [rate] * len(told)), ()
     if uneven := [pair for pair, count in counts.items() if counts.get(pair[::-1]) != count]:
         raise refused(server.source.name, f"GPUs {uneven[0]} have another number of NVLinks back", HELP)
     return (), tuple(GpuLink(a, b, count, rate) for (a, b), count in counts.items() if a < b)
@@ -331,9 +413,15 @@ def _nearest_nics(
         nics, remark = one_nic_a_gpu([""] * len(table.gpus), rate, options.nic_rate)
         return nics, [remark]
 
+    far = DISTANCES.index("SYS")
+    near = {nic: [gpu for gpu in table.gpus if table.cell(gpu, nic) in DISTANCES[:far]] for nic in table.nics}
+    nodes = {nic: {table.numa.get(gpu, gpu) for gpu in gpus} for nic, gpus in near.items()}
+
     def distance(gpu: str, nic: str) -> int:
-        cell = table.cell(gpu, nic)
-        return DISTANCES.index(cell) if cell in DISTANCES else len(DISTANCES) - 1  # SOC is what SYS was before
+        """Its index, that of NODE by the NUMA node of GPUs nearer to the NIC; NICs near none are farthest."""
+        if gpu in near[nic]:
+            return DISTANCES.index(table.cell(gpu, nic))
+        return far - 1 if table.numa.get(gpu) in nodes[nic] else far if near[nic] else far + 1
 
     users = nearest([{nic: distance(gpu, nic) for nic in table.nics} for gpu in table.gpus], {})
     names = {nic: table.nic_names.get(nic, nic) for nic in table.nics}
@@ -341,21 +429,17 @@ def _nearest_nics(
     remarks = []
     if idle := [names[nic] for nic in table.nics if nic not in users]:
         remarks.append(Remark("assumed", f"NICs that are nearest to no GPU are left out: {', '.join(idle)}"))
-    if any(distance(table.gpus[users[nic][0]], nic) >= DISTANCES.index("NODE") for nic in used):
-        text = "the table does not tell which NIC is near a GPU: they are shared in order"
+    least = [min(distance(gpu, nic) for nic in used) for gpu in table.gpus]
+    if of_node := [i for i, steps in enumerate(least) if steps == far - 1]:
+        remarks.append(Remark("assumed", f"{parts('gpu', of_node)}: NICs of the same NUMA node, shared in order"))
+    if untold := [i for i, steps in enumerate(least) if steps >= far]:
+        text = f"{parts('gpu', untold)}: the table does not tell which NICs are near: shared in order"
         remarks.append(Remark("assumed", text))
     return tuple(Nic(names[nic], rate, gpus=users[nic]) for nic in used), remarks
 
 
 def _doubts(table: DeviceTable, model: GpuModel | None, links: Sequence[ListedGpu]) -> Iterator[str]:
-    """GPUs with fewer links than most, links that are hidden or too many."""
-    sums = table.sums()
-    usual = max(set(sums), key=sums.count) if sums else 0
-    for gpu, count in zip(table.gpus, sums, strict=True):
-        if count < usual:
-            yield f"{gpu} has fewer NVLinks than most: {count} in its row, {usual} in theirs"
-    if model and model.switched and len(table.gpus) > 1 and not any(sums):
-        yield "no NVLink between GPUs that mostly have it: `topo -mp` hides it, and so do some virtual machines"
+    """More links than a GPU has, or links that are not active."""
     most = max(table.nvlinks().values(), default=0)
     if model and most > model.links:
         yield f"NV{most} in the table, and such a GPU has {model.links} NVLinks: is it another model?"

@@ -32,7 +32,7 @@ _FORMATS = {
     "hwloc": (rb"<topology[\s>]", "hwloc:read_hwloc"),
     "amd-smi": (rb"between two GPUs|[A-Z]{2} TABLE:|\A\s*\[\s*\{\s*\"gpu\"\s*:", "amd_smi:read_amd_smi"),
     "nvidia-smi": (
-        rb"(?m)^[ \t]*(\x1b\[[0-9;]*m)?[ \t]*(GPU0[ \t]|GPU \d+: .{1,200}\(UUID: )",
+        rb"(?m)^[ \t]*(\x1b\[[0-9;]*m)?[ \t]*(GPU0[ \t]|Vendor ID:|GPU \d+: .{1,200}\(UUID: )",
         "nvidia_smi:read_nvidia_smi",
     ),
     "slurm": (rb"(?im)^[ \t]*(SwitchName|BlockName)[ \t]*=", "slurm:read_slurm_conf"),

@@ -3,7 +3,7 @@
 # assumed: each PCIe switch, CPU and link between CPUs on a way takes 0.3 us
 
 # a100x2: 2 GPUs (A100), links per GPU: 0; 2 NICs
-# suspicious: no NVLink between GPUs that mostly have it: `topo -mp` hides it, and so do some virtual machines
+# suspicious: no NVLink, which A100 mostly have: was it not readable, or is it hidden?
 # found: 2 GPUs and 0 NICs by nvidia-smi topo -m
 # found: GPUs: A100-SXM4-80GB
 # assumed: one NIC a GPU: the tool names none

@@ -3,7 +3,7 @@
 # assumed: a way over NVLink or xGMI takes 0.7 us
 
 # h200x8: 8 GPUs (H200), links per GPU: 17 on 1, 18 on 7; 0 NICs
-# suspicious: GPU3 has fewer NVLinks than most: 119 in its row, 126 in theirs
+# suspicious: GPUs of sm90 have different numbers of links: 18, but gpu3 17: links may be down
 # found: 8 GPUs and 0 NICs by nvidia-smi topo -m
 # assumed: no NICs: the tool names none; --nic-rate adds one a GPU
 node h200x8 {
