@@ -93,6 +93,7 @@ MODELS: dict[tuple[str, str], str] = {  # by vendor and device
     (_NVIDIA, "0x20f1"): "A100 PCIe",
     (_NVIDIA, "0x20f3"): "A800",
     (_NVIDIA, "0x2230"): "RTX A6000",
+    (_NVIDIA, "0x2324"): "H800",
     (_NVIDIA, "0x2329"): "H20",
     (_NVIDIA, "0x2330"): "H100",
     (_NVIDIA, "0x2331"): "H100 PCIe",

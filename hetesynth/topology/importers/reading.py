@@ -27,6 +27,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 # what the beginning of a file of each format has, and the function that reads it; the first that fits counts
 _FORMATS = {
     "taccl": (rb'(?s)\A\s*\{(?=.*"gpus_per_node"\s*:)', "taccl:read_taccl"),
+    "nccl-log": (rb"NCCL INFO |=== System : max(Bw|Width) ", "nccl_log:read_nccl_log"),
     "edges": (rb'(?s)\A\s*\{(?=.*"(nodes|links)"\s*:)', "edge_list:read"),
     "nccl": (rb"<(system|graphs)[\s>/]", "nccl:read"),
     "hwloc": (rb"<topology[\s>]", "hwloc:read_hwloc"),
