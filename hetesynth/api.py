@@ -36,7 +36,8 @@ from hetesynth.model.target import target as target_named
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.search.chunking import ChunkingOptions, Rounding
 from hetesynth.search.search import Progress, no_progress
-from hetesynth.topology.language import TopologySource, load_topology, parse_topology
+from hetesynth.topology.believable import load_topology
+from hetesynth.topology.language import TopologySource, parse_topology
 from hetesynth.topology.language.nccl_graph import RingFile
 from hetesynth.topology.language.units import parse_quantity
 

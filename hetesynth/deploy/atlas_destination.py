@@ -14,7 +14,7 @@ from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import DIGESTS, INDEX, PLOT, check_replaceable, update_folder
 from hetesynth.files.regular_files import read_regular
-from hetesynth.topology.language import load_topology
+from hetesynth.topology.believable import load_topology
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from hetesynth.files.regular_files import read_regular
 from hetesynth.model.deadline import now
 from hetesynth.model.target import target
 from hetesynth.model.topology import Topology
-from hetesynth.topology.language import load_topology
+from hetesynth.topology.believable import load_topology
 
 SOUND = frozenset({"current", "kept"})
 

@@ -16,7 +16,8 @@ from hetesynth.files.regular_files import digest_of, open_regular
 from hetesynth.model.target import TARGETS, Target
 from hetesynth.model.verdict import Violation
 from hetesynth.processes import side_by_side
-from hetesynth.topology.language import load_pods, load_topology
+from hetesynth.topology.believable import load_topology
+from hetesynth.topology.language import load_pods
 
 MAX_FILES = 100_000
 HEAD = 65_536  # bytes of a JSON file that say whether it is a plan, a schedule or a composition

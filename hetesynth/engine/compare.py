@@ -18,7 +18,7 @@ from hetesynth.model.deadline import ClockDecisions
 from hetesynth.model.topology import Topology
 from hetesynth.search.registry import demand_strategy
 from hetesynth.search.search import Ending, Progress, combined, no_progress
-from hetesynth.topology.language import load_topology
+from hetesynth.topology.believable import load_topology
 
 INTERRUPTED = "interrupted before it was predicted"
 

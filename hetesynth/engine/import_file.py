@@ -49,7 +49,8 @@ from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
 from hetesynth.search.collectives import collective
 from hetesynth.search.solve import bounds_of
-from hetesynth.topology.language import TopologySource, load_topology
+from hetesynth.topology.believable import load_topology
+from hetesynth.topology.language import TopologySource
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 

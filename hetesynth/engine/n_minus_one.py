@@ -25,7 +25,7 @@ from hetesynth.files.schedule_json import read_schedule_json
 from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.topology import Topology
 from hetesynth.search.search import Progress, no_progress
-from hetesynth.topology.language import load_topology
+from hetesynth.topology.believable import load_topology
 from hetesynth.topology.language.overridden import overridden
 
 

@@ -17,7 +17,7 @@ from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.collectives import collective
 from hetesynth.search.search import Candidate, Strategy
 from hetesynth.search.solve import Solver
-from hetesynth.topology.language import load_topology
+from hetesynth.topology.believable import load_topology
 
 CEGIS = "cegis"  # beside it only a repair begins with a candidate
 

@@ -53,7 +53,8 @@ from hetesynth.search.repair import MENDED, NAME, NEAR_SHARE, NEAR_STEPS, WHOLE,
 from hetesynth.search.search import Progress, no_progress
 from hetesynth.search.solve import Solution
 from hetesynth.search.steady_state import PACKED, refuses, whole_packings
-from hetesynth.topology.language import TopologySource, load_topology
+from hetesynth.topology.believable import load_topology
+from hetesynth.topology.language import TopologySource
 
 NEAR_LIMIT = 0.98
 """A program made like the old one that is so near to the limit, as a share of it, is taken."""

@@ -23,7 +23,8 @@ from hetesynth.model.table import Table
 from hetesynth.model.target import PORTABLE, TARGETS, Target
 from hetesynth.model.topology import Topology
 from hetesynth.model.usable_links import usable
-from hetesynth.topology.language import TopologySource, load_topology
+from hetesynth.topology.believable import load_topology
+from hetesynth.topology.language import TopologySource
 
 WAY_OUT = "give a schedule JSON or an MSCCL XML"
 

@@ -58,7 +58,7 @@ from hetesynth.search.effort import for_steps
 from hetesynth.search.interrupts import abandoned
 from hetesynth.search.registry import demand_strategy
 from hetesynth.search.search import Progress, no_progress
-from hetesynth.topology.language import load_topology
+from hetesynth.topology.believable import load_topology
 
 GRACE = 1.5
 """Seconds after the budget for the first result where there is none: a budget is kept within 2 s."""

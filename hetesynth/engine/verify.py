@@ -16,7 +16,8 @@ from hetesynth.model.pods import PodCluster
 from hetesynth.model.target import PLAN_JSON, TABLE_JSON, TARGETS, XML, FileFormat, Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import Violation
-from hetesynth.topology.language import load_pods, load_topology
+from hetesynth.topology.believable import load_topology
+from hetesynth.topology.language import load_pods
 
 Level = Literal["error", "portability", "warning", "note"]
 """Wrong; refused by some runtime (without a target); wrong for some calls, of large size, with another root or

@@ -32,7 +32,8 @@ from hetesynth.model.words import counted, runtime_words, size_text
 from hetesynth.report.contents import BlockRow, Curve, ProgramRun, Report, Role, ScheduleRun, StepRow
 from hetesynth.search.collectives import collective
 from hetesynth.simulate.plan import Cell, PlanTask
-from hetesynth.topology.language import TopologySource, load_topology
+from hetesynth.topology.believable import load_topology
+from hetesynth.topology.language import TopologySource
 
 
 def library_curve(

@@ -38,7 +38,6 @@ _NVLINKS = tuple(
         (86, "12", 4),
     )
 )  # fmt: skip
-_ROUNDED = Fraction(6, 100)  # how far a printed rate is from the sum that it stands for
 _SLOTS = {  # speed and width by the rate as printed; sixteen lanes and late generations before others
     f"{float(PCIE_RATES[speed][1]) * width:.1f}": (f"{speed} GT/s", str(width))
     for speeds in (("2.5", "5"), ("8", "16", "32", "64"))
@@ -207,7 +206,7 @@ def _are_links(rates: Sequence[Fraction], one: Fraction, most: int) -> bool:
     """Return True where rates, as printed, are those of whole numbers of links, together at most ``most``."""
     counts = [max(1, round(rate / one)) for rate in rates]
     off = (abs(rate - count * one) for rate, count in zip(rates, counts, strict=True))
-    return sum(counts) <= most and all(gap <= _ROUNDED for gap in off)
+    return sum(counts) <= most and all(gap <= Fraction(6, 100) for gap in off)
 
 
 def _xgmi(name: str, rate: Fraction, source: Source) -> tuple[str, Fraction]:

@@ -129,7 +129,7 @@ def tables(lines: Sequence[str], name: str) -> dict[int, DeviceTable]:
         for number, words in _rows(lines, start, end - 1, devices):
             label, own = words[0], words[1 : len(devices) + 1]
             cells = list(takewhile(lambda word: not word or _CELL.fullmatch(word), own))
-            if len(cells) < len(own) and cells and _GLUED.match(own[len(cells)]):
+            if len(cells) < len(own) and _GLUED.match(own[len(cells)]):
                 raise _runs_together(name, number, devices[len(cells)], own[len(cells)])
             if not any(cells):
                 continue

@@ -6,11 +6,11 @@ What is too little is not told of servers in which something is out of order or 
 import functools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hetesynth.model.topology import HOST_KINDS, NETWORK_KINDS
+from hetesynth.model.topology import HOST_KINDS, NETWORK_KINDS, Topology, Vertex, Wire
 from hetesynth.topology.importers.gpu_models import (
     amd_model,
     gpu_model,
@@ -24,6 +24,7 @@ from hetesynth.topology.lint.view import Finding, View, gb, rate_of
 
 _SLACK = Fraction(5, 4)  # figures of two calibrations beside each other: 50 GB/s behind 48, 126 in a slot of 121
 _DEEP = 16  # bridges between a NIC and a GPU: more is no PCIe tree
+WAY_OUT = "one direction, in bytes and not bits? is the model right"
 NVLINK_KINDS = ("nvlink", "nvswitch", "xgmi")
 _FAR_KINDS = ("net", "wan", "lan", "router", "uplink", "upi", "cpu", "numa")
 _GFX906_LINK = Fraction(50) * GB  # the most that AMD stated of MI50 and MI60; 33, which imports take, is measured
@@ -49,7 +50,9 @@ class Limits:
 
 @functools.cache
 def limits_of(model: str) -> Limits | None:
-    """The limits of ``model`` as people or drivers write it; None where it is not known."""
+    """Return the limits of ``model`` as people or drivers write it; None where it is not known, or custom."""
+    if re.search(r"\bcustom\b", model, re.IGNORECASE):
+        return None
     if amd := amd_model(model):
         spec, least = (xgmi_rate(amd.arch, way) for way in ("spec", "nccl"))
         most = _GFX906_LINK if amd.arch == "gfx906" else spec
@@ -66,22 +69,22 @@ def limits_of(model: str) -> Limits | None:
     return Limits(short_name(model), "NVLink", gpu.links, *rates, together, nic, always)
 
 
+def overstated(topology: Topology) -> Iterator[tuple[Vertex, str]]:
+    """Yield each GPU that has more than its model is able to do, and what that is."""
+    for vertex, reach in zip(topology.vertices, _reaches(topology), strict=False):
+        own = limits_of(vertex.model)
+        yield from ((vertex, message) for message in (_too_much(own, reach) if own is not None else ()))
+
+
 def beyond_models(view: View) -> Iterator[Finding]:
     """Yield what GPUs of the stated model do not have: too much, more of them, or all of a server too little."""
-    saved: dict[int, Fraction] = defaultdict(Fraction)  # by what stated groups limit a GPU more than its wires do
-    for group in view.topology.groups:
-        links = [view.topology.links[number] for number in group.links]
-        if len({link.src for link in links}) == 1 and all(len(link.wires) == 1 for link in links):
-            over = sum((k.bandwidth * k.lanes for k in links), Fraction(0)) - group.bandwidth * group.lanes
-            saved[links[0].src] = max(saved[links[0].src], over)
+    for vertex, message in overstated(view.topology):
+        yield Finding("HS252", vertex.name, message, f"{WAY_OUT}, or as `custom`?")
+    reaches = _reaches(view.topology)
     for server, ranks in view.servers.items():
         limits = [limits_of(view.vertices[rank].model) for rank in ranks]
-        reached = [_reach(view, rank, -saved[rank]) for rank in ranks]
+        reached = [reaches[rank] for rank in ranks]
         names = [view.vertices[rank].name for rank in ranks]
-        for name, own, reach in zip(names, limits, reached, strict=True):
-            for message in _too_much(own, reach) if own is not None else ():
-                help_ = "one direction, in bytes and not bits? is the model right?"
-                yield Finding("HS252", name, message, help_)
         of = limits[0]
         if of is None or any(other is not of for other in limits):
             continue
@@ -105,10 +108,24 @@ class _Reach:
     pcie: Fraction = Fraction(0)  # the fastest
 
 
-def _reach(view: View, rank: int, stated: Fraction) -> _Reach:
-    reach, vertex = _Reach(stated), view.vertices[rank]
-    for wire in view.leaving[rank]:
-        far, rate, kind = view.vertices[wire.dst], rate_of(wire), wire.kind.lower()
+def _reaches(topology: Topology) -> list[_Reach]:
+    """What leaves each GPU, by rank."""
+    saved: dict[int, Fraction] = defaultdict(Fraction)  # by what stated groups limit a GPU more than its wires do
+    for group in topology.groups:
+        links = [topology.links[number] for number in group.links]
+        if len({link.src for link in links}) == 1 and all(len(link.wires) == 1 for link in links):
+            over = sum((k.bandwidth * k.lanes for k in links), Fraction(0)) - group.bandwidth * group.lanes
+            saved[links[0].src] = max(saved[links[0].src], over)
+    leaving: dict[int, list[Wire]] = defaultdict(list)
+    for wire in topology.wires:
+        leaving[wire.src].append(wire)
+    return [_reach(topology, rank, leaving[rank], -saved[rank]) for rank in range(topology.ranks)]
+
+
+def _reach(topology: Topology, rank: int, wires: Sequence[Wire], stated: Fraction) -> _Reach:
+    reach, vertex = _Reach(stated), topology.vertices[rank]
+    for wire in wires:
+        far, rate, kind = topology.vertices[wire.dst], rate_of(wire), wire.kind.lower()
         if not rate or far.kind in NETWORK_KINDS:
             continue
         slot = "pcie" in kind or far.name.rpartition(".")[2].lower().startswith(("pcie", "plx"))
