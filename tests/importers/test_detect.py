@@ -107,3 +107,12 @@ def test_rates_of_ports_by_linux(tmp_path: Path) -> None:
         (folder / "rate").write_text(text)
     assert nic_rates_of_ports(tmp_path) == {"mlx5_0": Fraction(50 * 10**9), "mlx5_1": Fraction(2_500_000_000, 8)}
     assert nic_rates_of_ports(tmp_path / "absent") == {}
+
+
+def test_the_cpus_are_told_beside_gpus_only(path: Path) -> None:
+    fake(path, "lscpu", "echo 'Vendor ID: AuthenticAMD'")
+    tools = (*TOOLS[:1], ("a", ("lscpu",)))
+    with pytest.raises(HetesynthError):
+        detect(tools, 5.0)
+    nvidia_smi(path)
+    assert [source.data for source in detect(tools, 5.0)[0]] == [TABLE.encode(), b"Vendor ID: AuthenticAMD\n"]

@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from importers.test_printed_trees import box, printed
 from importers.tool_outputs import (
     ASTRA,
     HWLOC,
@@ -49,6 +50,7 @@ def random_amd(rng: random.Random) -> str:
 
 SOURCES: dict[str, tuple[str, Callable[[random.Random], str]]] = {
     "nvidia-smi": ("H100", random_table),
+    "nccl-log": ("H100", lambda rng: printed(box(["370.8"] * rng.choice((2, 8))), rng.choice(("2.18", "2.30")))),
     "amd-smi": ("MI300X", random_amd),
     "slurm": ("", lambda rng: SLURM_CONF),
     "slurm-yaml": ("", lambda rng: rng.choice((SLURM_YAML, SLURM_SEVERAL))),

@@ -25,6 +25,7 @@ TOOLS = (
     ("nvidia", ("nvidia-smi", "topo", "-m")),
     ("nvidia", ("nvidia-smi", "-L")),
     ("nvidia", ("nvidia-smi", "nvlink", "-s")),
+    ("nvidia", ("lscpu",)),  # which CPUs are beside the GPUs that are found
     ("amd", ("amd-smi", "topology", "--json")),
     ("amd-old", ("rocm-smi", "--showtopo")),
     ("hwloc", ("lstopo-no-graphics", "--of", "xml", "--whole-io")),
@@ -44,7 +45,7 @@ def detect(
         sources: list[Source] = []
         for of, command in tools:
             path = shutil.which(command[0]) if of == family else None
-            if path is None or (family == "hwloc" and sources):
+            if path is None or (family == "hwloc" and sources) or (command == ("lscpu",) and not sources):
                 continue
             name = " ".join(command)
             try:
