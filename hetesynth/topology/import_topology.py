@@ -154,13 +154,18 @@ def _sources(request: ImportTopologyRequest) -> list[tuple[Source, int]]:
 
 
 def _read_back(text: str, name: str) -> Topology:
-    """The topology of ``text``; HetesynthError HS735 where the frontend refuses it."""
+    """The topology of ``text``; HetesynthError HS735 where the frontend refuses it, or a GPU is a part of one."""
     try:
-        return parse_topology(text, f"{name}.dsl")
+        topology = parse_topology(text, f"{name}.dsl")
     except HetesynthError as error:
         what = f"what was read is no cluster that the topology language can say: {error.message}"
         help_ = error.help or "import a dump of one server at a time and join them by hand"
         raise HetesynthError(what, code="HS735", help=help_) from error
+    parts = sorted({vertex.model for vertex in topology.vertices if PART.search(vertex.model)})
+    if parts:
+        what = f"{', '.join(parts[:4])} is a part of a GPU (MIG), which has neither NVLink nor peers"
+        raise HetesynthError(what, code="HS735", help="take the file with MIG off, or state the GPU with --model")
+    return topology
 
 
 def _demand_agreement(topology: Topology, machines: Sequence[Machine]) -> None:
@@ -251,9 +256,6 @@ def model_name(text: str) -> str:
     if not text or len(text) > MAX_MODEL or not text.isprintable() or '"' in text or "\\" in text:
         what = f"--model {text[:MAX_MODEL]!r} cannot be a name"
         raise HetesynthError(what, code="HS736", help="for example --model H20")
-    if PART.search(text):
-        what = f"--model {text!r} is a part of a GPU, which no collective runs on"
-        raise HetesynthError(what, code="HS736", help="name the whole GPU: --model A100")
     return text
 
 

@@ -283,6 +283,11 @@ def test_prefixes_are_stripped(prefix: str) -> None:
     assert read(text).machines == read(printed(BOX)).machines
 
 
+def test_a_log_is_known_below_the_heading_of_many_ranks() -> None:
+    rank = "#  Rank   1 Group  0 Pid  12345 on node-1 device  1 [0000:18:00] NVIDIA H100\n"
+    assert format_of(Source("a.log", (256 * rank + printed(BOX)).encode())) == "nccl-log"
+
+
 def test_ranks_print_one_server_in_turns() -> None:
     texts = [printed(BOX, prefix=f"n1:7:{rank} [{rank}] NCCL INFO ").splitlines(True) for rank in range(8)]
     mixed = "".join(line for lines in zip(*texts, strict=True) for line in lines)

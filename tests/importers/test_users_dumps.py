@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from fractions import Fraction
 from pathlib import Path
@@ -10,8 +11,8 @@ import pytest
 from support.topology_files import SWITCH, bridge, cpu, gpu, nic, pcie_only, peers, switched, system
 
 from hetesynth.errors import HetesynthError
-from hetesynth.topology.import_topology import ImportedTopology, ImportTopologyRequest, import_topology, model_name
-from hetesynth.topology.importers.gpu_models import MODELS, amd_model, gpu_model
+from hetesynth.topology.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
+from hetesynth.topology.importers.gpu_models import MODELS, PART, amd_model, gpu_model
 from hetesynth.topology.importers.reading import ReadOptions
 
 REPORTS = Path(os.environ.get("HETESYNTH_CONFORMANCE", Path(__file__).parents[3] / "shared" / "data")) / "reports4"
@@ -96,22 +97,30 @@ def test_hosts_of_one_domain_with_the_new_attribute(tmp_path: Path) -> None:
 SPEEDS = [
     # above, of the port, below, GB/s of what leaves a GPU
     ("32.0 GT/s PCIe", "5.0 GT/s PCIe", "16.0 GT/s PCIe", Fraction("31.5")),
-    ("16.0 GT/s PCIe", "2.5 GT/s PCIe", "32.0 GT/s PCIe", Fraction("31.5")),
+    ("16.0 GT/s PCIe", "2.5 GT/s PCIe", "32.0 GT/s PCIe", Fraction(63)),
     ("32.0 GT/s PCIe", "16.0 GT/s PCIe", "32.0 GT/s PCIe", Fraction("31.5")),
     ("8.0 GT/s PCIe", "8.0 GT/s PCIe", "16.0 GT/s PCIe", Fraction("15.75")),
+    ("5.0 GT/s PCIe", "5.0 GT/s PCIe", "16.0 GT/s PCIe", Fraction(8)),  # a server of that time
 ]
 
 
 @pytest.mark.parametrize(("above", "port", "below", "rate"), SPEEDS)
 def test_a_virtual_port_tells_no_speed(above: str, port: str, below: str, rate: Fraction, tmp_path: Path) -> None:
-    """Two islands of two GPUs under one switch; a port that tells less than both its neighbours is virtual."""
+    """Two islands of two GPUs under one switch; a port of 5 GT/s at most between faster links is virtual."""
     islands = (bridge(1 + k, *(gpu(2 * k + i, speed=below) for i in range(2)), speed=port) for k in range(2))
     result = imported(tmp_path, system(cpu(0, bridge(0, *islands, speed=above))))
     wires = result.topology.wires
     (link,) = [one for one in result.topology.links if (one.src, one.dst) == (0, 2)]
-    slowest = min(float(wires[i].bandwidth or 0) for i in link.wires)
-    expected = min(float(rate), 63.0 if below.startswith("32") else 31.5)
-    assert slowest / GIGA == pytest.approx(expected if port[0] != "8" else 15.75)
+    assert min(wires[i].bandwidth or 0 for i in link.wires) == rate * GIGA
+    virtual = float(port.split()[0]) <= 5 < float(above.split()[0])
+    assert any("taken for virtual" in remark.text for remark in result.remarks) == virtual
+
+
+def test_virtual_ports_behind_each_other(tmp_path: Path) -> None:
+    inner = bridge(2, gpu(0, speed="32.0 GT/s PCIe"), gpu(1, speed="32.0 GT/s PCIe"), speed="2.5 GT/s PCIe")
+    outer = bridge(1, inner, gpu(2, speed="32.0 GT/s PCIe"), speed="5.0 GT/s PCIe")
+    result = imported(tmp_path, system(cpu(0, bridge(0, outer, speed="32.0 GT/s PCIe"))))
+    assert {wire.bandwidth for wire in result.topology.wires} == {63 * GIGA}
 
 
 def graphics(pci_class: str, pci: str, name: str = "") -> bytes:
@@ -154,9 +163,33 @@ def test_ids_and_names_that_people_have() -> None:
     assert amd_model("MI350X") is not None
     rtx = gpu_model("3090")
     assert rtx is not None and (rtx.sm, rtx.links) == (86, 4)
-    assert gpu_model("NVIDIA A100-SXM4-40GB MIG 1g.5gb") is None
-    with pytest.raises(HetesynthError, match="a part of a GPU"):
-        model_name("A100 MIG 1g.5gb")
+
+
+PARTS = ["NVIDIA A100-SXM4-40GB MIG 1g.5gb", "A100_MIG_3g", "mig-1g.10gb", "H100 3g.40gb"]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_is_no_gpu_by_any_reader(name: str, tmp_path: Path) -> None:
+    assert gpu_model(name) is None
+    nodes = [{"id": i, "type": "gpu", "server": 0, "model": name} for i in range(2)]
+    links = [{"src": a, "dst": 1 - a, "GBps": 50} for a in range(2)]
+    edges = json.dumps({"name": "two", "nodes": nodes, "links": links}).encode()
+    osdev = f'<object type="OSDev" name="cuda0"><info name="GPUModel" value="{name}"/></object></object></object>'
+    tree = graphics("0302", "10de:20b0").replace(b"</object></object>", osdev.encode(), 1)
+    unknown = switched().replace(b"0x20b0", b"0xffff")
+    for data, model in ((edges, ""), (tree, ""), (unknown, name)):
+        with pytest.raises(HetesynthError, match="a part of a GPU"):
+            imported(tmp_path, data, model=model)
+
+
+@pytest.mark.parametrize("name", ["MI300X", "RTX 3090", "Migrator 5000", "H100 80GB HBM3", "GB200 NVL72"])
+def test_a_whole_gpu_is_no_part(name: str) -> None:
+    assert not PART.search(name)
+
+
+@pytest.mark.parametrize("model", sorted(set(MODELS.values())))
+def test_a_model_of_an_id_is_known(model: str) -> None:
+    assert gpu_model(model) or amd_model(model)
 
 
 @pytest.mark.skipif(not REPORTS.exists(), reason="the larger set of files is not there")
@@ -173,8 +206,10 @@ class TestReports:
         data = (REPORTS / "nccl__rccl-topo_16p_gio-3s-1rp-split-flat.xml").read_bytes()
         result = imported(tmp_path, data)
         assert result.topology.ranks == 16 and "bandwidth 8 GB/s" not in result.text
-        assert "pcie pcie2 { ports gpu[0-1]; bandwidth 31.5 GB/s" in result.text
+        assert "pcie pcie2 { ports gpu[0-1]; bandwidth 63 GB/s" in result.text
 
-    def test_graphics_beside_three_gpus(self, tmp_path: Path) -> None:
+    def test_graphics_beside_three_gpus_and_an_old_infiniband_card(self, tmp_path: Path) -> None:
         data = (REPORTS / "hwloc__24em64t-2n6c2t-pci.xml").read_bytes()
-        assert len(imported(tmp_path, data, nic_rate=Fraction(GIGA, 8)).machines[0].gpus) == 3
+        (machine,) = imported(tmp_path, data, nic_rate=Fraction(40 * GIGA, 8)).machines
+        assert [gpu.place.bus for gpu in machine.gpus] == ["0000:06:00.0", "0000:11:00.0", "0000:14:00.0"]
+        assert [nic.name for nic in machine.nics] == ["mlx4_0"]  # class 0c06

@@ -79,40 +79,67 @@ AMD_MODELS = "MI50, MI100, MI250X, MI300A, MI300X, MI325X, MI355X"
 _AMD = re.compile(r"\bAMD\b|\bMI ?\d{2,3}", re.IGNORECASE)
 _SLOTS = {"PCIE": "PCIe", "NVL": "NVL"}  # words behind a model's name that tell it from the one with a socket
 KNOWN_MODELS = "GB200, B300, B200, H200, H100, H20, H800, A100, A800, A40, A6000, L40S, RTX 5090, V100, P100, K80"
-PART = re.compile(r"\bMIG\b", re.IGNORECASE)
-"""In the names of parts of GPUs."""
-_NVIDIA, _AMD_ID = "0x10de", "0x1002"
-MODELS: dict[tuple[str, str], str] = {  # by vendor and device
-    (_NVIDIA, "0x15f9"): "P100",
-    (_NVIDIA, "0x1db1"): "V100",
-    (_NVIDIA, "0x1db5"): "V100",
-    (_NVIDIA, "0x1db8"): "V100",
-    (_NVIDIA, "0x20b0"): "A100",
-    (_NVIDIA, "0x20b2"): "A100",
-    (_NVIDIA, "0x20b5"): "A100 PCIe",
-    (_NVIDIA, "0x20f1"): "A100 PCIe",
-    (_NVIDIA, "0x20f3"): "A800",
-    (_NVIDIA, "0x2230"): "RTX A6000",
-    (_NVIDIA, "0x2324"): "H800",
-    (_NVIDIA, "0x2329"): "H20",
-    (_NVIDIA, "0x2330"): "H100",
-    (_NVIDIA, "0x2331"): "H100 PCIe",
-    (_NVIDIA, "0x2335"): "H200",
-    (_NVIDIA, "0x2901"): "B200",
-    (_NVIDIA, "0x2b85"): "RTX 5090",
-    (_NVIDIA, "0x2bb3"): "RTX PRO 5000",
-    (_NVIDIA, "0x3182"): "B300",
-    (_NVIDIA, "0x31c2"): "GB300",
-    (_AMD_ID, "0x66a1"): "MI50",
-    (_AMD_ID, "0x738c"): "MI100",
-    (_AMD_ID, "0x7408"): "MI250X",
-    (_AMD_ID, "0x740c"): "MI250X",
-    (_AMD_ID, "0x740f"): "MI210",
-    (_AMD_ID, "0x74a0"): "MI300A",
-    (_AMD_ID, "0x74a1"): "MI300X",
-    (_AMD_ID, "0x74b5"): "MI300X",  # a virtual function
-    (_AMD_ID, "0x75a0"): "MI350X",
+PART = re.compile(r"(?<![a-z0-9])mig(?![a-z])|(?<![a-z0-9])\dg\.\d+gb", re.IGNORECASE)
+"""What is in the names of parts of GPUs: MIG, or a profile of it such as 1g.10gb."""
+_DEVICES = {  # PCI ids by vendor and model; source: pci.ids
+    "0x10de": {
+        "P100": "15f9",
+        "P100 PCIe": "15f7 15f8",
+        "V100": "1db1 1db5 1db8",
+        "V100 PCIe": "1db4 1db6 1df6",
+        "T4": "1eb8",
+        "A100": "20b0 20b2 20b3",
+        "A100 PCIe": "20b1 20b5 20f1",
+        "A30": "20b7",
+        "A800": "20bd 20f3",
+        "A800 PCIe": "20f5 20f6",
+        "RTX 3090": "2203 2204",
+        "RTX A6000": "2230",
+        "A40": "2235",
+        "A10": "2236",
+        "H100": "2330 2336 2337 2338 2339",
+        "H100 PCIe": "2331",
+        "H100 NVL": "2321",
+        "H800": "2324",
+        "H800 PCIe": "2322",
+        "H20": "2329 232c",
+        "H200": "2335",
+        "H200 NVL": "233b",
+        "GH200": "2342 2348",
+        "RTX 4090": "2684",
+        "RTX 6000 Ada": "26b1",
+        "L4": "27b8",
+        "L20": "26b7 26ba",
+        "L40": "26b5",
+        "L40S": "26b9",
+        "B200": "2901 2909",
+        "GB200": "2941",
+        "RTX 5090": "2b85",
+        "RTX PRO 5000": "2bb3",
+        "RTX PRO 6000": "2bb1 2bb4 2bb5",
+        "B300": "3182",
+        "GB300": "31c2 31c3",
+    },
+    "0x1002": {
+        "MI50": "66a1",
+        "MI100": "738c 738e",
+        "MI250X": "7408 740c",
+        "MI210": "740f",
+        "MI300A": "74a0",
+        "MI300X": "74a1 74a9 74b5 74bd",
+        "MI308X": "74a2",
+        "MI325X": "74a5 74b9",
+        "MI350X": "75a0",
+        "MI355X": "75a3",
+    },
 }
+MODELS = {
+    (vendor, f"0x{device}"): model
+    for vendor, models in _DEVICES.items()
+    for model, devices in models.items()
+    for device in devices.split()
+}
+"""By vendor and device."""
 # B/s of NICs of which there is one speed only: EFA of the first generation, of which p4d and p4de have four
 NIC_RATES = {("0x1d0f", "0xefa0"): Fraction(100 * 10**9, 8)}
 
@@ -142,6 +169,8 @@ def gpu_vendor(name: str) -> Vendor | None:
 
 def short_name(name: str) -> str:
     """The name without vendor and memory: "NVIDIA H100 80GB HBM3" is "H100", "NVIDIA H100 PCIe" keeps its slot."""
+    if PART.search(name):
+        return name.strip()[:40]
     plain = re.sub(r"NVIDIA|Tesla|GeForce", "", name)
     match = re.search(r"\b(?:RTX (?:PRO )?)?[A-Z]{0,3}\d{1,4}[A-Z]{0,2}\b", plain)
     slot = re.search(r"\b(PCIe|NVL)\b", name, re.IGNORECASE)

@@ -130,7 +130,7 @@ def _walk(element: _Element, tree: _Tree, place: Place, calibration: Calibration
                     if value := item.get(key):
                         indexes += [f"{key[:2]}:{value}", f"{key[:2]}:{item.get('type', '')}:{value}"]
             tree.gpus.append(((order, place.bus), Gpu(name[:100], "", place), indexes))
-        elif device_class[:2] == "02":
+        elif device_class[:2] == "02" or device_class == "0c06":  # older InfiniBand
             for system in systems:
                 text = system.get("osdev_type", "")
                 types = _OLD_TYPES.get(text, 0) if tree.old else _number(text)

@@ -47,6 +47,8 @@ _SWITCH, _CPU = "0x0680", "0x068001"
 _HIDDEN = "fffffff"  # how the address begins that stands for a switch which the server cannot see
 _BELIEVABLE = 1_600_000  # Mb/s: twice the fastest port there is
 _UNSTATED = 10_000  # Mb/s, as NCCL takes it
+_VIRTUAL = 5  # GT/s at most that ports claim which are no links
+_MAX_WIDTH = 32  # lanes of a slot: a virtual device states 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +64,15 @@ class _Slot:
     width: int = 0
 
     @property
-    def is_told(self) -> bool:
-        """True where Linux told its speed."""
-        return bool(PCIE_SPEED.match(self.speed))
+    def lane(self) -> float:
+        """GT/s, 0 where no speed is told."""
+        match = PCIE_SPEED.match(self.speed)
+        return float(match[1]) if match else 0.0
 
     def place(self, calibration: Calibration) -> Place:
         if not self.kind + self.bus:
             return Place(self.parent)
-        return Place(self.parent, pcie_rate(self.speed, abs(self.width), calibration), self.bus)
+        return Place(self.parent, pcie_rate(self.speed, self.width, calibration), self.bus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +85,6 @@ class _Gpu:
     arch: str
     links: tuple[tuple[str, str, int], ...]  # with other GPUs: kind, target, count
     lanes: int  # of links into a switch
-
-
-def _link_speed(element: _Element) -> str:
-    """Return the speed of the link above a ``<pci>``. A bridge of 2.5 or 5 GT/s between faster links is a virtual
-    port of a switch, whose speed means nothing: the slower link counts."""
-
-    def told(one: _Element | None) -> Fraction | None:
-        match = None if one is None else PCIE_SPEED.match(one.get("link_speed", ""))
-        return Fraction(match[1]) if match else None
-
-    speed, above = told(element), told(element.getparent())
-    below = [rate for child in element.iterfind("pci") if (rate := told(child)) is not None]
-    if speed is None or above is None or not below or not speed <= 5 < min(above, *below):
-        return str(element.get("link_speed", ""))
-    return f"{float(min(above, *below)):g} GT/s"
 
 
 @dataclass(slots=True)
@@ -112,6 +100,7 @@ class _Host:
     nets: list[tuple[_Slot, _Element]] = field(default_factory=list)
     empty: list[_Slot] = field(default_factory=list)  # without a ``<gpu>`` or ``<nic>``
     buses: list[str] = field(default_factory=list)
+    shared: list[str] = field(default_factory=list)  # where a GPU has a further rank
     c2c: bool = False  # GPUs are joined to their CPUs
 
     def number(self, element: _Element, attribute: str) -> int | None:
@@ -132,7 +121,8 @@ class _Host:
                 links.append((str(link.tag), target, count))
         if max([lanes, *(count for _, _, count in links)]) > _MAX_LANES:
             raise refused(self.name, f"a GPU has more than {_MAX_LANES} links")
-        if (self.number(element, "mlopart") or 0) > 0 or element.get("mlopart", "").strip() == "0":
+        part = self.number(element, "mlopart")  # -1, or none before NCCL 2.30.7: the whole GPU
+        if part is not None and part >= 0:
             raise refused(self.name, "parts of GPUs (mlopart) are not read", "take the dump with whole GPUs")
         gcn, sm = element.get("gcn", "").strip().lower(), max(0, self.number(element, "sm") or 0)
         arch = {"": f"sm{sm}" if sm else "", "910": "gfx90a"}.get(gcn, f"gfx{gcn.removeprefix('gfx')}")
@@ -147,7 +137,8 @@ class _Host:
                 case "pci":
                     words = ("busid", "class", "vendor", "device")
                     bus, kind, vendor, device = (element.get(word, "").strip().lower() for word in words)
-                    speed, width = _link_speed(element), self.number(element, "link_width") or 0
+                    speed, width = element.get("link_speed", ""), self.number(element, "link_width") or 0
+                    width = width if 0 < width <= _MAX_WIDTH else 0
                     here = _Slot(here.parent, bus, kind, vendor, device, speed, width)
                     self.buses.append(here.bus)
                     tags = {child.tag for child in element.iter() if isinstance(child.tag, str)}
@@ -161,8 +152,12 @@ class _Host:
                 case "gpu" | "apu":
                     self.c2c = self.c2c or element.find("c2c") is not None
                     if element.get("rank") is not None or element.tag == "apu":  # NCCL uses no others
-                        self.gpus.append(self.gpu(element, here))
-                case "net" if element.get("dev") is not None:
+                        gpu = self.gpu(element, here)
+                        if self.gpus and self.gpus[-1].slot is here:
+                            self.shared.append(here.bus)
+                        else:
+                            self.gpus.append(gpu)
+                case "net" if element.get("dev") is not None and element.get("net") != "0":
                     self.nets.append((here, element))
                 case "cpu":
                     continue
@@ -224,7 +219,7 @@ def _skeleton(source: Source, hosts: Sequence[_Host], options: ReadOptions) -> M
     node_type, doubts = with_nics(options.node_type, len(nics), rate)
     machine = Machine("", (), node_type=node_type)
     carried = max(nic_rates(machine), default=Fraction(0))
-    rates = [pcie_rate(slot.speed, abs(slot.width), "spec") for slot in nics if slot.is_told]
+    rates = [pcie_rate(slot.speed, slot.width, "spec") for slot in nics if slot.lane]
     if rates and min(rates) < carried:
         slow = bandwidth(min(rates))
         doubts += (f"NICs of {network_rate(carried)} in slots of {slow}: --nic-rate states theirs",)
@@ -232,19 +227,29 @@ def _skeleton(source: Source, hosts: Sequence[_Host], options: ReadOptions) -> M
     return replace(machine, remarks=(Remark("assumed", text), *remarks))
 
 
+def _devices(gpus: Sequence[_Gpu], source: Source, options: ReadOptions) -> tuple[list[Gpu], list[Remark]]:
+    """Return the GPUs, and what is odd about the speeds of their slots."""
+    devices: list[Gpu] = []
+    odd: dict[tuple[RemarkKind, str], list[int]] = defaultdict(list)
+    for gpu in gpus:
+        model = source.stated.model or MODELS.get((gpu.slot.vendor, gpu.slot.device)) or options.model
+        place, facts = gpu.slot.place(options.calibration), gpu_model(model)
+        if facts and place.rate and not gpu.slot.lane:
+            place = replace(place, rate=pcie_rate(facts.pcie, 0, options.calibration))
+        if place.rate is not None and not gpu.slot.lane:
+            text = f"the slot's speed is not told: {bandwidth(place.rate)}, 16 lanes of what the "
+            odd["assumed", f"{text}model is made for, or of PCIe 3 where it is not known"].append(len(devices))
+        if facts and 0 < 2 * gpu.slot.lane < float(facts.pcie.split()[0]):
+            text = f"a slot of {gpu.slot.lane:g} GT/s, the model is made for {facts.pcie}: "
+            odd["suspicious", f"{text}is it an idle GPU's, as NCCL from 2.30.7 on tells?"].append(len(devices))
+        devices.append(Gpu(model, gpu.arch, place))
+    return devices, [Remark(kind, f"{parts('gpu', those)}: {text}") for (kind, text), those in odd.items()]
+
+
 def _machine(source: Source, host: _Host, options: ReadOptions) -> Machine:
     calibration = options.calibration
     gpus = sorted(host.gpus, key=lambda gpu: gpu.dev)
-    devices: list[Gpu] = []
-    untold: dict[Fraction, list[int]] = defaultdict(list)  # GPUs by the rate of slots whose speed is not told
-    for gpu in gpus:
-        model = source.stated.model or MODELS.get((gpu.slot.vendor, gpu.slot.device)) or options.model
-        place, facts = gpu.slot.place(calibration), gpu_model(model)
-        if facts and place.rate and not gpu.slot.is_told:
-            place = replace(place, rate=pcie_rate(facts.pcie, 0, calibration))  # 16 lanes of what it is made for
-        if place.rate is not None and not gpu.slot.is_told:
-            untold[place.rate].append(len(devices))
-        devices.append(Gpu(model, gpu.arch, place))
+    devices, of_slots = _devices(gpus, source, options)
     nics: list[Nic] = []
     sayings: dict[tuple[RemarkKind, str], list[str]] = defaultdict(list)  # what is said of which NICs
     cards: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -255,7 +260,7 @@ def _machine(source: Source, host: _Host, options: ReadOptions) -> Machine:
             speed = max(1, speed // 1000)  # written in kb/s
         rate = source.stated.nic_rate or (mbps <= 0 and options.nic_rate) or Fraction(speed) * 10**6 / 8
         latency = re.fullmatch(r"\d{1,9}(\.\d{0,6})?", net.get("latency", "").strip())
-        place = slot.place(calibration) if slot.is_told else replace(slot.place(calibration), rate=None)
+        place = slot.place(calibration) if slot.lane else replace(slot.place(calibration), rate=None)
         nics.append(Nic(name, rate, Fraction(latency[0] if latency else 0) / 10**6, place))
         told = network_rate(rate)
         if source.stated.nic_rate is not None:
@@ -279,10 +284,7 @@ def _machine(source: Source, host: _Host, options: ReadOptions) -> Machine:
     ports = switch_ports([gpu.lanes for gpu in gpus], rates)
     tree = (tuple(host.cpus), bridges, min(host.between))
     machine = Machine("", tuple(devices), tuple(nics), *tree, links, ports)
-    remarks = [*link_remarks, *virtual, *remarks_on_gpus(machine)]
-    for rate, those in untold.items():
-        text = f"{parts('gpu', those)}: the slot's speed is not told: {bandwidth(rate)}, 16 lanes of what the "
-        remarks.append(Remark("assumed", f"{text}model is made for, or of PCIe 3 where it is not known"))
+    remarks = [*link_remarks, *virtual, *remarks_on_gpus(machine), *of_slots]
     remarks += [Remark(kind, f"{', '.join(names)}: {what}") for (kind, what), names in sayings.items()]
     shared = [", ".join(names) for names in cards.values() if len(names) > 1]
     remarks += [Remark("found", f"{names} are ports of one card and share its slot") for names in shared]
@@ -294,6 +296,9 @@ def _machine(source: Source, host: _Host, options: ReadOptions) -> Machine:
     if buses:
         text = f"{len(buses)} PCI addresses are there twice ({buses[0]}): edited by hand?"
         remarks.append(Remark("suspicious", text))
+    if host.shared:
+        text = f"{len(host.shared)} further ranks run on GPUs that are there already ({host.shared[0]})"
+        remarks.append(Remark("found", text))
     if host.c2c:
         text = "GPUs are joined to their CPUs over C2C; between GPUs it is not used here"
         remarks.append(Remark("found", text))
@@ -342,14 +347,17 @@ def _bridges(
     bridges: list[Bridge] = []
     virtual: list[str] = []
     for name, slot in reversed(host.bridges.items()):
-        rate = pcie_rate(slot.speed, abs(slot.width), calibration)
-        # hypervisors invent bridges of one lane of the first generation
-        invented = slot.speed.strip().startswith("2.5") and slot.width == 1
-        if below[name] > rate and (invented or not slot.is_told):
+        rate = pcie_rate(slot.speed, slot.width, calibration)
+        above = host.bridges.get(slot.parent)
+        while above and 0 < above.lane <= _VIRTUAL:
+            above = host.bridges.get(above.parent)
+        # ports inside a switch claim 5 GT/s between faster links, hypervisors one lane of the first generation
+        invented = 0 < slot.lane <= _VIRTUAL and (above or (slot.lane, slot.width) == (2.5, 1))
+        if below[name] > rate and (invented or not slot.lane):
             rate = below[name]
             virtual += [slot.bus] if invented else []
         bridges.insert(0, Bridge(name, Place(slot.parent, rate, slot.bus)))
         below[slot.parent] = max(below[slot.parent], rate)
     last = virtual[-1] if virtual else ""
-    text = f"{len(virtual)} bridges claim 2.5 GT/s x1 above faster devices ({last}): taken for virtual"
+    text = f"{len(virtual)} bridges claim 2.5 or 5 GT/s above faster devices ({last}): taken for virtual"
     return tuple(bridges), [Remark("suspicious", text)] if virtual else []

@@ -27,17 +27,23 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 # what the beginning of a file of each format has, and the function that reads it; the first that fits counts
 _FORMATS = {
     "taccl": (rb'(?s)\A\s*\{(?=.*"gpus_per_node"\s*:)', "taccl:read_taccl"),
-    "nccl-log": (rb"NCCL INFO |=== System : max(Bw|Width) ", "nccl_log:read_nccl_log"),
-    "edges": (rb'(?s)\A\s*\{(?=.*"(nodes|links)"\s*:)', "edge_list:read"),
+    "nccl-log": (
+        rb"NCCL INFO |=== System : max(Bw|Width) |# nThread \d|# {1,9}Rank +\d",  # or the heading of nccl-tests
+        "nccl_log:read_nccl_log",
+    ),
+    "edges": (rb'(?s)\A\s*\{(?=.*"(nodes|links)"\s*:)(?!.*"link_type"\s*:)', "edge_list:read"),
     "nccl": (rb"<(system|graphs)[\s>/]", "nccl:read"),
     "hwloc": (rb"<topology[\s>]", "hwloc:read_hwloc"),
-    "amd-smi": (rb"between two GPUs|[A-Z]{2} TABLE:|\A\s*\[\s*\{\s*\"gpu\"\s*:", "amd_smi:read_amd_smi"),
+    "amd-smi": (
+        rb'(?s)between two GPUs|[A-Z]{2} TABLE:|\A\s*[\[{](?=.*"gpu"\s*:)(?=.*"(weight|link_type)"\s*:)',
+        "amd_smi:read_amd_smi",
+    ),
     "nvidia-smi": (
         rb"(?m)^[ \t]*(\x1b\[[0-9;]*m)?[ \t]*(GPU0[ \t]|Vendor ID:|GPU \d+: .{1,200}\(UUID: )",
         "nvidia_smi:read_nvidia_smi",
     ),
     "slurm": (rb"(?im)^[ \t]*(SwitchName|BlockName)[ \t]*=", "slurm:read_slurm_conf"),
-    "slurm-yaml": (rb"(?m)^[ \t]*-[ \t]+topology[ \t]*:", "slurm:read_slurm_yaml"),
+    "slurm-yaml": (rb"(?m)^([ \t]*-)?[ \t]+topology[ \t]*:", "slurm:read_slurm_yaml"),
     "ibnetdiscover": (
         rb"(?m)^(Switch|Ca|Rt)[ \t]+\d+[ \t]+\"[SHR]-|^# Topology file: generated",
         "ibnetdiscover:read_ibnetdiscover",
