@@ -55,4 +55,4 @@ def table_for(
         t for t in candidates if always or (t.min_bytes <= told and (not t.max_bytes or told <= t.max_bytes))
     )
     nearest = min(fitting, key=lambda t: max(t.min_bytes - told, told - (t.max_bytes or told), 0), default=None)
-    return nearest or "no table of this size: the library is expected to be faster"
+    return nearest or "no table of this size"

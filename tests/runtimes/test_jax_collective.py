@@ -13,7 +13,6 @@ from support.tables import ROOT, table_of, write_tables
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
-from hetesynth.model.table import Predicted
 
 pytest.importorskip("jax", reason="jax is not installed (the extra `jax`)")
 
@@ -94,15 +93,14 @@ def test_groups_are_an_axis_of_the_mesh() -> None:
 
 def test_the_table_is_that_of_the_size() -> None:
     table = table_of("2x2", "allreduce")
-    slow = Predicted(1024, seconds=2e-3, library_seconds=1e-3)
     small = replace(table, max_bytes=100)
-    large = replace(table, min_bytes=101, max_bytes=1024, predicted=slow)
+    large = replace(table, min_bytes=101, max_bytes=1024)
     ours, always = Collective([small, large]), Collective([small, large], always=True)
     for elements in (16, 64, 1024):
         for c in (ours, always):
             over(lambda v, c=c: c.all_reduce(v, "ranks"), 4)(numbers(4 * elements))
-    assert ours.stats == {"table": 1, "the library is predicted to be faster": 1, "no table of this size": 1}
-    assert always.stats == {"table": 2, "no table of this size": 1}
+    assert ours.stats == {"table": 2, "no table of this size": 1}
+    assert always.stats == {"table": 3}  # of the nearest size
 
 
 def test_a_folder_is_loaded(tmp_path: Path) -> None:

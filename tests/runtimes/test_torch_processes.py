@@ -14,7 +14,6 @@ import pytest
 from support.tables import table_of, write_tables
 
 from hetesynth.errors import HetesynthError
-from hetesynth.model.table import Predicted
 from hetesynth.programs.tables.writer import write_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,9 +35,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_tables(folder / "b", "2x2", pieces=1)
     (folder / "c" / "deeper").mkdir(parents=True)
     table = table_of("2x2", "allreduce")
-    slower = replace(table, min_bytes=401, max_bytes=1000, predicted=Predicted(1000, 2e-5, 1e-5))
+    longer = replace(table, min_bytes=401, max_bytes=1000)
     (folder / "c" / "short.json").write_bytes(write_table(replace(table, max_bytes=400)))
-    (folder / "c" / "deeper" / "long.json").write_bytes(write_table(slower))
+    (folder / "c" / "deeper" / "long.json").write_bytes(write_table(longer))
     (folder / "c" / "index.json").write_text("{}")
     return folder
 
@@ -81,10 +80,9 @@ def test_what_no_table_is_for_goes_by_the_backend(ends: dict[str, Ends]) -> None
     ]
 
 
-def test_the_table_of_a_size_is_taken_where_it_is_quicker(ends: dict[str, Ends]) -> None:
+def test_the_table_of_a_size_is_taken_and_always_the_nearest(ends: dict[str, Ends]) -> None:
     (words,) = set(said(ends["chosen"]))
-    library, none = "the library is predicted to be faster", "no table of this size"
-    assert words.split(" | ") == ["table", library, none, "table", "table", none]
+    assert words.split(" | ") == ["table", "table", "no table of this size", "table", "table", "table"]
 
 
 def test_a_thousand_calls_without_growth(ends: dict[str, Ends]) -> None:
