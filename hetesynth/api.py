@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from hetesynth.engine.formats import contents
-from hetesynth.engine.options import demand_options, named_collective
+from hetesynth.engine.options import demand_options
 from hetesynth.engine.request import Exclusion, FirstCandidate, Objective, Request
 from hetesynth.errors import HetesynthError
 from hetesynth.files.sketch_json import MAX_BYTES, read_sketch_json
@@ -35,6 +35,7 @@ from hetesynth.model.target import Target, targets_of
 from hetesynth.model.target import target as target_named
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.search.chunking import ChunkingOptions, Rounding
+from hetesynth.search.collectives import named_collective
 from hetesynth.search.search import Progress, no_progress
 from hetesynth.topology.believable import load_topology
 from hetesynth.topology.language import TopologySource, parse_topology

@@ -7,7 +7,6 @@ from typing import Any, get_args
 
 from hetesynth.engine.request import Exclusion, Objective
 from hetesynth.errors import HetesynthError, did_you_mean
-from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName, collective_name
 from hetesynth.search.chunking import ROUNDINGS
 
 
@@ -67,12 +66,3 @@ def demand_options(options: Mapping[str, Any]) -> None:
         if not (takes(value) or (value is None and name in _NONE)):
             option = f"--{name.replace('_', '-')}"
             raise HetesynthError(f"{option}: {value!r} is not {words}"[:200], code="HS308", help=f"give {words}")
-
-
-def named_collective(text: str) -> CollectiveName:
-    """Return the collective that people write as ``text``. HetesynthError HS301 where there is none."""
-    name = collective_name(text) if isinstance(text, str) else None
-    if name is None:
-        help_ = did_you_mean(str(text), COLLECTIVE_NAMES)
-        raise HetesynthError(f"there is no collective {text!r}"[:200], code="HS301", help=help_)
-    return name

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from hetesynth.errors import HetesynthError, did_you_mean
-from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, Chunk, Collective, CollectiveName
+from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, Chunk, Collective, CollectiveName, collective_name
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Rank
@@ -76,12 +76,18 @@ ENDS: dict[str, tuple[str, str]] = {
 """Where chunks start and where they end."""
 
 
+def named_collective(text: str) -> CollectiveName:
+    """Return the collective that people write as ``text``. HetesynthError HS301 where there is none."""
+    name = collective_name(text) if isinstance(text, str) else None
+    if name is None:
+        help_ = did_you_mean(str(text), COLLECTIVE_NAMES)
+        raise HetesynthError(f"there is no collective {text!r}"[:200], code="HS301", help=help_)
+    return name
+
+
 def collective(name: CollectiveName, ranks: int, chunks_per_rank: int = 1, root: Rank | None = None) -> Collective:
     """``root`` defaults to 0 where there is one. HetesynthError: it does not fit, or there are too many chunks."""
-    if name not in COLLECTIVE_NAMES:
-        raise HetesynthError(
-            f"there is no collective {name!r}", code="HS301", help=did_you_mean(name, COLLECTIVE_NAMES)
-        )
+    name = named_collective(name)
     if chunks_per_rank < 1:
         raise HetesynthError(f"{chunks_per_rank} chunks per rank", code="HS302", help="use at least 1")
     if root is not None and name not in ROOTED:
