@@ -21,6 +21,10 @@ def load_tables(path: Path, target: str, *, judge: bool = True) -> list[Table]:
     below = [path] if path.is_file() else sorted(path.rglob("*.json"))
     own = [file for file in below if file.name.endswith(f".{target}.json")]
     files = own or [file for file in below if file == path or _is_table(file)]
+    for file in files:
+        if file != path and file.is_symlink():  # a folder is what was written there, whole
+            text = f"{file} is a symbolic link, which no command writes"
+            raise HetesynthError(text, code="HS809", help="copy the folder with its files", exit_code=1)
     tables = [load_table(file) for file in files]
     for file, table in zip(files, tables, strict=True):
         for violation in table_violations(table, max_findings=1) if judge else ():

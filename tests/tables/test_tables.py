@@ -188,3 +188,15 @@ def test_what_is_no_table_is_refused(field: str, value: object, words: str) -> N
         read_table(json.dumps(values | {field: value}).encode())
     assert caught.value.code == "HS533"
     assert words in caught.value.message
+
+
+def test_a_symbolic_link_in_a_folder_is_refused(tmp_path: Path) -> None:
+    from hetesynth.runtimes.folder import load_tables
+
+    elsewhere, folder = tmp_path / "elsewhere.torch.json", tmp_path / "folder"
+    elsewhere.write_bytes(write_table(table_of("2x2", "allreduce")))
+    folder.mkdir()
+    (folder / "a.torch.json").symlink_to(elsewhere)
+    with pytest.raises(HetesynthError, match="symbolic link"):
+        load_tables(folder, "torch")
+    assert load_tables(elsewhere, "torch")
