@@ -61,7 +61,7 @@ def test_wrong_input_is_told(made: Path, tmp_path: Path, capsys: pytest.CaptureF
         ([str(broken), str(FIG10)], "HS562"),
         ([str(tmp_path / "empty.schedule.json"), str(FIG10)], "HS520"),
         ([str(tmp_path), str(FIG10)], "error"),
-        ([str(made / "ag.xml"), str(FIG10), "--size", "12"], "HS307"),
+        ([str(made / "ag.xml"), str(FIG10), "--size", "12 furlongs"], "HS307"),
         ([str(made / "ag.xml"), str(FIG10), "--size", "9000TB"], "from 1 byte to 1 PiB"),
         ([str(made / "ag.xml"), str(FIG10), "--size", ",".join(["1KB"] * 300)], "at most 256"),
     ]
