@@ -90,11 +90,9 @@ def test_collectives_of_one_machine_tell_one_rate(bus: float) -> None:
     }
     for operation, share in shares.items():
         terms = coefficients(operation, None, 8)
-        points = [Observation(n, n * share / bus + 20e-6, terms[0], terms[1] * n, terms[2] * n) for n in SIZES]
+        sizes = [2.0**power for power in range(20, 34)]
+        points = [Observation(n, n * share / bus + 20e-6, terms[0], terms[1] * n, terms[2] * n) for n in sizes]
         assert fit(points, 1e-6, 300e9, 300e9).rate.value == pytest.approx(bus, rel=0.02), operation
-
-
-SIZES = [2.0**power for power in range(20, 34)]
 
 
 def test_streams_and_one_size_do_not_tell_alpha_and_one_point_nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from hetesynth.topology.calibrate.calibrate_topology import CalibrationRequest, 
 from hetesynth.topology.calibrate.update import link_classes
 from hetesynth.topology.language import load_topology
 
-RUNS = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "measured" / "measured.jsonl"
+ROOT = Path(__file__).resolve().parents[2]
+RUNS = Path(os.environ.get("HETESYNTH_CONFORMANCE", ROOT.parent / "shared" / "data")) / "measured/measured.jsonl"
 # how a run's id begins: library file, node type
 TYPES = {
     "aml_ndmA100": ("a100", "a100x8"), "a100_sxm80_1n": ("a100", "a100x8"), "aws_p4de": ("a100", "a100x8"),

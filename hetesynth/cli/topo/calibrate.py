@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import asdict, astuple
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from hetesynth.cli.options import FILE, json_option
 from hetesynth.cli.terminal import answer
 from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import write_all
+from hetesynth.library.machine import machine_of
+from hetesynth.library.times import chosen
 from hetesynth.model.words import table
 from hetesynth.report.size_plot import size_plot
 from hetesynth.topology.calibrate.calibrate_topology import Calibrated, CalibrationRequest, calibrate
@@ -68,6 +70,8 @@ def command(
             help_ = "write it like 64KB..1GB, the smaller size first"
             raise HetesynthError("--sizes takes a range", code="HS001", help=help_)
     result = calibrate(CalibrationRequest(topology, measurements, sizes=between, start=seconds, **stated))
+    if stated["algorithm"] is None:
+        _demand_rings(result)
     files: dict[Path, bytes] = {}
     if output is not None:
         files[output] = result.text.encode()
@@ -83,6 +87,30 @@ def command(
     write_all(files)
     written = ", ".join(map(str, files)) or None
     answer(calibration_document(result, written), calibration_report(result, written), as_json=as_json)
+
+
+def _demand_rings(result: Calibrated) -> None:
+    """HS849 where the library does an allreduce of one or two nodes by its switches or trees.
+
+    Those carry other bytes than the rings that are fitted; from three nodes on the NICs carry the same.
+    """
+    machine = machine_of(result.topology)
+    for series in result.series:
+        if machine is None or series.operation != "allreduce" or series.ranks is None:
+            continue
+        gpus = min(series.ranks, machine.nodes[0].gpus)
+        count = -(-series.ranks // gpus)
+        if count > 2 or (count == 2 and not machine.nodes[0].nics):
+            continue
+        ran = replace(machine, nodes=(replace(machine.nodes[0], gpus=gpus),) * count)
+        algorithm = chosen(ran, "allreduce", int(max(point.size for point in series.points))).algorithm
+        if algorithm != "Ring":
+            what = (
+                f"{series.title}: an allreduce of {series.ranks} such GPUs goes by {algorithm}, not along rings, "
+            )
+            what += f"and does not tell what {result.links.title} carries"
+            help_ = "measure all_gather or reduce_scatter, or run with NCCL_ALGO=Ring and say --algorithm ring"
+            raise HetesynthError(what, code="HS849", help=help_)
 
 
 def calibration_report(result: Calibrated, written: str | None) -> Iterator[str]:

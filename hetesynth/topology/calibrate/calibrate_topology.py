@@ -12,7 +12,7 @@ from hetesynth.model.diagnostics import visible
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.topology import Topology
 from hetesynth.topology.calibrate.fit import ROBUST_SCALE, Algorithm, Figure, Fit, Observation, coefficients, fit
-from hetesynth.topology.calibrate.readers import PAIRWISE, Operation, read_file
+from hetesynth.topology.calibrate.readers import PAIRWISE, Operation, Series, read_file
 from hetesynth.topology.calibrate.update import Figures, LinkClass, named_class, rounded, updated
 from hetesynth.topology.language import load_topology
 from hetesynth.topology.language.source import line_end_of, read_source
@@ -67,6 +67,7 @@ class Calibrated:
     remarks: tuple[str, ...]
     text: str
     figures: Figures
+    series: tuple[Series, ...]
 
     def mean_off(self, *, used: bool) -> float | None:
         """The mean of the differences, signs aside, of the points that were fitted or of those that were not."""
@@ -117,14 +118,15 @@ def calibrate(request: CalibrationRequest) -> Calibrated:
     source = read_source(request.topology)
     note = re.sub(r"\s+", " ", visible(note))[:400]
     changed, effects = updated(source.text, source.name, topology, links, figures, note)
-    remarks = [*fitted.remarks, *doubts]
+    told = dict.fromkeys(f"{Path(s.source).name}: {remark}" for s in series for remark in s.remarks)
+    remarks = [*told, *fitted.remarks, *doubts]
     if fitted.outliers:
         title, farthest = max(observed, key=lambda o: abs(math.log(o[1].seconds / fitted.seconds(o[1]))))
         remarks.append(f"farthest from the fit: {_shown(title, farthest)}")
     if len(latencies) > 1:
         remarks.append(f"links of the class had {had}: the fit is given to all of them")
     text = changed.replace("\n", line_end_of(request.topology))
-    return Calibrated(topology, links, fitted, copy, points, (*remarks, *effects), text, figures)
+    return Calibrated(topology, links, fitted, copy, points, (*remarks, *effects), text, figures, tuple(series))
 
 
 def _demand_possible(
@@ -155,8 +157,9 @@ def _demand_possible(
         what += f"{fastest.moved / fastest.seconds / 1e9:.4g} GB/s, and the fit says {rate.value / 1e9:.4g} GB/s: "
         what += f"{links.title} carries {float(most) / 1e9:.4g} GB/s at most, as stated or by the data sheet of "
         what += ", ".join(sorted(joined)) or "its parts"
-        help_ = "the run may have used other links or a reduction in the switch (NVLS, SHARP), the point may be "
-        help_ += "wrong, or the topology states an earlier measured rate: state what the hardware carries"
+        help_ = "the run may have used other links or a reduction in the switch (NVLS, SHARP; NCCL_ALGO=Ring does "
+        help_ += "without), the point may be wrong, or the topology states an earlier measured rate: "
+        help_ += "state what the hardware carries"
         raise HetesynthError(what, code="HS826", help=help_)
     return float(most)
 

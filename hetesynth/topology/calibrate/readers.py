@@ -2,10 +2,10 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
@@ -61,6 +61,7 @@ class Series:
     operation: Operation
     points: tuple[Point, ...]
     ranks: int | None = None  # where the tool says
+    remarks: tuple[str, ...] = ()  # where the file contradicts itself or what was asked for
 
     @property
     def title(self) -> str:
@@ -69,7 +70,18 @@ class Series:
 
 
 Row = tuple[int, float, float]  # line, size, seconds
-Read = tuple[str, "Operation | None", "int | None", "Iterable[Row]"]  # name, operation, ranks, rows of a series
+
+
+class Read(NamedTuple):
+    """A series as a reader finds it."""
+
+    name: str
+    operation: Operation | None
+    ranks: int | None
+    rows: Iterable[Row]
+    remarks: tuple[str, ...] = ()
+
+
 Reader = Callable[[str, str, "Operation | None", "int | None"], "Iterable[Read]"]
 
 
@@ -104,10 +116,12 @@ def read_measurements(
         raise HetesynthError(f"{source} is no measurement that is read here", code="HS842", help=help_)
     series = []
     try:
-        for name, goal, number, rows in read[1](text, source, operation, ranks):
+        for name, goal, number, rows, remarks in read[1](text, source, operation, ranks):
             goal = goal or operation or "transfer"
             points = tuple(Point(size, time, at) for at, size, time in rows if size > 0 and time > 0)
-            series.append(Series(source, read[0], name, goal, points, None if goal in PAIRWISE else number))
+            series.append(
+                Series(source, read[0], name, goal, points, None if goal in PAIRWISE else number, remarks)
+            )
         if not any(one.points for one in series):
             raise ValueError("there is no row of a table", "give the whole output, with its header")
     except (ValueError, JsonRefused) as error:
@@ -136,72 +150,164 @@ def _size(word: str) -> float:
     return float(match[1]) * 1024.0 ** " kmgt".index((match[2] or " ").lower()) if match else _number(word)
 
 
-_NAMES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall", "gather", "scatter", "reduce")
-_PROGRAMS = {name: cast(Operation, name.replace("_", "")) for name in _NAMES} | {"sendrecv": "transfer"}
-_NCCL_RANK = re.compile(r"#\s+Rank\s+(\d{1,6})\b")
-_NCCL_HEADER = re.compile(r"(?m)^(?P<prefix>.{0,200}?)#\s*size\s+count\s+type.*$")
-_NCCL_ROW = re.compile(r"\d{1,18}\s+\d{1,18}\s+[a-z][a-z0-9_]{1,15}\s.*")
-_NCCL_ERROR = re.compile(
-    r"NCCL WARN .*|Test (NCCL|CUDA) failure.*|CUDA error.*|.*(Segmentation fault|MPI_ABORT|srun: error).*"
+_PROGRAM = re.compile(
+    r"(?<![a-z])(all[_-]?reduce|all[_-]?gather|reduce[_-]?scatter|broadcast|all[_-]?to[_-]?all|send[_-]?recv|gather"
+    r"|scatter|reduce)(_perf)?(?![a-z])",
+    re.IGNORECASE,
 )
-_WRONG = ("#wrong", "error")
-"""Titles of the columns of values that were wrong: a count, or the largest error, of which N/A is not checked."""
-_LARGEST_ERROR = 0.1
+_NCCL_RANK = re.compile(r"#\s+Rank\s+(\d{1,6})\b")
+_NCCL_PROCESS = re.compile(r"nThread (\d{1,6}) nGpus (\d{1,6})\b")
+_NCCL_HEADER = re.compile(r"(?m)^.{0,200}?#[ \t]*((?:size[ \t]+count|bytes[ \t]+N)[ \t]+type[ \t].*)$")
+_NCCL_ROW = re.compile(r"(\d{1,18})\s+\d{1,18}\s+[a-z][a-z0-9_]{1,15}\s+(?:[a-z][a-z_]{1,15}\s+)?([-\d].*)")
+"""Size, count, type, the reduction where it is printed, and what follows."""
+_NCCL_ERROR = re.compile(
+    r"NCCL WARN .*|Test (NCCL|CUDA) failure.*|(CUDA|HIP) error.*|Invalid number of GPUs.*|.*(?i:segmentation fault"
+    r"|bus error|MPI_ABORT|mpirun noticed|exited on signal|srun: error|out of memory|error while loading).*"
+)
+_NCCL_RUN = re.compile(r"nThread \d+ nGpus \d+|Test (NCCL|CUDA) failure")
+_NCCL_JSON = re.compile(r'\s*\{"version":\d+,"start_time":')
+_ALLOWED = {"#wrong": 0.0, "error": 0.1, "res": 0.1}
+"""Of the column that tells wrong values: their number, before 2022 the largest difference; N/A: not checked."""
+_NAMED_RANKS = re.compile(r"(?<![a-z0-9])(\d{1,6})[-_]?(?:ranks?|r|gpus?)(?![a-z0-9])", re.IGNORECASE)
+_RATIOS = {"allreduce": (1.0, 2.0), **dict.fromkeys(("broadcast", "reduce", "transfer"), (1.0, 1.0))}
+"""Least and most bus over algorithm bandwidth, else (n - 1) / n."""
+
+
+@dataclass(frozen=True, slots=True)
+class _NcclRow:
+    """``algorithm`` and ``bus`` in GB/s as printed; ``right``: no value was wrong."""
+
+    line: int
+    size: float
+    seconds: float
+    algorithm: float
+    bus: float
+    right: bool
+
+
+_Table = tuple[str, dict[str, list[_NcclRow]]]
+"""What is printed around a table of nccl-tests, and its rows out of place and in place."""
 
 
 def _read_nccl_tests(text: str, source: str, operation: Operation | None, ranks: int | None) -> Iterator[Read]:
-    """A series for each ``time`` of the header, which begins a group: time, algbw, busbw, wrong if checked.
-
-    What stands before a row is the prefix of a launcher. The operation is the caller's, else that of the program's
-    name in the text, else of the file's name, else what the ratio of both bandwidths tells; the ranks are the
-    caller's, else those listed, else those of that ratio. Rows with wrong values are no measurement.
-    """
-    match = _NCCL_HEADER.search(text)
-    header = match[0][len(match["prefix"]) :].lstrip("# ").split() if match else []
-    starts = [place for place, word in enumerate(header) if word == "time"]
-    rows = [
-        (at, row[0].split())
-        for at, line in enumerate(text.splitlines(), 1)
-        if (row := _NCCL_ROW.search(line[:4096])) is not None
-    ]
-    rows = [(at, words) for at, words in rows if len(words) >= starts[0] + 3]
-    if not rows:
+    """Two series for each table, out of place and in place; rows with wrong values are no measurement."""
+    tables = [_nccl_json(text)] if _NCCL_JSON.match(text) else [*_nccl_tables(text)]
+    tables = [table for table in tables if any(table[1].values())]
+    if not tables:
         said = _NCCL_ERROR.search(text)
         why = f"the run ended with: {said[0].strip()[:200]}" if said else "there is no row of a table"
         raise ValueError(why, "give the whole output of a run that ended well")
-    for said_in in (text, Path(source).name):
-        named = (named for program, named in _PROGRAMS.items() if re.search(rf"\b{program}(_perf)?\b", said_in))
-        operation = operation or next(named, None)
-    largest = max((_number(words[starts[0] + 1]), _number(words[starts[0] + 2])) for _, words in rows)
-    ratio = largest[1] / largest[0] if largest[0] >= 1 else 0.0
-    if operation is None and 1.005 < ratio < 2:
-        operation = "allreduce"
-    if operation is None:
-        raise ValueError("the table does not say which collective it is", "add --operation allreduce (or ...)")
-    devices = len(set(_NCCL_RANK.findall(text)))
-    told = devices if devices > 1 else _ranks_of(operation, ratio)
-    for place, start in enumerate(starts):
-        named_column = header[start + 3] if len(header) > start + 3 else ""
-        wrong = start + 3 if named_column in _WRONG else None
-        right = ((at, words) for at, words in rows if wrong is None or _is_right(words, wrong, named_column))
-        points = (
-            (at, _number(words[0]), _number(words[start]) * 1e-6) for at, words in right if len(words) > start
-        )
-        yield ("out of place", "in place")[place % 2], operation, ranks or told, points
+    for around, places in tables:
+        rows = [row for place in places.values() for row in place]
+        if not any(row.right for row in rows):
+            raise ValueError("all rows have wrong values", "find out what computes wrongly, and measure again")
+        fastest = max(rows, key=lambda row: row.algorithm)
+        goal, number, remarks = _nccl_told(around, Path(source).name, fastest, operation, ranks)
+        for place, printed in places.items():
+            name = place if len(tables) == 1 else f"{place}, line {rows[0].line}"
+            points = ((row.line, row.size, row.seconds) for row in printed if row.right)
+            yield Read(name, goal, number, points, remarks)
 
 
-def _is_right(words: Sequence[str], wrong: int, title: str) -> bool:
-    """True where the values of a row were right, or not checked."""
-    value = _number(words[wrong]) if len(words) > wrong else 0.0
-    return value == 0.0 if title == "#wrong" else value <= _LARGEST_ERROR
+def _nccl_tables(text: str) -> Iterator[_Table]:
+    """The tables of a log. What stands before a row is the prefix of a launcher."""
+    headers, lines = [*_NCCL_HEADER.finditer(text)], text.split("\n")
+    begins = [text.count("\n", 0, header.start()) for header in headers]
+    for header, before, begin, end in zip(headers, [0, *begins], begins, [*begins[1:], len(lines)], strict=False):
+        words = header[1].split()
+        if "time" not in words:
+            help_ = "run without -C" if "cputime" in words else "give the whole header"
+            raise ValueError("the table has no times of the collective", help_)
+        first = words.index("time")
+        starts = [at - first for at, word in enumerate(words) if word == "time"]
+        allowed = _ALLOWED.get(" ".join(words[first + 3 : first + 4]), math.inf)
+        unit = 1e-3 if words[0] == "bytes" else 1e-6  # of 2017: milliseconds
+        places: dict[str, list[_NcclRow]] = {}
+        titles = "\n".join(lines[max(0, begin - 1) : begin + 1])
+        only = "in place" if "in-place" in titles and "out-of-place" not in titles else "out of place"
+        for start, place in zip(starts, (only, "in place"), strict=False):
+            rows = places[place] = []
+            for at in range(begin, end):
+                row = _NCCL_ROW.search(lines[at][:4096])
+                cells = row[2].split()["root" in words :][start:] if row else []
+                if row and len(cells) >= 3 and (time := _number(cells[0])) > 0:
+                    right = len(cells) < 4 or _number(cells[3]) <= allowed
+                    rates = _number(cells[1]), _number(cells[2])
+                    rows.append(_NcclRow(at + 1, _number(row[1]), time * unit, *rates, right))
+        around = lines[before:begin] if len(headers) > 1 else lines
+        yield "\n".join(around), places
 
 
-def _ranks_of(operation: Operation, ratio: float) -> int | None:
-    """Return of how many ranks bus over algorithm bandwidth is ``ratio``; None where that does not tell."""
-    share = ratio / 2 if operation == "allreduce" else ratio
-    if operation in ("transfer", "stream", "broadcast", "reduce") or not 0.45 < share < 0.998:
-        return None
-    return round(1 / (1 - share))
+def _nccl_json(text: str) -> _Table:
+    """The table in the file that ``--output_file`` writes."""
+    document = read_json(text.encode(), max_depth=12, max_digits=20)
+    places: dict[str, list[_NcclRow]] = {"out of place": [], "in place": []}
+    try:
+        config = document["config"]
+        around = f"{' '.join(document['args'])}\nnThread {config['nthreads']} nGpus {config['ngpus']}\n"
+        around += "".join(f"#  Rank {device['rank']}\n" for device in config["devices"])
+        for result in document["results"]:
+            for place, rows in places.items():
+                cells = result[place.replace(" ", "_")]
+                if cells is not None and "time" in cells:
+                    time, *rates = (_number(str(cells[word])) for word in ("time", "alg_bw", "bus_bw"))
+                    right = not cells["nwrong"]
+                    rows.append(_NcclRow(0, _number(str(result["size"])), time * 1e-6, rates[0], rates[1], right))
+    except (KeyError, TypeError, AttributeError):
+        raise ValueError("the JSON is not what nccl-tests writes", "give the table that it prints") from None
+    return around, places
+
+
+def _nccl_told(
+    around: str, file: str, fastest: _NcclRow, operation: Operation | None, ranks: int | None
+) -> tuple[Operation, int | None, tuple[str, ...]]:
+    """Return the collective, its ranks and where sources disagree.
+
+    The caller goes first, then what agrees with bus over algorithm bandwidth, which the program counts itself.
+    """
+    least, most = _nccl_ratio(fastest)
+    if most < 0.4:
+        raise ValueError("the bus bandwidth is that of one rank", "build nccl-tests with MPI=1 to use several")
+    programs = [*_PROGRAM.finditer(around)]
+    named = [match for match in programs if match[2]] or [*_PROGRAM.finditer(file)] or programs
+    name = re.sub("[_-]", "", named[-1][1]).lower() if named else None
+    goal = operation or cast("Operation | None", "transfer" if name == "sendrecv" else name)
+    remarks = []
+    lowest, highest = _RATIOS.get(goal or "", (0.5, 1.0))
+    if goal is None or lowest > most or least > highest:
+        if goal is not None:
+            ratio = fastest.bus / max(fastest.algorithm, 1e-9)
+            remarks.append(f"bus is {ratio:.3f} of algorithm bandwidth, as no {goal} has it")
+        goal = operation or ("allreduce" if least > 1 else None)
+    if goal is None:
+        why = [*remarks, "the table does not say which collective it is"][0]
+        raise ValueError(why, "add --operation allreduce (or ...)")
+    few, many = 1.0, math.inf
+    if goal not in ("broadcast", "reduce", *PAIRWISE):
+        shares = [ratio / _RATIOS.get(goal, (0.5, 1.0))[1] for ratio in (least, most)]
+        few, many = (1 / (1 - share) if share < 1 else math.inf for share in shares)
+    only = [n for step in (1, 8) if many < 1e6 for n in [int(many // step) * step] if n >= few > n - step]
+    of_file, process = _NAMED_RANKS.search(file), _NCCL_PROCESS.search(around)
+    listed = len(set(_NCCL_RANK.findall(around)))
+    said = {"the list of devices": listed, "the file's name": int(of_file[1]) if of_file else 0}
+    said = {who: n for who, n in said.items() if n > 1}
+    one = int(process[1]) * int(process[2]) if process else 1  # of one process, of which there may be several
+    agreeing = [n for n in said.values() if few <= n <= many]
+    told = next((n for n in (ranks, *agreeing, *only, *said.values(), one) if n and n > 1), None)
+    if told is not None:
+        remarks += [f"{who} says {n} ranks, taken are {told}" for who, n in said.items() if n != told]
+        if one > 0 and told % one:
+            remarks.append(f"a process has {one} GPUs, taken are {told} ranks")
+        if not few <= told <= many:
+            remarks.append(f"both bandwidths are those of about {few:.3g} ranks, taken are {told}")
+    return goal, told, tuple(remarks)
+
+
+def _nccl_ratio(row: _NcclRow) -> tuple[float, float]:
+    """Least and most that bus over algorithm bandwidth can be before both were rounded."""
+    off = [0.0051 if rate < 1000 else 0.051 for rate in (row.algorithm, row.bus)]
+    most = (row.bus + off[1]) / (row.algorithm - off[0]) if row.algorithm > off[0] else math.inf
+    return max(0.0, row.bus - off[1]) / (row.algorithm + off[0]), most
 
 
 _OSU_TITLE = re.compile(r"#\s*OSU\s+(?P<what>[^\n]*?)(?:\s+(?:Latency|Bandwidth))?\s+Test(?:\s+v\S{1,20})?")
@@ -233,7 +339,7 @@ def _read_osu(text: str, source: str, operation: Operation | None, ranks: int | 
         (at, size * factor, (size / (value * 1e6) if bandwidth else value * 1e-6) * directions)
         for at, size, value in _columns(text, 2, 1)
     )
-    yield what[:40], goal, ranks, rows
+    yield Read(what[:40], goal, ranks, rows)
 
 
 _PERFTEST = re.compile(r"#bytes\s+#iterations\s+(?:BW peak\[(?P<unit>MB|MiB|Gb)/sec\]|t_min\[usec\])")
@@ -246,10 +352,10 @@ def _read_perftest(text: str, source: str, operation: Operation | None, ranks: i
     if header and header["unit"]:
         unit = _PERFTEST_UNITS[header["unit"]]
         rates = ((at, size, size / (rate * unit)) for at, size, rate in _columns(text, 4, 3))
-        yield "bandwidth", operation or "stream", ranks, rates
+        yield Read("bandwidth", operation or "stream", ranks, rates)
     else:
         times = ((at, size, time * 1e-6) for at, size, time in _columns(text, 5, 4))
-        yield "latency", operation or "transfer", ranks, times
+        yield Read("latency", operation or "transfer", ranks, times)
 
 
 def _read_nvbandwidth(text: str, source: str, operation: Operation | None, ranks: int | None) -> list[Read]:
@@ -262,7 +368,7 @@ def _read_nvbandwidth(text: str, source: str, operation: Operation | None, ranks
                 continue
             cells = [_number(str(cell)) for row in case["bandwidth_matrix"] for cell in row]
             rows = [(0, _NVBANDWIDTH_BUFFER, _NVBANDWIDTH_BUFFER / (r * 1e9)) for r in cells if r > 0]
-            series.append((name[:60], "stream", None, rows))
+            series.append(Read(name[:60], "stream", None, rows))
     except (KeyError, TypeError, AttributeError):
         series = []
     if not series:
@@ -307,11 +413,16 @@ def _read_csv(text: str, source: str, operation: Operation | None, ranks: int | 
                 help_ = "write a header such as `size,us`, then rows such as `64K,12.5`"
                 raise ValueError(f"line {line} has no size and time in column {column + 1}", help_)
             points.append((line, size, time * factor))
-        yield "" if title.lower() in (*_MICROSECONDS, *_SECONDS) else title[:40], None, ranks, points
+        name = "" if title.lower() in (*_MICROSECONDS, *_SECONDS) else title[:40]
+        yield Read(name, None, ranks, points)
 
 
 FORMATS: dict[str, tuple[str, Callable[[str], object], Reader]] = {
-    "nccl-tests": ("nccl-tests", _NCCL_HEADER.search, _read_nccl_tests),
+    "nccl-tests": (
+        "nccl-tests",
+        lambda text: _NCCL_HEADER.search(text) or _NCCL_RUN.search(text) or _NCCL_JSON.match(text),
+        _read_nccl_tests,
+    ),
     "osu": ("OSU", _OSU_TITLE.search, _read_osu),
     "perftest": ("perftest", _PERFTEST.search, _read_perftest),
     "nvbandwidth": (
