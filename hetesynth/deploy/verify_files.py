@@ -20,7 +20,7 @@ from hetesynth.topology.believable import load_topology
 from hetesynth.topology.language import load_pods
 
 MAX_FILES = 100_000
-HEAD = 65_536  # bytes of a JSON file that say whether it is a plan, a schedule or a composition
+HEAD = 65_536  # bytes of a JSON file that say whether it is a plan, a table, a schedule or a composition
 ALGORITHMS = "algorithms"  # a folder of which runtimes read every file
 CHANGED = "it was changed: index.json has another SHA-256"
 EXTRA = "index.json does not name it"
@@ -129,7 +129,7 @@ def is_meant(path: Path) -> bool:
             head = stream.read(HEAD)
     except OSError:
         return True  # reading it will say why
-    kinds = (b'"hetesynth-schedule"', b'"hetesynth-composition"')
+    kinds = (b'"hetesynth-schedule"', b'"hetesynth-composition"', b'"hetesynth-table"')
     return any(kind in head for kind in kinds) or (b'"collective"' in head and b'"gpus"' in head)
 
 

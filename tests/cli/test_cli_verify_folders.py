@@ -21,6 +21,7 @@ from hetesynth.errors import HetesynthError
 
 LINK = "link gpu0 <-> gpu1 { bandwidth 25 GB/s; latency 1 us }"
 PAIR = f"cluster pair {{ instance a = two }}\nnode two {{ gpus 2; {LINK} }}"
+DGX1 = Path(__file__).resolve().parents[2] / "examples" / "dgx1" / "topo.dsl"
 
 
 XML = to_xml(good_programs()["ring_allgather_4"]).decode()
@@ -69,6 +70,25 @@ def test_a_deployed_folder_is_judged_for_its_target(folder: Path, capsys: pytest
     assert judged(capsys, endless)[0] == 0
     assert judged(capsys, endless, "--target", "msccl")[0] == 1
     assert judged(capsys, deployed(folder / "other", {"a.xml": program("0")}, target="msccl"))[0] == 1
+
+
+def test_a_table_of_a_folder_is_judged_and_not_only_its_digest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "atlas"
+    asked = ["atlas", str(DGX1), "--coll", "allgather", "--sizes", "1MB", "--target", "torch"]
+    assert run([*asked, "--effort", "0.05", "-o", str(folder)]) == 0
+    capsys.readouterr()
+    (table,) = folder.rglob("*.torch.json")
+    assert judged(capsys, folder)[0] == 0
+    text = json.loads(table.read_text())
+    text["rounds"].pop()
+    table.write_text(json.dumps(text))
+    index = json.loads((folder / "index.json").read_text())
+    index["sha256"][table.relative_to(folder).as_posix()] = hashlib.sha256(table.read_bytes()).hexdigest()
+    (folder / "index.json").write_text(json.dumps(index))
+    code, lines = judged(capsys, folder)
+    assert code == 1 and any(line.startswith(f"{table}: wrong: ") for line in lines)
 
 
 def _remove(folder: Path) -> None:
