@@ -224,10 +224,12 @@ def limits(
 ) -> Bounds:
     """Return the proved lower bounds on time: ``.seconds(size)`` of a buffer in bytes, ``.at(size)`` its proof."""
     from hetesynth.engine.predictors import CostOptions
+    from hetesynth.engine.problem import ProblemFactory
     from hetesynth.engine.time_verdict import bounds_of
 
     asked = request(topology, collective, root=root, runtime_costs=runtime_costs)
-    return bounds_of(load_topology(topology), collective, root, CostOptions.of(asked).line_rate)
+    there = load_topology(topology)
+    return bounds_of(there, asked.collective, ProblemFactory(there, asked).root, CostOptions.of(asked).line_rate)
 
 
 def simulate(
@@ -405,5 +407,5 @@ def _whole(asked: Request) -> Request:
 
 
 def _targets(named: Targets) -> tuple[Target, ...]:
-    names = (named,) if isinstance(named, str) else tuple(named)
+    names = (named,) if isinstance(named, str) else tuple(named or ())
     return targets_of(names) if names else ()

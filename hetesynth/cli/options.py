@@ -13,6 +13,7 @@ from hetesynth.engine.places import check_folder
 from hetesynth.engine.request import FirstCandidate
 from hetesynth.errors import did_you_mean
 from hetesynth.model.collective import COLLECTIVE_NAMES, collective_name
+from hetesynth.model.deadline import MOST_SECONDS
 from hetesynth.model.target import TARGETS
 from hetesynth.search.chunking import ROUNDINGS
 from hetesynth.search.registry import ROWS, names
@@ -64,7 +65,7 @@ class TimeBudget(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             seconds = float(number) * self.units[text[len(number) :] or "s"]
         except (ValueError, KeyError):
             seconds = math.nan
-        if not 0 < seconds <= 3600 * 10_000:  # timers of the system end at some number
+        if not 0 < seconds <= MOST_SECONDS:
             self.fail(f"{text!r} is no time up to 10000h: a number with {', '.join(self.units)}", param, ctx)
         return seconds
 

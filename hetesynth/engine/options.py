@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from hetesynth.engine.request import Exclusion, Objective
 from hetesynth.errors import HetesynthError, did_you_mean
+from hetesynth.model.deadline import MOST_SECONDS
 from hetesynth.search.chunking import ROUNDINGS
 
 
@@ -42,7 +43,8 @@ _TAKES: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("strategy", "tau_ref"), _TEXT),
     **dict.fromkeys(("schedule_only", "single_root", "always", "runtime_costs"), _FLAG),
     **dict.fromkeys(("target", "rings"), (_is_texts, "a text, or several")),
-    **dict.fromkeys(("effort", "time_budget"), (_is_positive, "a number above 0")),
+    "effort": (_is_positive, "a number above 0"),
+    "time_budget": ((lambda value: _is_positive(value) and value <= MOST_SECONDS), "seconds, at most 10000 hours"),
     **dict.fromkeys(("sketch", "first_candidate"), _FILE),
     "root": _whole_number(0, MANY),
     "chunks": _whole_number(1, 4096),

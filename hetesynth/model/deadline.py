@@ -12,6 +12,9 @@ import math
 import time
 from dataclasses import dataclass, field
 
+MOST_SECONDS = 3600 * 10_000
+"""Timers of the system end at some number."""
+
 source = time.monotonic  # a test may replace it
 
 

@@ -25,6 +25,13 @@ def test_a_program_is_made_written_judged_and_simulated(tmp_path: Path) -> None:
     assert api.limits(cluster, "allgather").seconds(api.size_of("1MB")) <= prediction.seconds
 
 
+def test_limits_take_what_a_request_takes() -> None:
+    first, second = (api.limits(FIG10, name) for name in ("broadcast", "Broadcast"))  # type: ignore[arg-type]
+    assert first.seconds(10**6) == second.seconds(10**6) == api.limits(FIG10, "broadcast", root=0).seconds(10**6)
+    with pytest.raises(HetesynthError):
+        api.limits(FIG10, "allgather", root=0)
+
+
 def test_the_command_line_writes_the_same_bytes(tmp_path: Path) -> None:
     made = api.synthesize(str(FIG10), "broadcast", root=2, schedule_only=True)
     paths = api.write(made, tmp_path / "a")

@@ -24,6 +24,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("exclusion", "never", "HS308"), ("max_peers", 0, "HS308"), ("schedule_only", "yes", "HS308"),
     ("always", 1, "HS308"), ("tau_ref", 3, "HS308"), ("strategy", None, "HS308"), ("target", 7, "HS308"),
     ("target", "nvidia", "HS500"), ("chunk_size", "big", "HS307"), ("speed", 1, "HS308"), ("sketch", 3, "HS308"),
+    ("time_budget", 10**30, "HS308"),
 ]  # fmt: skip
 
 
