@@ -12,7 +12,7 @@ from hetesynth.model.cegis_trace import totals
 from hetesynth.model.decisions import OVER_EFFORT, Decision
 from hetesynth.model.schedule import hops
 from hetesynth.model.target import TARGETS
-from hetesynth.model.words import clock_line, counted, microseconds, size_text, whole_percent
+from hetesynth.model.words import EXACT, clock_line, counted, microseconds, size_text, whole_percent
 from hetesynth.search.chunking import LARGE_ROUNDING_ERROR
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from hetesynth.engine.composition import ComposedFiles
     from hetesynth.engine.formats import Emitted
     from hetesynth.model.bound import Certificate
-
-EXACT = 6  # digits of a size that is one's own
 
 
 def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: bool = False) -> dict[str, Any]:

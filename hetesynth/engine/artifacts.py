@@ -6,7 +6,7 @@ import gc
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from hetesynth import __version__
@@ -18,9 +18,15 @@ from hetesynth.engine.predictors import CostOptions, contents_predictor
 from hetesynth.engine.program_warnings import Warned, demand_single_root, program_warnings, runtime_advice
 from hetesynth.engine.recipe import recipe_of, topology_hash
 from hetesynth.engine.request import MANY_RANKS, Request
-from hetesynth.engine.rival import Rival, useful_sizes
+from hetesynth.engine.rival import useful_sizes
 from hetesynth.engine.steady_programs import Pipeline
-from hetesynth.engine.time_verdict import TimeOptimality, TimeVerdict, implied_size, rival_at, time_optimality
+from hetesynth.engine.time_verdict import (
+    TimeOptimality,
+    TimeVerdict,
+    implied_size,
+    library_seconds,
+    time_optimality,
+)
 from hetesynth.errors import InternalError
 from hetesynth.files.schedule_json import JsonValue, write_schedule_json
 from hetesynth.judge.bounds.judge import Recheck
@@ -37,7 +43,7 @@ from hetesynth.model.size_range import SizeRange, spelled_range
 from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Topology
 from hetesynth.model.verdict import Violation
-from hetesynth.model.words import short_time, size_text
+from hetesynth.model.words import EXACT, short_time, size_text
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.programs.mscclpp.lower import too_large
 from hetesynth.search.chunking import Chunking
@@ -201,11 +207,7 @@ class Synthesis:
     @property
     def withheld(self) -> tuple[str, ...]:
         """The suffixes of programs that are not written, as the library is expected to be quicker at all sizes."""
-        return (
-            ()
-            if self.request.always
-            else tuple(s for s, p in self.programs.items() if self.times[p.target.name].lost)
-        )
+        return tuple(suffix for suffix in self.programs if suffix not in self.files)
 
     @property
     def name(self) -> str:
@@ -266,9 +268,8 @@ def library_warnings(verdict: TimeVerdict, targets: Sequence[Target], always: bo
     rival, names = verdict.rival, tuple(t.name for t in targets)
     if isinstance(rival, str) or not verdict.slower_than_library:
         return ()
-    message = (
-        f"{rival.library} is expected to be quicker: {short_time(rival.seconds)} for {size_text(verdict.size, 6)}"
-    )
+    size = size_text(verdict.size, EXACT)
+    message = f"{rival.library} is expected to be quicker: {short_time(rival.seconds)} for {size}"
     way_out = "leave such calls to it, raise --effort, or try another --strategy or --target"
     if verdict.ranged and verdict.useful is None and not always:
         message, way_out = (
@@ -314,8 +315,7 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     programs, times = ({}, {}) if bare else _programs(solved, optimality.size)
     forms = [] if request.schedule_only else list(variants(solved.programs.targets, problem.collective.name))
     unmade = len(programs) < len(forms)
-    lost = [] if request.always else [name for name, one in times.items() if one.lost]
-    files = {suffix: program.data for suffix, program in programs.items() if program.target.name not in lost}
+    files = {s: p.data for s, p in programs.items() if request.always or not times[p.target.name].lost}
     with timer.phase("lower"):
         trees = None if choice is None else choice.trees
         spec, chunking = solved.programs, solved.chunking
@@ -480,10 +480,7 @@ def file_times(
         usable = largest is None or runtime_bytes(goal.name, goal.ranks, n) <= largest
         return predictor.timeline(n).makespan if usable else math.inf
 
-    def library(n: int) -> float:
-        rival = rival_at(topology, goal.name, goal.root, n, options)
-        return rival.seconds if isinstance(rival, Rival) else math.inf
-
+    library = partial(library_seconds, topology, goal.name, goal.root, options)
     if largest is not None:
         largest_size = largest * (goal.ranks if goal.name in ("gather", "scatter") else 1)
         extent = replace(extent, high=min(largest_size, extent.high or largest_size), closed=True)

@@ -23,7 +23,7 @@ from hetesynth.engine.artifacts import (
     library_warnings,
     narrowed,
 )
-from hetesynth.engine.choice.pool import Pool, library_seconds, pool, sample_places
+from hetesynth.engine.choice.pool import Pool, library_times, pool, sample_places
 from hetesynth.engine.compilation import Compilation, compilation
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.predictors import CostOptions, contents_predictor
@@ -226,7 +226,7 @@ def atlas(
     unfit: list[tuple[str, str]] = []
     record = run.decisions.inside("ranges")
 
-    library = partial(library_seconds, topology, request)
+    library = library_times(topology, request)
     while True:
         with run.timer.phase("predict"):
             chosen = [(one, *piece) for one in asked for piece in program_ranges(members, one, library)]

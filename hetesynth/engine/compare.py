@@ -123,7 +123,7 @@ def compare(
         rings = request.rings if name == "ring" else ()
         if name == "ring" and not rings and request.fixed_chunks is None:
             root = ProblemFactory(topology, request).root
-            bounds = bounds_of(topology, request.collective, root, options)
+            bounds = bounds_of(topology, request.collective, root, options.line_rate)
             rivals = [(n, ring_baseline(topology, request.collective, root, n, options)) for n in sizes]
             table[name] = [
                 Entry(name, size, None, refusal=rival)

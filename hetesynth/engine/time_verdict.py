@@ -30,7 +30,7 @@ from hetesynth.model.program import Protocol
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.model.words import short_time, size_text, whole_percent
+from hetesynth.model.words import EXACT, short_time, size_text, whole_percent
 from hetesynth.policy import Policy
 
 
@@ -229,7 +229,7 @@ def time_optimality(
     collective = problem.collective
     if len(schedule.transfers) > most:
         return TimeOptimality(size, collective.name, collective.ranks, None, None)
-    bounds = bounds_of(topology, collective.name, collective.root, options)
+    bounds = bounds_of(topology, collective.name, collective.root, options.line_rate)
     times = (
         SchedulePredictor(topology, problem, schedule, rates).timeline(size).makespan
         for rates in (options, options.line_rate)
@@ -247,9 +247,16 @@ def rival_at(
     return library_rival(whole, name, size, bounds_of(whole, name, root, options.line_rate).seconds(size))
 
 
+def library_seconds(
+    topology: Topology, name: CollectiveName, root: Rank | None, options: CostOptions, size: int
+) -> float:
+    """Return what the library takes for ``size`` bytes; infinite where that is not known."""
+    rival = rival_at(topology, name, root, size, options)
+    return rival.seconds if isinstance(rival, Rival) else math.inf
+
+
 Timed = Literal["program", "plan", "table", "schedule"]
 ALIKE = 0.01  # share of the time; formulas miss published runs by more (docs/reality.md)
-EXACT = 6  # digits of a size that is one's own
 MOST_CHARACTERS = 110  # of a verdict
 
 

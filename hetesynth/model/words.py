@@ -43,6 +43,10 @@ def runtime_words(runtime: RuntimeCosts | None) -> str:
     return "runtime costs left out" if runtime is None else "runtime costs counted"
 
 
+EXACT = 6
+"""Digits of a size that somebody chose."""
+
+
 def size_text(size: int, digits: int = 4) -> str:
     """``64 MB``, ``64 MiB`` where that is whole; up to ``digits`` digits, bytes below a kilobyte."""
     for unit, name in _BINARY:

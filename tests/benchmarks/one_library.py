@@ -29,8 +29,7 @@ from hetesynth.deploy.folder.folder import deployed
 from hetesynth.deploy.manifest.reader import read_manifest
 from hetesynth.deploy.manifest.values import Cell, Manifest
 from hetesynth.engine.predictors import CostOptions, PlanPredictor, contents_predictor
-from hetesynth.engine.rival import Rival
-from hetesynth.engine.time_verdict import ALIKE, rival_at
+from hetesynth.engine.time_verdict import ALIKE, library_seconds
 from hetesynth.model.collective import ROOTED
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.target import target
@@ -191,8 +190,7 @@ def checked(cell: Cell, topology: Topology, folder: Path) -> Checked:
     found = Checked(files=len(programs))
     for size in SIZES:
         name = program_at(programs, runtime_bytes(cell.collective, topology.ranks, size), (0, 0))
-        rival = rival_at(topology, cell.collective, root, size, options)
-        library = rival.seconds if isinstance(rival, Rival) else float("inf")
+        library = library_seconds(topology, cell.collective, root, options, size)
         best = min((times[size] for times in seconds.values() if size in times), default=float("inf"))
         if name is None:
             found.left.append(size)

@@ -13,11 +13,10 @@ import click
 
 from hetesynth import api
 from hetesynth.cli.options import FILE, NewPath, chunking_options, json_option, topology_losses
-from hetesynth.cli.synth_report import EXACT
 from hetesynth.cli.terminal import SHOWN_NAMES, show, show_lines, some
 from hetesynth.deploy.topology_files import Look, look
 from hetesynth.model.rank_places import rank_places
-from hetesynth.model.words import counted, size_text, table
+from hetesynth.model.words import EXACT, counted, size_text, table
 from hetesynth.report.cluster_facts import ClusterFacts
 from hetesynth.search.chunking import Capacity
 

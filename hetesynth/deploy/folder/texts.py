@@ -11,7 +11,7 @@ from hetesynth.deploy.folder.environment import LOG_LINES, NAMES, Environment
 from hetesynth.deploy.rank_files import RankOrder
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.target import SHORT, Target
-from hetesynth.model.words import size_text
+from hetesynth.model.words import EXACT, size_text
 
 README, EXPECTED, SMOKE_TEST = "README.md", "expected.json", "smoke_test.sh"
 _SEEN_TO = (
@@ -104,7 +104,7 @@ def readme_text(
         parts.append(f"## What the log says\n\nWith `{settings}`; NAME is a collective, `...` anything:")
         parts.append("\n".join(rows))
     rows = [
-        f"| {cell.collective} | {cell.record.get('extent', '')} | {size_text(expected.size, 6)} "
+        f"| {cell.collective} | {cell.record.get('extent', '')} | {size_text(expected.size, EXACT)} "
         f"| {expected.us:.4g} | {expected.algorithm / 1e9:.4g} | {expected.bus / 1e9:.4g} "
         f"| {'-' if expected.library_us is None else f'{expected.library_us:.4g}'} |"
         for cell in cells

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 
 from hetesynth.engine.choice.candidates import CandidateSpecs
@@ -15,9 +16,8 @@ from hetesynth.engine.formats import plan_of
 from hetesynth.engine.predictors import AnyPredictor, CostOptions, first_predictor
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
-from hetesynth.engine.rival import Rival
 from hetesynth.engine.steady_programs import Pipeline
-from hetesynth.engine.time_verdict import Bounds, TimeOptimality, rival_at
+from hetesynth.engine.time_verdict import Bounds, TimeOptimality, library_seconds
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import chunk_bytes, runtime_bytes
 from hetesynth.model.deadline import Deadline, now
@@ -92,11 +92,10 @@ class Pool:
         )
 
 
-def library_seconds(topology: Topology, request: Request, size: int) -> float:
-    """Return what the library takes for ``size`` bytes; infinite where that is not known."""
+def library_times(topology: Topology, request: Request) -> Callable[[int], float]:
+    """Return ``library_seconds`` of a size for what is asked for."""
     root = ProblemFactory(topology, request).root
-    rival = rival_at(topology, request.collective, root, size, CostOptions.of(request))
-    return rival.seconds if isinstance(rival, Rival) else math.inf
+    return partial(library_seconds, topology, request.collective, root, CostOptions.of(request))
 
 
 def pool(
@@ -129,7 +128,7 @@ def pool(
     _timed(sizes, until, runs.members, rows)
     library = (math.inf,) * len(sizes)
     if beside_library and runs.target is not None:
-        library = tuple(library_seconds(topology, request, size) for size in sizes)
+        library = tuple(map(library_times(topology, request), sizes))
     if beside_library and runs.target is not None and not runs.interrupted:
         quickest = [min(rows, key=lambda row, j=j: row[j]) for j in range(len(sizes))]  # type: ignore[misc]
         beaten = [row[j] > library[j] for j, row in enumerate(quickest)]
