@@ -227,6 +227,8 @@ def atlas(
     record = run.decisions.inside("ranges")
 
     library = library_times(topology, request)
+    if request.always:  # no size is left to it
+        library, members = (lambda _: math.inf), replace(members, library=(math.inf,) * len(members.sizes))
     while True:
         with run.timer.phase("predict"):
             chosen = [(one, *piece) for one in asked for piece in program_ranges(members, one, library)]
@@ -262,8 +264,10 @@ def atlas(
         times: tuple[float | None, float | None] = dict(entry.times).get(size, (None, None))
         if request.schedule_only:
             times, timed = (members.schedule_at(entry.member, size).seconds, None), "schedule"
+        written_for_all = request.always and not request.schedule_only  # where it loses too
+        useful = entry.synthesis.first_times.useful if written_for_all else entry.sizes
         question = topology, goal.name, goal.root, size, times, options, timed
-        verdicts.append((entry.member, time_verdict(*question, target=target, useful=entry.sizes, ranged=True)))
+        verdicts.append((entry.member, time_verdict(*question, target=target, useful=useful, ranged=True)))
     return Atlas(run, topology, members, tuple(ranges), tuple(unfit), tuple(verdicts))
 
 

@@ -57,6 +57,20 @@ def picked(folder: Path, target: Target, size: int, *, in_place: bool) -> list[s
     return taken
 
 
+def test_a_program_that_loses_is_written_where_that_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = "link gpu0 <-> gpu1 { bandwidth 25 GB/s; latency 1 us }"
+    cluster = tmp_path / "pair.dsl"
+    cluster.write_text(f"cluster pair {{ instance a = two }}\nnode two {{ gpus 2; {link} }}")
+    asked = ["atlas", str(cluster), "--coll", "allgather", "--sizes", "1MB", "--target", "torch", "-o"]
+    for folder, more in (tmp_path / "without", []), (tmp_path / "with", ["--always"]):
+        assert run([*asked, str(folder), *more]) == 0
+        assert len([*folder.rglob("*.torch.json")]) == len(more)
+        said = capsys.readouterr().out
+        assert ("from 2 MiB" if more else "the library is quicker at all sizes") in said
+
+
 def test_every_runtime_picks_one_file_for_every_size(made: Path) -> None:
     ranges = index_of(made)["ranges"]
     assert len(ranges) > 1 and ranges[0]["min_bytes"] == 0 and ranges[-1]["max_bytes"] is None
