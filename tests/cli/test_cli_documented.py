@@ -118,6 +118,16 @@ def test_the_commands_of_a_page_work(
         assert run([*arguments, *quick]) == int(differs), arguments
 
 
+def test_the_verdict_that_pages_show_is_what_the_command_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["synth", str(ROOT / "examples" / "h20_4p8" / "topo.dsl"), "--coll", "allgather"]) == 0
+    verdict = capsys.readouterr().out.splitlines()[0]
+    for page in (ROOT / "README.md", ROOT / "docs" / "sizes.md"):
+        assert f"\n    {verdict}\n" in page.read_text(encoding="utf-8")
+
+
 def write_project(folder: Path) -> None:
     """A repository with a small cluster."""
     folder.mkdir()
