@@ -67,7 +67,7 @@ def command(
     which rank is which there.
     """
     from hetesynth.deploy.atlas_destination import destination_of
-    from hetesynth.deploy.folder_index import ATLAS, LOSSES
+    from hetesynth.files.folder_index import ATLAS, LOSSES
 
     context = click.get_current_context()
     default = click.core.ParameterSource.DEFAULT

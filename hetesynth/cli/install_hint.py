@@ -10,6 +10,7 @@ import click
 
 from hetesynth.cli.options import FILE, json_option
 from hetesynth.cli.terminal import answer
+from hetesynth.deploy.folder.environment import ENVIRONMENT
 from hetesynth.deploy.folder.folder import installation
 from hetesynth.engine.verify import installed
 from hetesynth.errors import HetesynthError
@@ -19,7 +20,8 @@ ALONE = "msccl-algorithms"  # a folder for one file: runtimes read all that is i
 _HELP = f"""Say where a program for TARGET goes and which environment variables make its runtime use it.
 
 With FILE the values are those for that file, and there are warnings where calls that are not meant run it, or none
-does. Of a folder that `hetesynth build` wrote they are those for all of its programs, and TARGET can be left out.
+does. Of a folder that `hetesynth build` or `atlas` wrote they are those for all of its programs, and TARGET can be
+left out where it has one.
 TARGET is one of: {", ".join(TARGETS)}.
 """
 
@@ -32,7 +34,7 @@ def command(name: str | None, file: Path | None, as_json: bool) -> None:
     """What ``_HELP`` says."""
     if name is None:
         vendors = [f"{t.name:<15} {t.runtime}; {' or '.join(t.vendors)} GPUs" for t in TARGETS.values()]
-        ways = ["`hetesynth install-hint TARGET [FILE]`, or a folder of `hetesynth build`", *vendors]
+        ways = ["`hetesynth install-hint TARGET [FILE]`, or a folder of `build` or `atlas`", *vendors]
         raise HetesynthError("install-hint needs a target or a folder", code="HS004", help="\n  ".join(ways))
     runtime: Target | None = None
     folder: Path | None = Path(name)
@@ -56,7 +58,7 @@ def hint_report(hint: dict[str, Any]) -> Iterator[str]:
     yield from (f"  export {name}={shlex.quote(value)}" for name, value in hint["environment"].items())
     yield from (f"  {step}" for step in hint["steps"])
     log = hint.get("log")
-    if log is not None:
+    if log is not None and log["ran"]:
         settings = " ".join(f"{name}={value}" for name, value in log["environment"].items())
         yield f"  With {settings} the log says, where a call runs one of them: {log['ran']}"
     for warning in hint["warnings"]:
@@ -86,7 +88,9 @@ def folder_hint(target: Target, stated: dict[str, Any]) -> dict[str, Any]:
     """Return what to do with a folder, what is in it, and what the runtime's log says. The folder's own files come
     first, then what the runtime minds whatever the file."""
     folder = Path(stated["folder"])
-    steps = [f"Or: . {shlex.quote(str(folder / 'environment.sh'))}"] if stated["environment"] else []
+    steps = []
+    if ENVIRONMENT in stated["files"]:
+        steps.append(f"Or: . {shlex.quote(str(folder / ENVIRONMENT))}")
     for name, what in (
         ("smoke_test.sh", "runs every program and says what to expect"),
         ("load_plans.py", "registers every plan, with a selector"),
@@ -95,6 +99,6 @@ def folder_hint(target: Target, stated: dict[str, Any]) -> dict[str, Any]:
         if name in stated["files"]:
             steps.append(f"{folder / name} {what}.")
     warnings = [
-        {"rule": "folder", "message": text, "help": "Build the folder again."} for text in stated["warnings"]
+        {"rule": "folder", "message": text, "help": "Write the folder again."} for text in stated["warnings"]
     ]
     return {**install_hint(target), **stated, "steps": [*steps, *stated["steps"]], "warnings": warnings}

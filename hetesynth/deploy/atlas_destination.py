@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from hetesynth import __version__
-from hetesynth.deploy.folder_index import COLLECTIVES, LOSSES, read_index
 from hetesynth.engine.atlas import MARK
 from hetesynth.engine.recipe import topology_hash
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
+from hetesynth.files.folder_index import COLLECTIVES, LOSSES, read_index
 from hetesynth.files.folders import DIGESTS, INDEX, PLOT, check_replaceable, update_folder
 from hetesynth.files.regular_files import read_regular
 from hetesynth.topology.believable import load_topology

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from hetesynth.deploy.folder_index import DEPLOYMENT, FolderIndex, read_index
 from hetesynth.engine.formats import format_of
 from hetesynth.engine.verify import Finding, Judged, Question, is_composition, is_schedule, judge_file
 from hetesynth.errors import HetesynthError
+from hetesynth.files.folder_index import DEPLOYMENT, FolderIndex, read_index
 from hetesynth.files.folders import INDEX
 from hetesynth.files.regular_files import digest_of, open_regular
 from hetesynth.model.target import TARGETS, Target

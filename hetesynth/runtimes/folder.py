@@ -1,9 +1,13 @@
 """Tables that an executor loads: those of a file or below a folder, judged, and which of them a call is for."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from hetesynth.errors import HetesynthError
+from hetesynth.files.folder_index import FolderIndex, read_index
+from hetesynth.files.folders import INDEX
+from hetesynth.files.regular_files import digest_of
 from hetesynth.judge.tables.judge import table_violations
 from hetesynth.judge.tables.reader import load_table
 from hetesynth.model.collective import ROOTED, CollectiveName
@@ -13,26 +17,49 @@ from hetesynth.model.topology import Rank
 
 
 def load_tables(path: Path, target: str, *, judge: bool = True) -> list[Table]:
-    """The table in file ``path``, or those below folder ``path`` in files ``*.TARGET.json``; where there are none,
-    all tables there. An atlas whose calls are all left to the library has none.
+    """Return the table in file ``path``, or those of folder ``path`` in files ``*.TARGET.json``; where there are
+    none, all tables there. Where a folder has an index, its tables are those that the index names, unchanged. An
+    atlas whose calls are all left to the library has none.
 
-    HetesynthError: HS533 and HS540 (a file), HS809 (a wrong table), HS816 (no table).
+    HetesynthError: HS533 and HS540 (a file), HS809 (a wrong table), HS816 (no table), HS876 (a damaged index).
     """
-    below = [path] if path.is_file() else sorted(path.rglob("*.json"))
-    own = [file for file in below if file.name.endswith(f".{target}.json")]
-    files = own or [file for file in below if file == path or _is_table(file)]
-    for file in files:
-        if file != path and file.is_symlink():  # a folder is what was written there, whole
-            text = f"{file} is a symbolic link, which no command writes"
-            raise HetesynthError(text, code="HS809", help="copy the folder with its files", exit_code=1)
-    tables = [load_table(file) for file in files]
-    for file, table in zip(files, tables, strict=True):
+    files = [path] if path.is_file() else list(_json_files(path))
+    own = [file for file in files if file.name.endswith(f".{target}.json")]
+    tables = []
+    for file in own or [file for file in files if file == path or _is_table(file)]:
+        table = load_table(file)
         for violation in table_violations(table, max_findings=1) if judge else ():
-            text = f"{file}: {violation.message}"
-            raise HetesynthError(text, code="HS809", help="write the table again", exit_code=1)
-    if not tables and not (path / "index.json").is_file():
+            raise _refused(file, violation.message, "write the table again")
+        tables.append(table)
+    if not tables and not (path / INDEX).is_file():
         raise HetesynthError(f"no table in {str(path)!r}", code="HS816", help=f"hetesynth synth --target {target}")
     return tables
+
+
+def _json_files(root: Path) -> Iterator[Path]:
+    """The JSON files in ``root`` and below: of a folder with an index those that it names, of others all."""
+    indices: dict[Path, FolderIndex | None] = {}
+    for place, folders, names in os.walk(root):
+        here = Path(place)
+        folders.sort()
+        if link := next((name for name in (*folders, *names) if (here / name).is_symlink()), None):
+            why = "a symbolic link, which no command writes"
+            raise _refused(here / link, why, "copy the folder with its files")
+        own = read_index(here)
+        for missing in (name for name in own.files if not (here / name).is_file()) if own else ():
+            raise _refused(here / missing, "it is missing, index.json names it", "write the folder again")
+        index = indices[here] = own or indices.get(here.parent)
+        for file in sorted(here / name for name in names if name.endswith(".json") and name != INDEX):
+            if index is None:
+                yield file
+            elif (digest := index.files.get(file.relative_to(index.folder).as_posix())) is not None:
+                if digest and digest_of(file) != digest:
+                    raise _refused(file, "it was changed after it was written", "write the folder again")
+                yield file
+
+
+def _refused(file: Path, why: str, help_: str) -> HetesynthError:
+    return HetesynthError(f"{file}: {why}", code="HS809", help=help_, exit_code=1)
 
 
 def _is_table(file: Path) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.cli.main import run
-from hetesynth.deploy.folder_index import read_index
+from hetesynth.files.folder_index import read_index
 
 RING = "node ring {\n  gpus 3\n  link gpu[0-2] <-> gpu[1-2,0] { bandwidth 25 GB/s; latency 1 us }\n}\n"
 TOPOLOGY = RING + "cluster tri { instance a = ring }\n"

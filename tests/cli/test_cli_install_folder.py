@@ -82,6 +82,30 @@ def test_another_target_and_other_folders_are_refused(tmp_path: Path) -> None:
     assert code == 2 and "HS500" in output
 
 
+def test_an_atlas_is_installed_where_its_programs_are(tmp_path: Path) -> None:
+    folder, targets = tmp_path / "atlas", "rccl-6,msccl,mscclpp,torch"
+    cluster = str(Path(__file__).resolve().parents[2] / "examples" / "dgx1" / "topo.dsl")
+    asked = ["atlas", cluster, "--coll", "allgather", "--sizes", "1MB", "--effort", "0.05", "--always"]
+    assert run([*asked, "--target", targets, "-o", str(folder)]) == 0
+    code, output = hint(str(folder))
+    assert code == 2 and "HS872" in output
+    told = {name: json.loads(hint(name, str(folder), "--json")[1]) for name in targets.split(",")}
+    assert told["rccl-6"]["environment"]["MSCCL_ALGO_DIR"] == str(folder / "rccl-6")
+    assert int(told["rccl-6"]["environment"]["NCCL_MIN_NCHANNELS"]) >= 1
+    files = told["msccl"]["environment"]["MSCCL_XML_FILES"].split(":")
+    assert 1 <= len(files) <= 4 and all(Path(file).is_file() for file in files)
+    assert f"ExecutionPlan({folder}/mscclpp/NAME.json" in told["mscclpp"]["steps"][0]
+    assert f"hetesynth.torch.load('{folder}')" in " ".join(told["torch"]["steps"])
+    assert not any(each["warnings"] for each in told.values())
+    (folder / "rccl-6" / "stray.xml").write_text("<algo/>")
+    next((folder / "msccl").iterdir()).unlink()
+    warnings = json.loads(hint("rccl-6", str(folder), "--json")[1])["warnings"]
+    assert {warning["message"].partition(" is ")[2].split(":")[0] for warning in warnings} == {
+        "missing",
+        "none of the programs",
+    }
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -16,8 +16,8 @@ from verify.program_builders import good_programs, to_xml
 
 from hetesynth.cli.main import run
 from hetesynth.deploy import verify_files
-from hetesynth.deploy.folder_index import read_index
 from hetesynth.errors import HetesynthError
+from hetesynth.files.folder_index import read_index
 
 LINK = "link gpu0 <-> gpu1 { bandwidth 25 GB/s; latency 1 us }"
 PAIR = f"cluster pair {{ instance a = two }}\nnode two {{ gpus 2; {LINK} }}"
@@ -72,23 +72,35 @@ def test_a_deployed_folder_is_judged_for_its_target(folder: Path, capsys: pytest
     assert judged(capsys, deployed(folder / "other", {"a.xml": program("0")}, target="msccl"))[0] == 1
 
 
-def test_a_table_of_a_folder_is_judged_and_not_only_its_digest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def without_a_round(table: Any) -> None:
+    table["rounds"].pop()
+
+
+def without_an_operation(plan: Any) -> None:
+    plan["gpus"][0]["threadblocks"][0]["ops"].pop()
+
+
+@pytest.mark.parametrize(
+    ("target", "suffix", "change"),
+    [("torch", "torch.json", without_a_round), ("mscclpp", "mscclpp.json", without_an_operation)],
+)
+def test_a_file_of_a_folder_is_judged_and_not_only_its_digest(
+    target: str, suffix: str, change: Callable[[Any], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "atlas"
-    asked = ["atlas", str(DGX1), "--coll", "allgather", "--sizes", "1MB", "--target", "torch"]
+    asked = ["atlas", str(DGX1), "--coll", "allgather", "--sizes", "1MB", "--target", target]
     assert run([*asked, "--effort", "0.05", "-o", str(folder)]) == 0
     capsys.readouterr()
-    (table,) = folder.rglob("*.torch.json")
+    path = min(folder.rglob(f"*.{suffix}"))
     assert judged(capsys, folder)[0] == 0
-    text = json.loads(table.read_text())
-    text["rounds"].pop()
-    table.write_text(json.dumps(text))
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
     index = json.loads((folder / "index.json").read_text())
-    index["sha256"][table.relative_to(folder).as_posix()] = hashlib.sha256(table.read_bytes()).hexdigest()
+    index["sha256"][path.relative_to(folder).as_posix()] = hashlib.sha256(path.read_bytes()).hexdigest()
     (folder / "index.json").write_text(json.dumps(index))
     code, lines = judged(capsys, folder)
-    assert code == 1 and any(line.startswith(f"{table}: wrong: ") for line in lines)
+    assert code == 1 and any(line.startswith(f"{path}: wrong: ") for line in lines)
 
 
 def _remove(folder: Path) -> None:

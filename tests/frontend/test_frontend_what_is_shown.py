@@ -35,6 +35,15 @@ def test_an_import_of_another_kind_is_not_shown(tmp_path: Path, name: str) -> No
     assert "hunter2" not in shown(folder / "topo.dsl")
 
 
+@pytest.mark.parametrize("text", [SECRET, "hunter2 = (\n", "hunter2\u0001\n"])
+def test_an_import_that_is_no_topology_is_not_shown(tmp_path: Path, text: str) -> None:
+    (tmp_path / "secret.dsl").write_text(text)
+    (tmp_path / "topo.dsl").write_text(TEXT.format("secret.dsl"))
+    assert "hunter2" not in shown(tmp_path / "topo.dsl")
+    (tmp_path / "secret.dsl").write_text(f"node m {{ gpus 1 }}\n{text}")
+    assert "hunter2" in shown(tmp_path / "topo.dsl")
+
+
 def test_a_topology_that_is_a_link_to_something_else_is_not_shown(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(SECRET)
     (tmp_path / "topo.dsl").symlink_to("secret")

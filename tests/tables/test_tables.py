@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +28,7 @@ from hetesynth.programs.layout import FileOptions
 from hetesynth.programs.lifting.table import lift_table
 from hetesynth.programs.tables.lower import ORDERS, _bounded, lower_table
 from hetesynth.programs.tables.writer import write_table
+from hetesynth.runtimes.folder import load_tables
 from hetesynth.topology.language import parse_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -190,13 +193,68 @@ def test_what_is_no_table_is_refused(field: str, value: object, words: str) -> N
     assert words in caught.value.message
 
 
-def test_a_symbolic_link_in_a_folder_is_refused(tmp_path: Path) -> None:
-    from hetesynth.runtimes.folder import load_tables
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An atlas of one table, beside which lies another that its index does not name."""
+    made = {name: write_table(table_of("2x2", name)) for name in ("allreduce", "allgather")}
+    (tmp_path / "atlas" / "torch").mkdir(parents=True)
+    for name, data in made.items():
+        (tmp_path / "atlas" / "torch" / f"{name}.torch.json").write_bytes(data)
+    files = {"torch/allreduce.torch.json": hashlib.sha256(made["allreduce"]).hexdigest()}
+    index = {"kind": "hetesynth atlas", "targets": ["torch"], "cluster": "2x2", "collective": "allreduce"}
+    rows = {"ranges": [{"files": list(files)}], "sha256": files}
+    (tmp_path / "atlas" / "index.json").write_text(json.dumps(index | rows, indent=1))
+    return tmp_path / "atlas"
 
-    elsewhere, folder = tmp_path / "elsewhere.torch.json", tmp_path / "folder"
-    elsewhere.write_bytes(write_table(table_of("2x2", "allreduce")))
-    folder.mkdir()
-    (folder / "a.torch.json").symlink_to(elsewhere)
-    with pytest.raises(HetesynthError, match="symbolic link"):
+
+def test_the_tables_of_a_folder_are_those_that_its_index_names(folder: Path) -> None:
+    assert [table.collective for table in load_tables(folder, "torch")] == ["allreduce"]
+    (folder / "index.json").unlink()
+    assert [table.collective for table in load_tables(folder, "torch")] == ["allgather", "allreduce"]
+
+
+def changed(folder: Path) -> None:
+    path = folder / "torch" / "allreduce.torch.json"
+    path.write_bytes(path.read_bytes() + b"\n")
+
+
+def removed(folder: Path) -> None:
+    (folder / "torch" / "allreduce.torch.json").unlink()
+
+
+def linked(folder: Path) -> None:
+    path = folder / "torch" / "allreduce.torch.json"
+    path.rename(folder.parent / "elsewhere.json")
+    path.symlink_to(folder.parent / "elsewhere.json")
+
+
+def linked_folder(folder: Path) -> None:
+    (folder / "torch").rename(folder.parent / "elsewhere")
+    (folder / "torch").symlink_to(folder.parent / "elsewhere")
+
+
+def damaged(folder: Path) -> None:
+    (folder / "index.json").write_text('{"kind": "hetesynth atlas"}')
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (changed, "changed"),
+        (removed, "missing"),
+        (linked, "symbolic link"),
+        (linked_folder, "symbolic link|missing"),
+        (damaged, "is no index"),
+    ],
+)
+def test_a_folder_that_is_not_as_it_was_written_is_refused(
+    change: Callable[[Path], None], words: str, folder: Path
+) -> None:
+    change(folder)
+    with pytest.raises(HetesynthError, match=words):
         load_tables(folder, "torch")
-    assert load_tables(elsewhere, "torch")
+    if change is not damaged:
+        (folder / "index.json").unlink()
+        if change in (linked, linked_folder):
+            with pytest.raises(HetesynthError, match="symbolic link"):
+                load_tables(folder, "torch")

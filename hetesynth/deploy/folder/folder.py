@@ -3,17 +3,19 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from hetesynth.deploy.folder import texts
 from hetesynth.deploy.folder.cells import DeployedCell as DeployedCell
-from hetesynth.deploy.folder.cells import check_record, check_selection, is_plain_name
+from hetesynth.deploy.folder.cells import ProgramFile, check_record, check_selection, is_plain_name, program_file
 from hetesynth.deploy.folder.environment import ENVIRONMENT, LOG_LINES, environment, environment_text
 from hetesynth.deploy.rank_files import FORMATS, rank_order
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.files.folder_index import DEPLOYMENT, LOSSES, FolderIndex, read_index
 from hetesynth.files.folders import INDEX
 from hetesynth.files.regular_files import read_regular
 from hetesynth.files.strict_json import JsonRefused, read_json
@@ -21,7 +23,7 @@ from hetesynth.model.rank_places import rank_places
 from hetesynth.model.target import TARGETS, Target
 from hetesynth.model.topology import Topology
 
-KIND = "hetesynth deployment"
+KIND = DEPLOYMENT
 FORMAT = 1
 MARK = b'"kind": "hetesynth deployment"'
 ALGORITHMS, SCHEDULES = "algorithms", "schedules"
@@ -136,40 +138,55 @@ def differs(folder: Path, contents: Mapping[str, bytes]) -> bool:
 
 
 def installation(folder: Path, stated: Target | None = None) -> tuple[Target, dict[str, Any]]:
-    """Its target, and what to do with ``folder``: variables with their values there, what the runtime minds, what
-    is not as it was written or not given to the runtime, and what the log says. HetesynthError HS871 where it is
-    none that ``hetesynth build`` wrote, HS872 where it is for another target than ``stated``."""
-    index, cells = index_of(folder), deployed(folder)
-    digests, name = index.get("files"), str(index.get("target", ""))
-    # names are of files in the folder or in one of its two folders
-    usable = isinstance(digests, dict) and all(all(map(is_plain_name, file.split("/", 1))) for file in digests)
-    if not isinstance(digests, dict) or not usable or name not in TARGETS:
-        help_ = f"give the folder of a cluster and a target, which has an {INDEX}"
-        raise HetesynthError(f"{folder} is no folder of `hetesynth build`", code="HS871", help=help_)
-    target = TARGETS[name]
-    if stated is not None and stated != target:
-        help_ = f"leave the target out, or give the folder for {stated.name}"
-        raise HetesynthError(f"{folder} is for {target.name}, not for {stated.name}", code="HS872", help=help_)
-    variables = environment(target, [program for cell in cells for program in cell.programs])
+    """Return the target of ``folder``, and what to do with the folder: variables with their values there, what the
+    runtime minds, what is not as it was written or not given to the runtime, and what the log says. HetesynthError
+    HS871 where neither `build` nor `atlas` wrote it, HS872 where it is for other targets than ``stated`` or for
+    several and none is stated, HS876 where its index is damaged."""
+    index = read_index(folder)
+    # names are of files in the folder or in one of its folders
+    usable = index and all(all(map(is_plain_name, file.split("/", 1))) for file in index.files)
+    if index is None or not usable or index.kind == LOSSES:
+        help_ = f"give a folder that has an {INDEX}: of an atlas, or of a cluster and a target below a build's"
+        raise HetesynthError(f"{folder} is no folder of `build` or `atlas`", code="HS871", help=help_)
+    target = TARGETS[index.targets[0]] if stated is None else stated
+    if target.name not in index.targets or (stated is None and len(index.targets) > 1):
+        message = f"{folder} is for {', '.join(index.targets)}" + (f", not for {target.name}" if stated else "")
+        help_ = "name one of these: hetesynth install-hint TARGET FOLDER"
+        raise HetesynthError(message, code="HS872", help=help_)
+    log = LOG_LINES.get(target.name)
+    place, programs, steps = _programs(index, target)
+    variables = environment(target, programs)
     warnings = [f"{program} is left out: {reason}" for program, reason in variables.left_out.items()]
-    for file, digest in sorted(digests.items()):
+    for file, digest in sorted(index.files.items()):
         try:
             if hashlib.sha256(read_regular(folder / file)).hexdigest() != digest:
                 warnings.append(f"{file} was changed since it was written")
         except OSError:
             warnings.append(f"{file} is missing")
-    programs = folder / ALGORITHMS
-    for there in sorted(path.name for path in programs.iterdir()) if programs.is_dir() else ():
-        if f"{ALGORITHMS}/{there}" not in digests:
+    for there in sorted(path.name for path in place.iterdir()) if place.is_dir() else ():
+        if f"{place.name}/{there}" not in index.files:
             why = "is none of the programs: runtimes read every file there"
-            warnings.append(f"{ALGORITHMS}/{there} {why}")
-    log = LOG_LINES.get(target.name)
+            warnings.append(f"{place.name}/{there} {why}")
     return target, {
-        "environment": variables.values(str(folder.resolve() / ALGORITHMS)),
-        "steps": texts.cautions(target, {cell.collective for cell in cells}),
+        "environment": variables.values(str(place.resolve())),
+        "steps": steps,
         "warnings": warnings,
         "folder": str(folder.resolve()),
-        "cluster": str(index.get("cluster", "")),
-        "files": sorted(digests),
+        "cluster": str(index.document.get("cluster", "")),
+        "files": sorted(index.files),
         "log": log and {"environment": dict(log.debug), **{k: v for k, v in asdict(log).items() if k != "debug"}},
     }
+
+
+def _programs(index: FolderIndex, target: Target) -> tuple[Path, list[ProgramFile], list[str]]:
+    """Return where programs for ``target`` are, what they say of themselves, and what the runtime minds."""
+    if index.kind == DEPLOYMENT:
+        cells = deployed(index.folder)
+        programs = [program for cell in cells for program in cell.programs]
+        return index.folder / ALGORITHMS, programs, texts.cautions(target, {cell.collective for cell in cells})
+    place, programs = index.folder / target.name, []
+    for path in (index.folder / name for name in sorted(index.files) if index.targets_of(name) == (target.name,)):
+        with suppress(OSError, HetesynthError, InternalError):  # it is missing or was changed: said of it
+            programs.append(program_file(path.name, read_regular(path), target, None))
+    steps = texts.atlas_steps(target, {program.collective for program in programs}, index.folder.resolve())
+    return place, programs, steps

@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from hetesynth.deploy.folder.cells import DeployedCell
@@ -121,16 +121,29 @@ def readme_text(
 
 
 def cautions(target: Target, collectives: Collection[str]) -> list[str]:
-    """The sentences of the table of targets that are to be known of a folder with programs for ``collectives``."""
-    steps = []
+    """Return the sentences of the table of targets that are to be known of a folder of `build` with programs for
+    ``collectives``."""
+    steps = [step for step in _sentences(target, collectives) if not step.startswith(_SEEN_TO)]
+    return [_ALL_READ if step.startswith(_ALONE) else step for step in steps]
+
+
+def atlas_steps(target: Target, collectives: Collection[str], folder: Path) -> list[str]:
+    """Return the same of an atlas in ``folder``, whose programs are in a folder called after the target: tables
+    are loaded together, by the index, and others are installed or given file by file."""
+    place = folder / target.name
+    file = str(folder) if target.format.table else f"{place}/NAME.{target.format.extension}"
+    steps = [step.replace("FILE", file) for step in _sentences(target, collectives)]
+    nothing_else = _ALL_READ.replace("`algorithms`", str(place))
+    return [nothing_else if step.startswith(_ALONE.replace("FILE", file)) else step for step in steps]
+
+
+def _sentences(target: Target, collectives: Collection[str]) -> Iterator[str]:
+    """Yield how programs for ``collectives`` are installed."""
     for step in target.install:
         of_roots = _ONE_ROOT in step and ROOTED.isdisjoint(collectives)
         of_nics = _OVER_NICS in step and SHORT.isdisjoint(collectives)
-        if step.startswith(_ALONE):
-            steps.append(_ALL_READ)
-        elif not (step.startswith(_SEEN_TO) or of_roots or of_nics):
-            steps.append(step)
-    return steps
+        if not of_roots and not of_nics:
+            yield step
 
 
 def smoke_test_text(

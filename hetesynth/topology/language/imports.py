@@ -1,5 +1,6 @@
 """Follows imports and gathers the node types, pods and the one cluster of a program."""
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from hetesynth.topology.language.syntax import Cluster, Define, File, Import, No
 
 MAX_IMPORTS = 32
 MAX_IMPORT_DEPTH = 8
+_STATEMENT = re.compile(r"^\s*(?:import|node|pod|cluster|define)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +110,13 @@ class _Loader:
             self.findings.sources[source.name] = source.text
             imported = parse(source)
         except SourceError as error:
-            self.findings.sources.update(error.sources)
-            self.findings.extend(error.diagnostics)
             self.incomplete = True
+            if any(_STATEMENT.search(text) for text in error.sources.values()):
+                self.findings.sources.update(error.sources)
+                self.findings.extend(error.diagnostics)
+            else:  # perhaps somebody's secrets: none of its lines is shown
+                help_ = f"no line of {name[:60]} begins with node, pod or import"
+                self.findings.add("HS215", span, "the imported file is no topology", help_)
         except HetesynthError as error:
             self.findings.add("HS215", span, f"cannot import: {error.message}", error.help)
             self.incomplete = True
