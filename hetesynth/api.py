@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from hetesynth.engine.formats import contents
-from hetesynth.engine.options import demand_options
-from hetesynth.engine.request import Exclusion, FirstCandidate, Objective, Request
+from hetesynth.engine.options import demand, demand_options
+from hetesynth.engine.request import Exclusion, FirstCandidate, LossKind, Objective, Request
 from hetesynth.errors import HetesynthError
 from hetesynth.files.sketch_json import MAX_BYTES, read_sketch_json
 from hetesynth.model.bound import LowerBound
@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # results, whose modules take time to load
     from hetesynth.engine.compare import Comparison
     from hetesynth.engine.composition import ComposedFiles
     from hetesynth.engine.import_file import Imported
-    from hetesynth.engine.n_minus_one import Kind, NMinusOne
+    from hetesynth.engine.n_minus_one import NMinusOne
     from hetesynth.engine.pareto import ParetoPoint
     from hetesynth.engine.repair import Repaired
     from hetesynth.engine.simulate import FilePredictions
@@ -90,16 +90,19 @@ class Options(TypedDict, total=False):
 
 def load(file: Pathlike) -> Topology:
     """Return the cluster that ``file`` describes in the topology language."""
+    demand(topology=file)
     return load_topology(file)
 
 
 def parse(text: str, name: str = "<text>") -> Topology:
     """Return the cluster that ``text`` describes; findings carry ``name``."""
+    demand(text=text)
     return parse_topology(text, name)
 
 
 def request(topology: TopologySource, collective: CollectiveName, **options: Unpack[Options]) -> Request:
     """Return what the other functions make of the same words. HetesynthError HS301, HS307, HS308, HS612."""
+    demand(topology=topology)
     demand_options(options)
     rest: dict[str, Any] = {"objective": "time", "always": False, **options}
     size, chunk_size, chunks = (rest.pop(name, None) for name in ("size", "chunk_size", "chunks"))
@@ -193,7 +196,7 @@ def pareto(
     *,
     most: int = 6,
     extra: int = 4,
-    sizes: Size | Sequence[int] = "1KB..1GB",
+    sizes: Size | Sequence[Size] = "1KB..1GB",
     progress: Progress = no_progress,
     **options: Unpack[Options],
 ) -> tuple[list[ParetoPoint], dict[str, bytes]]:
@@ -202,6 +205,7 @@ def pareto(
     from hetesynth.engine import pareto as points_of
     from hetesynth.engine.compilation import compilation
 
+    demand(most=most, extra=extra)
     options.setdefault("always", True)  # points are for study
     if options.get("exclusion", "auto") == "auto":
         options["exclusion"] = "program"  # SCCL knows no such law
@@ -237,25 +241,28 @@ def simulate(
     topology: TopologySource,
     size: Size = "1KB..4GB",
     *,
-    target: str = "portable",
+    target: str | None = "portable",
     runtime_costs: bool = True,
     calibration: CalibrationName | None = None,
-    page: Path | None = None,
-    trace: Path | None = None,
+    page: Pathlike | None = None,
+    trace: Pathlike | None = None,
 ) -> FilePredictions:
     """Return what the schedule, program or plan in ``file`` takes on the cluster, and write the run as a page or
     picture and as a Chrome trace."""
     from hetesynth.engine.predictors import CostOptions
     from hetesynth.engine.simulate import simulate_file
 
-    sizes, runtime = sizes_of(size, named="--size"), target_named(target)
+    demand(file=file, topology=topology, target=target, runtime_costs=runtime_costs)
+    demand(calibration=calibration, page=page, trace=trace)
+    sizes, runtime = sizes_of(size, named="--size"), target_named(target or "portable")
     costs = CostOptions(calibration, runtime=NCCL_TABLES if runtime_costs else None)
     if page is not None or trace is not None:
         from hetesynth.engine.page.report import report_of_file, write_reports
         from hetesynth.engine.places import check_places
 
-        check_places(None, (), page, trace, None, ())
-        write_reports(report_of_file(Path(file), topology, sizes, costs, target=runtime), page, trace)
+        drawn, traced = None if page is None else Path(page), None if trace is None else Path(trace)
+        check_places(None, (), drawn, traced, None, ())
+        write_reports(report_of_file(Path(file), topology, sizes, costs, target=runtime), drawn, traced)
     return simulate_file(Path(file), topology, sizes, costs, runtime)
 
 
@@ -265,6 +272,7 @@ def verify(
     """Return the judges' findings on ``file``: on all data movement, and on what each runtime does with it."""
     from hetesynth.engine.verify import Question, judge_file
 
+    demand(file=file, topology=file if topology is None else topology, root=root, target=target)
     given = None if topology is None else load_topology(topology)
     return judge_file(Path(file), Question(root=root, targets=_targets(target), given=given))
 
@@ -293,6 +301,9 @@ def repair(
     """Return the schedule JSON in ``schedule``, made for ``before``, repaired for what is left of the cluster."""
     from hetesynth.engine import repair as repairs
 
+    for cluster in (before, after):
+        demand(topology=cluster)
+    demand(file=schedule)
     demand_options(options)
     rest: dict[str, Any] = {"always": False, **options}
     size, targets = rest.pop("size", None), _targets(rest.pop("target", ()))
@@ -318,6 +329,9 @@ def import_file(
     ``target``."""
     from hetesynth.engine import import_file as importing
 
+    demand(file=file, topology=file if topology is None else topology, root=root, target=target)
+    demand(single_root=single_root, always=always)
+    demand(chunk_size=chunk_size, tau_ref=tau_ref, rounding=rounding)
     chunking = chunking_options(chunk_size, tau_ref, rounding)
     return importing.import_file(
         importing.ImportRequest(Path(file), topology, root, single_root, chunking, _targets(target), always=always)
@@ -328,23 +342,25 @@ def compare(
     topology: TopologySource,
     collective: CollectiveName,
     *,
-    sizes: Size | Sequence[int] = "1KB..4GB",
-    strategies: Sequence[str] = ("auto", "ring", "double-tree"),
+    sizes: Size | Sequence[Size] = "1KB..4GB",
+    strategies: str | Sequence[str] = ("auto", "ring", "double-tree"),
     progress: Progress = no_progress,
     **options: Unpack[Options],
 ) -> Comparison:
     """Return what the strategies take at all sizes, beside the bound; the time budget is for all together."""
     from hetesynth.engine import compare as comparing
 
+    demand(strategies=strategies)
+    named = (strategies,) if isinstance(strategies, str) else strategies
     buffers = sizes_of(sizes, named="--sizes")
-    return comparing.compare(_whole(request(topology, collective, **options)), buffers, strategies, progress)
+    return comparing.compare(_whole(request(topology, collective, **options)), buffers, named, progress)
 
 
 def atlas(
     topology: TopologySource,
     collective: CollectiveName,
     *,
-    sizes: Size | Sequence[int] = "1KB..4GB",
+    sizes: Size | Sequence[Size] = "1KB..4GB",
     progress: Progress = no_progress,
     **options: Unpack[Options],
 ) -> Atlas:
@@ -359,13 +375,14 @@ def single_losses(
     topology: TopologySource,
     collective: CollectiveName,
     *,
-    losses: Sequence[Kind] = ("gpu", "nic", "link", "server"),
+    losses: Sequence[LossKind] = ("gpu", "nic", "link", "server"),
     progress: Progress = no_progress,
     **options: Unpack[Options],
 ) -> NMinusOne:
     """Return files for the whole cluster and, repaired from them, for each single loss."""
     from hetesynth.engine.n_minus_one import n_minus_one
 
+    demand(losses=losses)
     return n_minus_one(_whole(request(topology, collective, **options)), losses, progress)
 
 
@@ -376,19 +393,21 @@ def write(result: Synthesis | Repaired | Imported | Comparison | Atlas, where: P
 
 
 def size_of(size: Size, named: str = "size") -> int:
-    """Return the bytes that ``size`` states. HetesynthError HS307 where it states none."""
+    """Return the bytes that ``size`` states. HetesynthError HS307 or HS308 where it states none."""
+    demand(size=size)
     from hetesynth.engine.predictors import buffer_size
 
     return buffer_size(f"{size}B" if isinstance(size, int) else size, named)
 
 
-def sizes_of(size: Size | Sequence[int], factor: int = 4, named: str = "size") -> tuple[int, ...]:
+def sizes_of(size: Size | Sequence[Size], factor: int = 4, named: str = "size") -> tuple[int, ...]:
     """Return the sizes that ``size`` states: one, several with commas, or a range in steps of ``factor``."""
     from hetesynth.engine.predictors import buffer_sizes
 
+    demand(sizes=size)
     if isinstance(size, str):
         return buffer_sizes(size, named, factor)
-    return (size,) if isinstance(size, int) else tuple(size)
+    return tuple(size_of(one, named) for one in ((size,) if isinstance(size, int) else size))
 
 
 def chunking_options(chunk_size: Size | None, tau_ref: str, rounding: str) -> ChunkingOptions:

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from hetesynth import __version__
 from hetesynth.engine.artifacts import Synthesis
@@ -17,7 +17,7 @@ from hetesynth.engine.carry_over import CarryOver
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.recipe import recipe_in, topology_hash
 from hetesynth.engine.repair import Repaired, RepairRequest, repaired
-from hetesynth.engine.request import Request
+from hetesynth.engine.request import LossKind, Request
 from hetesynth.engine.synth import synthesize
 from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import with_digests, write_folder
@@ -83,8 +83,7 @@ def _numbered(colours: Sequence[Hashable]) -> list[int]:
     return [numbers.setdefault(colour, len(numbers)) for colour in colours]
 
 
-Kind = Literal["gpu", "nic", "link", "server"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[LossKind, ...] = get_args(LossKind)
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ class Loss:
     """What is lost, as ``--without`` names it. ``repaired``: what is left; None where ``refusal`` says why not.
     ``like``: the loss before it that leaves the same cluster but for names, where rank r is rank ``ranks[r]``."""
 
-    kind: Kind
+    kind: LossKind
     name: str
     repaired: Repaired | None = None
     refusal: str = ""
@@ -161,7 +160,9 @@ class NMinusOne:
         }
 
 
-def n_minus_one(request: Request, kinds: Sequence[Kind] = KINDS, progress: Progress = no_progress) -> NMinusOne:
+def n_minus_one(
+    request: Request, kinds: Sequence[LossKind] = KINDS, progress: Progress = no_progress
+) -> NMinusOne:
     """Make them. Raises HetesynthError where there is no schedule of the whole cluster."""
     whole = synthesize(request, progress)
     before = load_topology(request.topology)
@@ -195,7 +196,7 @@ def n_minus_one(request: Request, kinds: Sequence[Kind] = KINDS, progress: Progr
     return NMinusOne(request, whole, tuple(losses))
 
 
-def single_losses(topology: Topology, kinds: Sequence[Kind] = KINDS) -> Iterator[tuple[Kind, str]]:
+def single_losses(topology: Topology, kinds: Sequence[LossKind] = KINDS) -> Iterator[tuple[LossKind, str]]:
     """Every single loss, as ``--without`` names it."""
     if "gpu" in kinds and topology.ranks > 2:
         yield from (("gpu", vertex.name) for vertex in topology.vertices[: topology.ranks])

@@ -5,9 +5,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
-from hetesynth.engine.request import Exclusion, Objective
+from hetesynth.engine.request import Exclusion, LossKind, Objective
 from hetesynth.errors import HetesynthError, did_you_mean
+from hetesynth.model.calibration import CalibrationName
 from hetesynth.model.deadline import MOST_SECONDS
+from hetesynth.model.topology import Topology
 from hetesynth.search.chunking import ROUNDINGS
 
 
@@ -30,13 +32,18 @@ def _is_texts(value: object) -> bool:
     return isinstance(value, Sequence) and all(isinstance(each, str) for each in value)
 
 
+def _is_size(value: object) -> bool:
+    return isinstance(value, int | str) and not isinstance(value, bool)
+
+
+def _is_sizes(value: object) -> bool:
+    return _is_size(value) or (isinstance(value, Sequence) and bool(value) and all(map(_is_size, value)))
+
+
 MANY = 1 << 31
 _FLAG = (lambda value: isinstance(value, bool)), "True or False"
 _TEXT = (lambda value: isinstance(value, str)), "a text"
-_SIZE = (
-    (lambda value: isinstance(value, int | str) and not isinstance(value, bool)),
-    "bytes, or a text such as 64MB",
-)
+_SIZE = _is_size, "bytes, or a text such as 64MB"
 _FILE = (lambda value: isinstance(value, str | os.PathLike)), "a path"
 _TAKES: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("size", "chunk_size"), _SIZE),
@@ -55,16 +62,35 @@ _TAKES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "objective": _one_of(get_args(Objective)),
 }
 """What each option takes, and that in words; None, where it is the default, is taken too."""
+_LOSSES = frozenset(get_args(LossKind))
+_ARGUMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "topology": ((lambda value: isinstance(value, Topology | str | os.PathLike)), "a cluster, or a path"),
+    "text": _TEXT,
+    **dict.fromkeys(("file", "page", "trace"), _FILE),
+    "sizes": (_is_sizes, "bytes or a text such as 1KB..4GB, or several"),
+    "strategies": ((lambda value: _is_texts(value) and bool(value)), "names of strategies"),
+    "losses": ((lambda value: _is_texts(value) and _LOSSES.issuperset(value)), f"some of {sorted(_LOSSES)}"),
+    "calibration": _one_of(get_args(CalibrationName)),
+    "most": _whole_number(1, 4096),
+    "extra": _whole_number(0, 4096),
+}
+"""What is stated beside a request; the same."""
 _NONE = {"size", "chunk_size", "root", "chunks", "max_peers", "sketch", "first_candidate", "time_budget", "target"}
+_NONE |= {"page", "trace", "calibration"}
 
 
 def demand_options(options: Mapping[str, Any]) -> None:
-    """HetesynthError HS308 where an option is not known, or has a value that it does not take."""
-    for name, value in options.items():
-        if name not in _TAKES:
-            help_ = did_you_mean(name, _TAKES)
-            raise HetesynthError(f"there is no option {name!r}", code="HS308", help=help_)
-        takes, words = _TAKES[name]
+    """HetesynthError HS308 where an option of a request is not known, or has a value that it does not take."""
+    for name in options.keys() - _TAKES.keys():
+        help_ = did_you_mean(name, _TAKES)
+        raise HetesynthError(f"there is no option {name!r}", code="HS308", help=help_)
+    demand(**options)
+
+
+def demand(**values: Any) -> None:
+    """HetesynthError HS308 where an option or argument has a value that it does not take."""
+    for name, value in values.items():
+        takes, words = (_TAKES | _ARGUMENTS)[name]
         if not (takes(value) or (value is None and name in _NONE)):
-            option = f"--{name.replace('_', '-')}"
+            option = name if name in ("topology", "file", "text") else f"--{name.replace('_', '-')}"
             raise HetesynthError(f"{option}: {value!r} is not {words}"[:200], code="HS308", help=f"give {words}")

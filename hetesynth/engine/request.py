@@ -18,6 +18,7 @@ from hetesynth.topology.language.nccl_graph import RingFile
 
 Exclusion = Literal["auto", "step", "program"]
 Objective = Literal["steps", "time"]
+LossKind = Literal["gpu", "nic", "link", "server"]
 FirstCandidate = Literal["greedy", "flood", "nothing"]
 MANY_RANKS = 64  # past which peers are limited, and memory is given back between lowering and judging
 PEER_SHARE = 0.75  # of the thread blocks, for the peers of a rank

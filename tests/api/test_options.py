@@ -55,6 +55,38 @@ def test_a_repair_takes_the_same(tmp_path: Path) -> None:
         assert caught.value.code == "HS308"
 
 
+MOST_WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
+    *(("atlas", (CLUSTER, "allgather"), {"sizes": sizes}, "HS308") for sizes in ([], None, 1.5, [None], True)),
+    *(("compare", (CLUSTER, "allgather"), {"sizes": sizes}, "HS307") for sizes in (0, -1, [0], "", "1MB..1KB")),
+    ("pareto", (CLUSTER, "allgather"), {"sizes": 0}, "HS307"),
+    ("pareto", (CLUSTER, "allgather"), {"most": "6"}, "HS308"),
+    ("pareto", (CLUSTER, "allgather"), {"extra": -1}, "HS308"),
+    ("compare", (CLUSTER, "allgather"), {"strategies": []}, "HS308"),
+    ("single_losses", (CLUSTER, "allgather"), {"losses": ["rack"]}, "HS308"),
+    ("simulate", ("no.xml", CLUSTER), {"calibration": "guess"}, "HS308"),
+    ("simulate", ("no.xml", CLUSTER), {"target": 3}, "HS308"),
+    ("simulate", ("no.xml", CLUSTER), {"page": 3}, "HS308"),
+    ("simulate", (3, CLUSTER), {}, "HS308"),
+    ("import_file", ("no.xml",), {"tau_ref": None}, "HS308"),
+    ("import_file", ("no.xml",), {"chunk_size": 1.5}, "HS308"),
+    ("verify", ("no.xml",), {"root": "a"}, "HS308"),
+    ("verify", (None,), {}, "HS308"),
+    *(("verify", ("no.xml", cluster), {}, "HS308") for cluster in ([], {}, 3)),
+    *((name, (None, "allgather"), {}, "HS308") for name in ("synthesize", "limits", "compose", "bounds")),
+    *((name, (None,), {}, "HS308") for name in ("load", "parse")),
+    ("repair", ("no.json", CLUSTER, 3), {}, "HS308"),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "options", "code"), MOST_WRONG)
+def test_every_function_says_what_it_takes(
+    name: str, arguments: tuple[Any, ...], options: dict[str, Any], code: str
+) -> None:
+    with pytest.raises(HetesynthError) as caught:
+        getattr(api, name)(*arguments, **options)
+    assert caught.value.code == code and caught.value.help
+
+
 VALUES = st.one_of(
     st.none(),
     st.booleans(),
