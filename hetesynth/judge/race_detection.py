@@ -34,7 +34,7 @@ class Access(NamedTuple):
     """Who touches memory: ``actor`` in its ``operation``, of which the clock has come to ``stamp`` once that is
     done. ``clock``: what it knows. ``block``: the thread block that makes it do so, in ``segment``: what that did
     in earlier ones is done. ``before``: how much of its own earlier work ``actor`` has surely done, where it does
-    not work for itself."""
+    not work for itself. ``reads``: of which reads it knows that they are done, where these are more."""
 
     actor: int
     stamp: int
@@ -43,12 +43,14 @@ class Access(NamedTuple):
     block: int
     segment: int
     before: int = 0
+    reads: Clock | None = None
 
-    def knows(self, actor: int, stamp: int, part: Part, position: int) -> bool:
+    def knows(self, actor: int, stamp: int, part: Part, position: int, kind: Kind) -> bool:
         """Whether an access stamped so happened before that to ``position``, or the same threads make both."""
         if actor == self.block:
             return stamp < self.segment or (actor == self.actor and part == (self.operation, position))
-        return (actor == self.actor and stamp <= self.before) or bool(self.clock.item(actor) >= stamp)
+        known = self.clock if self.reads is None or kind == "write" else self.reads
+        return (actor == self.actor and stamp <= self.before) or bool(known.item(actor) >= stamp)
 
 
 class Conflict(NamedTuple):
@@ -124,20 +126,21 @@ class Memory:
             if record.writer >= 0:
                 self._after_write(access, "write", record, where, position)
             for reader, (stamp, part) in record.reads.items():
-                if not access.knows(reader, stamp, part, position):
+                if not access.knows(reader, stamp, part, position, "read"):
                     self._race(access, "write", Conflict(reader, stamp, "read", part), where, position)
             record.reads.clear()
             record.writer, record.written = access.actor, access.stamp
             record.wrote = (access.operation, position) if self.by_position else MANY
             self._values[cell] = value
 
-    def outlived(self, clock: Clock, own: Collection[int]) -> list[int]:
-        """The actors other than ``own`` of which accesses are not known to be done where ``clock`` is known."""
+    def outlived(self, clock: Clock, reads: Clock, own: Collection[int]) -> list[int]:
+        """The actors other than ``own`` of which writes are not known to be done by ``clock``, or reads by
+        ``reads``."""
         late: set[int] = set()
         for record in self._cells.values():
             if record.writer not in own and clock[record.writer] < record.written:  # 0 where nobody wrote
                 late.add(record.writer)
-            late |= {a for a, (stamp, _) in record.reads.items() if a not in own and clock[a] < stamp}
+            late |= {a for a, (stamp, _) in record.reads.items() if a not in own and reads[a] < stamp}
         return sorted(late)
 
     def final_defect(self) -> str:
@@ -152,7 +155,7 @@ class Memory:
         return first + (f" ({wrong} of its {chunks} output chunks are wrong)" if wrong > 1 else "")
 
     def _after_write(self, access: Access, kind: Kind, record: Cell, where: BufferSlice, position: int) -> None:
-        if not access.knows(record.writer, record.written, record.wrote, position):
+        if not access.knows(record.writer, record.written, record.wrote, position, "write"):
             written = Conflict(record.writer, record.written, "write", record.wrote)
             self._race(access, kind, written, where, position)
 

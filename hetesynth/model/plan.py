@@ -60,7 +60,8 @@ class PlanOperation:
     ``nop`` synchronizes the threads of the block: without one between them, two operations run side by side.
     ``barrier`` joins ``blocks`` thread blocks of the GPU. ``re`` adds all of ``src`` into the first of ``dst``;
     with ``r`` before it reads peers, with ``s`` behind it also writes to peers. ``put`` copies ``src[i]`` to the
-    peer's ``dst[i]``; over a port channel, ``channels[i]`` carries it.
+    peer's ``dst[i]``; over a port channel, ``channels[i]`` carries it. ``share``: a group of thread blocks shares
+    out each slice; the part of this one, and how many there are.
     """
 
     op: PlanOp
@@ -71,6 +72,7 @@ class PlanOperation:
     barrier: int | None = None
     blocks: int | None = None
     semaphores: tuple[int, ...] = ()
+    share: tuple[int, int] = (0, 1)
 
 
 @dataclass(frozen=True, slots=True)

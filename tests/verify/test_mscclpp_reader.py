@@ -82,7 +82,7 @@ def test_operations_outside_the_subset_are_named(name: str) -> None:
     assert f"`{name}`, outside what is executed" in error.message
 
 
-@pytest.mark.parametrize("feature", ["tbg_info", "iter_context", "ops", "reduce_op", "switch"])
+@pytest.mark.parametrize("feature", ["iter_context", "ops", "reduce_op", "switch"])
 def test_features_outside_the_subset_are_named(feature: str) -> None:
     values = good()
     operation = values["gpus"][0]["threadblocks"][0]["ops"][3]
@@ -93,6 +93,19 @@ def test_features_outside_the_subset_are_named(feature: str) -> None:
     error = refused(text(values))
     assert (error.code, error.exit_code) == ("HS531", 3)
     assert feature in error.message
+
+
+@pytest.mark.parametrize(("parts", "right"), [((0, 1, 2), True), ((2, 0), False), ((0, 1, 1, 2), True)])
+def test_a_group_of_thread_blocks_shares_out_each_slice(parts: tuple[int, ...], right: bool) -> None:
+    values = good()
+    operations = values["gpus"][0]["threadblocks"][0]["ops"]
+    at = next(i for i, operation in enumerate(operations) if operation["name"] == "put")
+    group = [{**operations[at], "tbg_info": {"tb_id": part, "tbg_size": 3}} for part in parts]
+    apart = [each for operation in group for each in (operation, {"name": "nop"})]
+    values["gpus"][0]["threadblocks"][0]["ops"] = [*operations[:at], *apart, *operations[at + 1 :]]
+    assert (not plan_violations(read_plan_json(text(values)))) == right
+    group[0]["tbg_info"]["tb_id"] = 3
+    assert "tb_id 3 of 3" in refused(text(values)).message
 
 
 @pytest.mark.parametrize(

@@ -302,6 +302,8 @@ MEMORY: Runs = {
     "a get": took([WAIT, NOP], [NOP, SIGNAL]),
     "a get of what nobody has heard of": took([NOP], [NOP, SIGNAL, WAIT]),
     "a get after a relaxed wait": took([on("rlxwait"), NOP], [NOP, SIGNAL]),
+    "a get, then a relaxed signal": took([WAIT, NOP], [NOP, on("rlxsignal")]),
+    "a get, then a relaxed signal at once": took([WAIT, NOP], [on("rlxsignal")]),
     "a relaxed signal, then a signal": near(
         [WAIT, NOP, OWN, on("rlxsignal"), SEND, NOP, SIGNAL], to=[[SIGNAL, WAIT, WAIT, NOP, USE]]
     ),

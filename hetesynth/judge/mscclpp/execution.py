@@ -1,13 +1,14 @@
 """Executes an MSCCL++ plan that passed ``checks``: signals, barriers, semaphores; values, races, deadlock.
 
-How the runtime executes it: the thread blocks of a GPU run side by side, each its operations in order. Copies
-and sums are made by all threads of a block, signals, waits and port puts by single threads; only ``nop`` and
+How the runtime executes it: the thread blocks of a GPU run side by side, each its operations in order. Copies and
+sums are made by all threads of a block, signals, waits and port puts by single threads; only ``nop`` and
 ``barrier`` make the threads of a block wait for each other. So what a wait learns holds after the next of these,
-and a signal guarantees what came before the last of these. A relaxed signal says that the kernel runs and no
-more. A port channel moves data on its own: the source is read, and the target written, some time before a later
-signal of the channel arrives; the sender knows so after a flush. What two threads of a block push to a channel is
-in order only if they meet in between (``state.Order``). Kernels start and end by themselves: memory of a peer
-may be touched only between a first signal from it and its last wait.
+and a signal guarantees what came before the last of these. A relaxed signal guarantees of that the reads alone,
+whose values are in registers by then, and that the kernel runs: writes may become visible later. A port channel
+moves data on its own: the source is read, and the target written, some time before a later signal of the channel
+arrives; the sender knows so after a flush. What two threads of a block push to a channel is in order only if they
+meet in between (``state.Order``). Kernels start and end by themselves: memory of a peer may be touched only
+between a first signal from it and its last wait.
 
 One order of execution is enough: signals are counted per channel with one sender and one receiver, so whether a
 plan stops does not depend on the order, nor do values unless there is a race, which is found from
@@ -73,7 +74,7 @@ class PlanExecution:
                 self._releasers[place.gpu, s][k] += 1
             clock = np.zeros(self._started + plan.ranks, dtype=np.int32)
             clock[self._started + place.gpu] = 1
-            self._blocks.append(BlockState(k, place, code, clock, self._started))
+            self._blocks.append(BlockState(k, place, code, clock, self._started, clock))
         self._orders = [orders(code) for _, code in codes]
         self._ready = OrderedDict.fromkeys(range(len(codes)))
 
@@ -181,7 +182,8 @@ class PlanExecution:
 
     def _move(self, block: BlockState, operation: PlanOperation) -> None:
         """Everything that the threads of the block copy and add themselves."""
-        access = Access(block.index, block.segment, block.done, block.clock, block.index, block.segment)
+        own = block.clock, block.index, block.segment
+        access = Access(block.index, block.segment, block.done, *own, reads=block.reads)
         if operation.op in ("put", "get", "copy"):
             for src, dst in zip(operation.src, operation.dst, strict=True):
                 self._write(block, operation, access, dst, self._read(block, operation, access, src))
@@ -202,7 +204,7 @@ class PlanExecution:
             turn[0] += 1
             end.puts.append(PortPut(block.index, block.segment, thread, covered))
             own = block.clock, block.index, block.segment
-            access = Access(end.engine, len(end.puts), block.done, *own, before)
+            access = Access(end.engine, len(end.puts), block.done, *own, before, block.reads)
             values = self._read(block, operation, access, operation.src[thread])
             self._write(block, operation, access, operation.dst[thread], values)
             if operation.op in ("pws", "pwsf"):
@@ -284,10 +286,11 @@ class PlanExecution:
                     text = f"semaphore {s} ends with {semaphore.value}, not {semaphore.start} as it began"
                     self._findings.add("plan-semaphore-left", text, Place(g))
         for g, own in enumerate(self._own):
-            clock = np.zeros(self._started + self._plan.ranks, dtype=np.int32)
+            clock = reads = np.zeros(self._started + self._plan.ranks, dtype=np.int32)
             for index in own:
                 self._blocks[index].meet()
                 clock = np.maximum(clock, self._blocks[index].clock)
-            for actor in self._memory[g].outlived(clock, own):
+                reads = np.maximum(reads, self._blocks[index].reads)
+            for actor in self._memory[g].outlived(clock, reads, own):
                 text = f"its kernel may end while {self._names[actor]} still uses its memory"
                 self._findings.add("plan-late-access", f"{text}: no wait or flush covers it; {_NOP}", Place(g))

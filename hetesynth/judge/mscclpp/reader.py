@@ -8,8 +8,9 @@ may point nowhere.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ MAX_NUMBER = 2**31 - 1
 MAX_NAME = 1000
 MAX_GPUS = 65536
 MAX_REFUSED = 8  # names shown
+MAX_SHARES = 64  # thread blocks of a group
 
 _PACKETS = frozenset({"rppkt", "ppkt", "respkt", "cpkt", "upkt", "repkt", "recpkt", "recspkt"})
 OTHER_OPS = _PACKETS | {"glres", "gstore", "gstorepkt", "pipeline"}
@@ -77,7 +79,7 @@ def read_plan_json(data: bytes, filename: str = "<plan>") -> Plan:
                 code="HS530",
                 help="`hetesynth import` judges it and writes programs; `hetesynth simulate` predicts its time",
             )
-        plan = _plan(_object(values, "the plan", outside))
+        plan = _shared_out(_plan(_object(values, "the plan", outside)))
     except JsonRefused as refusal:
         help_text = "give an MSCCL++ execution plan in JSON"
         raise HetesynthError(f"{filename}: {refusal}", code="HS530", help=help_text) from refusal
@@ -223,13 +225,19 @@ def _operation(operation: _Object) -> PlanOperation:
     if op is None:
         outside.add(f"`{values['name']}`")
         return PlanOperation("nop")
-    outside |= {f"`{feature}`" for feature in ("tbg_info", "iter_context", "ops") if feature in values}
+    outside |= {f"`{feature}`" for feature in ("iter_context", "ops") if feature in values}
     if values.get("reduce_op", "sum") != "sum":
         outside.add("another `reduce_op`")
     kind = _kind(operation, "channel_type") if "channel_type" in values else None
     barrier = blocks = None
     if "barrier_id" in values or "num_threadblocks" in values:
         barrier, blocks = operation.number("barrier_id"), operation.number("num_threadblocks")
+    share = (0, 1)
+    if "tbg_info" in values:
+        group = _object(values["tbg_info"], f"{operation.where} tbg_info", outside)
+        share = group.number("tb_id"), group.number("tbg_size", most=MAX_SHARES)
+        if share[0] >= share[1]:
+            fail(f"{group.where}: tb_id {share[0]} of {share[1]}")
     return PlanOperation(
         op,
         kind,
@@ -239,7 +247,37 @@ def _operation(operation: _Object) -> PlanOperation:
         barrier,
         blocks,
         operation.numbers("semaphore_ids") if "semaphore_ids" in values else (),
+        share,
     )
+
+
+def _shared_out(plan: Plan) -> Plan:
+    """Return ``plan`` in chunks so fine that each thread block of a group has whole ones of a slice, as with
+    messages that divide evenly."""
+    groups = {x.share[1] for gpu in plan.gpus for block in gpu.blocks for x in block.operations}
+    finer = math.lcm(*groups)
+    if finer == 1:
+        return plan
+
+    def share(part: Slice, number: int, parts: int) -> Slice:
+        size = part.size * finer // parts
+        return replace(part, index=part.index * finer + number * size, size=size)
+
+    def operation(x: PlanOperation) -> PlanOperation:
+        src, dst = (tuple(share(part, *x.share) for part in side) for side in (x.src, x.dst))
+        return replace(x, src=src, dst=dst, share=(0, 1))
+
+    def gpu(one: GpuPlan) -> GpuPlan:
+        blocks = tuple(replace(b, operations=tuple(map(operation, b.operations))) for b in one.blocks)
+        return replace(
+            one,
+            blocks=blocks,
+            input_chunks=one.input_chunks * finer,
+            output_chunks=one.output_chunks * finer,
+            scratch_chunks=one.scratch_chunks * finer,
+        )
+
+    return replace(plan, gpus=tuple(map(gpu, plan.gpus)))
 
 
 def _slices(operation: _Object, name: str) -> Iterator[Slice]:

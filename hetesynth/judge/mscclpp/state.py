@@ -29,9 +29,10 @@ Where = tuple[int, ChannelType, int]
 @dataclass(frozen=True, slots=True)
 class Event:
     """What a signal passes on: all that ``block`` knew at the end of segment ``stamp``. ``puts``: (engine, number)
-    that have arrived with it. ``relaxed``: only that kernels run."""
+    that have arrived with it. ``relaxed``: only that kernels run, and of which ``reads`` it knows."""
 
     clock: Clock
+    reads: Clock
     block: int
     stamp: int
     puts: tuple[int, int] | None = None
@@ -112,7 +113,8 @@ class SemaphoreState:
 class BlockState:
     """A thread block while it runs.
 
-    ``kernels``: where the entries of the GPUs begin in a vector clock. ``done``: operations finished.
+    ``kernels``: where the entries of the GPUs begin in a vector clock. ``reads``: a clock of the reads alone, of
+    which it may know more. ``done``: operations finished.
     ``pending``: what single threads have learned since the threads last met. ``flushed``: by engine, up to which
     put a flush of this segment covers all, and puts that the thread which made them has flushed. ``arrived``:
     whether it stands at a barrier.
@@ -123,6 +125,7 @@ class BlockState:
     code: PlanBlock
     clock: Clock
     kernels: int
+    reads: Clock
     segment: int = 1
     done: int = 0
     pending: list[Event] = field(default_factory=list)
@@ -136,7 +139,7 @@ class BlockState:
 
     def event(self, puts: tuple[int, int] | None = None, relaxed: bool = False) -> Event:
         """What a signal given now passes on."""
-        return Event(self.clock, self.index, self.segment - 1, puts, relaxed)
+        return Event(self.clock, self.reads, self.index, self.segment - 1, puts, relaxed)
 
     def knows_put(self, put: PortPut, now: Callable[[PortPut], bool]) -> bool:
         """Whether ``put`` was surely issued; ``now`` says so of those of this block's own running segment."""
@@ -156,6 +159,8 @@ class BlockState:
         """The threads of the block meet: what some learned all know, and what they did is done."""
         for event in self.pending:
             seen = np.maximum(self.clock, event.clock)
+            self.reads = np.maximum(self.reads, event.reads)
+            self.reads[event.block] = max(event.stamp, int(self.reads[event.block]))
             if event.relaxed:  # only which kernels run
                 seen[: self.kernels] = self.clock[: self.kernels]
             else:
@@ -173,6 +178,7 @@ class BlockState:
             self.clock = self.clock.copy()
             self.clock[engine] = complete
         self.flushed.clear()
+        self.reads = np.maximum(self.reads, self.clock)
         self.segment += 1
 
 
@@ -181,10 +187,11 @@ def meet_all(blocks: list[BlockState]) -> None:
     for block in blocks:
         block.meet()
     clock: Clock = np.maximum.reduce([block.clock for block in blocks])
+    reads: Clock = np.maximum.reduce([block.reads for block in blocks])
     for block in blocks:
-        clock[block.index] = block.segment - 1
+        clock[block.index] = reads[block.index] = block.segment - 1
     for block in blocks:
-        block.clock = clock
+        block.clock, block.reads = clock, reads
 
 
 class Order(NamedTuple):
