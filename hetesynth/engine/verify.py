@@ -165,7 +165,7 @@ def installed(path: Path, target: Target) -> list[Finding]:
             from hetesynth.judge.mscclpp.judge import plan_warnings
             from hetesynth.judge.mscclpp.reader import load_plan
 
-            violations += plan_warnings(load_plan(path))
+            violations += plan_warnings(load_plan(path, packets=True))
     return [Finding("warning", violation, (target.name,)) for violation in violations]
 
 
@@ -226,7 +226,7 @@ def _judge_plan(path: Path, question: Question) -> Judged:
     from hetesynth.judge.mscclpp.judge import open_range_violations, plan_violations, plan_warnings
     from hetesynth.judge.mscclpp.reader import load_plan
 
-    plan = load_plan(path)
+    plan = load_plan(path, packets=True)
     cluster = question.cluster(path, len(plan.gpus))
     violations = plan_violations(
         plan,

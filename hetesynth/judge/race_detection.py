@@ -27,6 +27,8 @@ Part = tuple[int, int]
 what two slices of one operation do to a cell is ordered where their positions are the same, and only there."""
 MANY: Part = (-1, -1)
 """In place of a part: several, or it does not matter."""
+Drawn = tuple[Rank, int, int, int]
+"""A read: whose memory, which cell, the actor and its stamp."""
 Kind = Literal["read", "write"]
 
 
@@ -49,8 +51,8 @@ class Access(NamedTuple):
         """Whether an access stamped so happened before that to ``position``, or the same threads make both."""
         if actor == self.block:
             return stamp < self.segment or (actor == self.actor and part == (self.operation, position))
-        known = self.clock if self.reads is None or kind == "write" else self.reads
-        return (actor == self.actor and stamp <= self.before) or bool(known.item(actor) >= stamp)
+        clock = self.clock if self.reads is None or kind == "write" else self.reads
+        return (actor == self.actor and stamp <= self.before) or bool(clock.item(actor) >= stamp)
 
 
 class Conflict(NamedTuple):
@@ -102,13 +104,16 @@ class Memory:
         value = self._values.get(cell)
         return value if value is not None else self.layout.initial(self.rank, cell)
 
-    def read(self, access: Access, first: int, count: int, where: BufferSlice) -> list[Value]:
-        """The values of ``count`` cells from ``first``; undefined ones are reported and come back BROKEN."""
+    def read(
+        self, access: Access, first: int, count: int, where: BufferSlice, *, waited: bool = False
+    ) -> list[Value]:
+        """The values of ``count`` cells from ``first``; undefined ones are reported and come back BROKEN.
+        ``waited``: the cells themselves say when they were written."""
         values: list[Value] = []
         for position in range(count):
             cell = first + position
             record = self._cells[cell]
-            if record.writer >= 0:
+            if record.writer >= 0 and not waited:
                 self._after_write(access, "read", record, where, position)
             record.add_read(access.actor, access.stamp, (access.operation, position) if self.by_position else MANY)
             value = self.value(cell)
@@ -118,14 +123,24 @@ class Memory:
             values.append(value)
         return values
 
-    def write(self, access: Access, first: int, values: Sequence[Value], where: BufferSlice) -> None:
-        """Puts the values into the cells from ``first``."""
+    def write(
+        self,
+        access: Access,
+        first: int,
+        values: Sequence[Value],
+        where: BufferSlice,
+        drawn: Sequence[Collection[Drawn]] = (),
+    ) -> None:
+        """Puts the values into the cells from ``first``. ``drawn``: by position, reads from which the value came:
+        those of the same elements are done."""
         for position, value in enumerate(values):
             cell = first + position
             record = self._cells[cell]
             if record.writer >= 0:
                 self._after_write(access, "write", record, where, position)
             for reader, (stamp, part) in record.reads.items():
+                if drawn and (self.rank, cell, reader, stamp) in drawn[position]:
+                    continue
                 if not access.knows(reader, stamp, part, position, "read"):
                     self._race(access, "write", Conflict(reader, stamp, "read", part), where, position)
             record.reads.clear()
@@ -133,11 +148,15 @@ class Memory:
             record.wrote = (access.operation, position) if self.by_position else MANY
             self._values[cell] = value
 
-    def outlived(self, clock: Clock, reads: Clock, own: Collection[int]) -> list[int]:
+    def readers(self, cell: int) -> dict[int, int]:
+        """Who has read the cell since it was written, and when last."""
+        return {actor: stamp for actor, (stamp, _) in self._cells[cell].reads.items()}
+
+    def outlived(self, clock: Clock, reads: Clock, own: Collection[int], packets: Collection[int]) -> list[int]:
         """The actors other than ``own`` of which writes are not known to be done by ``clock``, or reads by
-        ``reads``."""
+        ``reads``, ``packets`` aside."""
         late: set[int] = set()
-        for record in self._cells.values():
+        for record in (record for cell, record in self._cells.items() if cell not in packets):
             if record.writer not in own and clock[record.writer] < record.written:  # 0 where nobody wrote
                 late.add(record.writer)
             late |= {a for a, (stamp, _) in record.reads.items() if a not in own and reads[a] < stamp}

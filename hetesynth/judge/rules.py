@@ -213,6 +213,7 @@ HX852 plan-range range run | Mend index or size.
 HX853 plan-get-exchanged wrong-data run | Use equal indices, or `put`.
 HX854 plan-put-one-buffer wrong-data run | Use one `put` for each buffer.
 HX855 plan-flush-count connection run | Name any chunk as dst_buff once for each channel.
+HX856 plan-packets range run | Use protocol LL, and scratch for packets alone.
 -- plans: the collective
 HX861 plan-sizes attribute run | Mend input_chunks and output_chunks.
 HX862 plan-bad-root attribute run | Give another --root.
@@ -228,6 +229,7 @@ HX906 plan-late-access race run | Signal, wait and flush at the end.
 HX907 plan-no-far-end connection run | Give both GPUs equally many channels.
 HX908 plan-signals-left connection run | Add the wait.
 HX909 plan-semaphore-left dependence run | Pair acquires and releases.
+HX910 plan-packets-overwritten race run | Use a double scratch buffer, and hear from every receiver.
 HX911 plan-undefined-data undefined-data run | Write it first.
 HX912 plan-input-overwritten wrong-data run | Use scratch or output.
 HX913 plan-different-chunks wrong-data run | Mend the indices.

@@ -16,8 +16,10 @@ ChannelType = Literal["memory", "port"]
 CHANNEL_TYPES: tuple[ChannelType, ...] = get_args(ChannelType)
 _Move = Literal["nop", "barrier", "copy", "re", "res", "rre", "rres", "put", "pws", "pwsf", "get"]
 _Signal = Literal["signal", "wait", "rlxsignal", "rlxwait", "flush", "sem_acquire", "sem_release"]
-PlanOp = Literal[_Move, _Signal]
+_Packet = Literal["ppkt", "rppkt", "cpkt", "upkt", "repkt", "respkt", "recpkt", "recspkt"]
+PlanOp = Literal[_Move, _Signal, _Packet]
 PLAN_OPS: tuple[PlanOp, ...] = get_args(PlanOp)
+PACKET_OPS: tuple[PlanOp, ...] = get_args(_Packet)
 
 MAX_OPERATIONS = 64  # of a thread block
 MAX_CHANNELS = 16  # of a thread block, of each type
@@ -60,8 +62,11 @@ class PlanOperation:
     ``nop`` synchronizes the threads of the block: without one between them, two operations run side by side.
     ``barrier`` joins ``blocks`` thread blocks of the GPU. ``re`` adds all of ``src`` into the first of ``dst``;
     with ``r`` before it reads peers, with ``s`` behind it also writes to peers. ``put`` copies ``src[i]`` to the
-    peer's ``dst[i]``; over a port channel, ``channels[i]`` carries it. ``share``: a group of thread blocks shares
-    out each slice; the part of this one, and how many there are.
+    peer's ``dst[i]``; over a port channel, ``channels[i]`` carries it. Packets carry a flag of the run beside the
+    data and stand in scratch: who reads one waits for it. ``ppkt`` puts data as packets, ``cpkt`` copies it to
+    packets of its own, ``upkt`` copies packets to data, ``rppkt`` puts packets on. ``repkt`` adds packets to data;
+    with ``c`` it also leaves the sum as packets of its own, with ``s`` as packets of peers. ``share``: a group of
+    thread blocks shares out each slice; the part of this one, and how many there are.
     """
 
     op: PlanOp
@@ -77,7 +82,9 @@ class PlanOperation:
 
 @dataclass(frozen=True, slots=True)
 class PlanBlock:
-    """A thread block: operations in order, and which of the GPU's channels and remote buffers it can name."""
+    """A thread block: operations in order, and which of the GPU's channels and remote buffers it can name.
+
+    ``stored``: the entries that they take in the runtime's table, where a pipeline stands once; 0: as many."""
 
     id: int
     operations: tuple[PlanOperation, ...]
@@ -85,6 +92,7 @@ class PlanBlock:
     port_channels: tuple[int, ...] = ()
     memory_buffers: tuple[int, ...] = ()
     port_buffers: tuple[int, ...] = ()
+    stored: int = 0
 
     def channels(self, kind: ChannelType) -> tuple[int, ...]:
         """Its channels of one type, as indices into the GPU's list of that type."""

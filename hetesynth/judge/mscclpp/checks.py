@@ -7,6 +7,7 @@ whose loader checks few of them: what it does not check overwrites memory.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 
 from hetesynth.judge.rules import Findings, Place, shown
 from hetesynth.model.plan import (
@@ -20,6 +21,7 @@ from hetesynth.model.plan import (
     MAX_SEMAPHORES_OF_OPERATION,
     MAX_SLICES,
     MAX_THREADS,
+    PACKET_OPS,
     ChannelType,
     GpuPlan,
     LocalSlice,
@@ -44,8 +46,17 @@ SHAPES = {
     "pws": ("L+", "R+"),
     "pwsf": ("L+", "R+"),
     "get": ("R+", "L+"),
+    "ppkt": ("L+", "R+"),
+    "rppkt": ("L", "R+"),
+    "cpkt": ("L", "L"),
+    "upkt": ("L", "L"),
+    "repkt": ("LL+", "L"),
+    "respkt": ("LL+", "LR+"),
+    "recpkt": ("LL+", "LL"),
+    "recspkt": ("LL+", "LLR+"),
 }
 """The slices that an operation takes on either side, L local, R remote, as regular expressions."""
+_LOCAL = frozenset({"copy", "re", "cpkt", "upkt", "repkt", "recpkt"})
 Defect = tuple[str, str]
 """(rule, message)."""
 
@@ -67,6 +78,7 @@ def plan_structure(
         text = f"min_message_size {plan.min_bytes} is above max_message_size {plan.max_bytes}"
         findings.add("plan-min-above-max", text)
     unlinked: list[tuple[str, Place]] = []
+    packets: set[bool] = set()  # whether what stands in scratch is packets
     for g, gpu in enumerate(plan.gpus):
         for rule, message in _gpu_defects(plan, g, gpu, servers, sms):
             findings.add(rule, message, Place(g))
@@ -76,6 +88,9 @@ def plan_structure(
                 findings.add(rule, message, Place(g, t))
             for i, operation in enumerate(() if defects else block.operations):
                 wrong = list(operation_defects(plan, gpu, block, operation))
+                parts = (*operation.src, *operation.dst) if operation.op in SHAPES and not wrong else ()
+                moved = tuple(chain(*packets_of(operation))) if operation.op in PACKET_OPS else ()
+                packets |= {part in moved for part in parts if home(gpu, block, operation, part)[1] == "s"}
                 if links is not None and not wrong:  # data may flow only along links; signals may go either way
                     pairs = [(home(gpu, block, operation, part)[0], g) for part in operation.src]
                     pairs += [(g, home(gpu, block, operation, part)[0]) for part in operation.dst]
@@ -92,6 +107,8 @@ def plan_structure(
         for a, b in sorted(joined - {(b, a) for a, b in joined}):
             text = f"gpu {a} has {kind} channels to gpu {b}, which has none back"
             findings.add("plan-unpaired-channels", text)
+    if len(packets) == 2:
+        findings.add("plan-packets", "scratch holds both packets and data: they are laid out differently")
     for text, place in unlinked:
         findings.add("plan-no-such-link", text, place)
 
@@ -125,8 +142,9 @@ def _block_defects(gpu: GpuPlan, t: int, block: PlanBlock) -> Iterator[Defect]:
     """Its number, and the channels and remote buffers that it names."""
     if block.id != t:
         yield "plan-block-order", f"its id is {block.id}: the loader takes thread blocks by position"
-    if len(block.operations) > MAX_OPERATIONS:
-        yield "plan-operation-limit", f"{len(block.operations)} operations, at most {MAX_OPERATIONS}"
+    stored = block.stored or len(block.operations)
+    if stored > MAX_OPERATIONS:
+        yield "plan-operation-limit", f"{stored} operations, at most {MAX_OPERATIONS}"
     for kind in CHANNEL_TYPES:
         channels, buffers, there = block.channels(kind), block.buffers(kind), len(gpu.peers(kind))
         if len(channels) > MAX_CHANNELS:
@@ -174,14 +192,14 @@ def operation_defects(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: Pla
             text = f"buffer_id {part.buffer_id}: the thread block has {reachable} over {kind or 'no'} channels"
             yield "plan-buffer-id", f"{text}, and the loader looks it up though `{op}` moves nothing"
             break
-    single = op in _NOTIFIES or (op in PUTS and kind == "port")
+    single = op in _NOTIFIES or (op in (*PUTS, "rppkt") and kind == "port")
     entries = len(operation.channels) if single else len(operation.semaphores)
     if 1 <= plan.threads < entries:
         yield "plan-threads", f"`{op}` has {entries} entries, one for a thread each, and there are {plan.threads}"
     if op in ("barrier", "sem_acquire", "sem_release"):
         yield from _local_synchronization(gpu, operation)
         return
-    if kind is None and (op in _NOTIFIES or (op in SHAPES and op not in ("copy", "re"))):
+    if kind is None and (op in _NOTIFIES or (op in SHAPES and op not in _LOCAL)):
         yield "plan-channel-type", f"`{op}` needs a channel_type"
         return
     if op in SHAPES:
@@ -223,9 +241,9 @@ def _channels(block: PlanBlock, operation: PlanOperation, kind: ChannelType) -> 
         yield "plan-flush-count", f"{text} flushes channel_ids[i] if there is a dst_buff[i]"
     if op in ("flush", "pws", "pwsf") and kind == "memory":
         yield "plan-port-only", f"`{op}` is for port channels"
-    if op in ("get", "res", "rre", "rres") and kind == "port":
+    if op in ("get", "res", "rre", "rres", "respkt", "recspkt") and kind == "port":
         yield "plan-memory-only", f"`{op}` reads or writes peers directly: a port channel cannot"
-    if op in PUTS and kind == "port" and len(channels) != targets:
+    if op in (*PUTS, "rppkt") and kind == "port" and len(channels) != targets:
         yield "plan-channel-each", f"{len(channels)} channels for {targets} slices: one carries each"
 
 
@@ -236,7 +254,7 @@ def _slices(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation
             text = f"`{op}` does not take these {word}_buff: {letters} (L local, R remote) is what it takes"
             yield "plan-slice-form", text
             return
-    paired = op in PUTS or op == "get"
+    paired = op in PUTS or op in ("get", "ppkt")
     if paired and len(src) != len(dst):
         yield "plan-slice-count", f"`{op}` has {len(src)} sources and {len(dst)} targets"
         return
@@ -246,11 +264,25 @@ def _slices(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation
     if op == "get" and any(pair[0].index != pair[1].index for pair in pairs):
         yield "plan-get-exchanged", "`get` between different indices: the runtime exchanges the two offsets"
     buffers = {part.buffer for part in src if isinstance(part, LocalSlice)}
-    if op == "put" and operation.channel_type == "memory" and len(buffers) > 1:
-        text = "`put` from different buffers: the runtime takes all from that of the first slice"
+    if op in ("put", "ppkt") and operation.channel_type == "memory" and len(buffers) > 1:
+        text = f"`{op}` from different buffers: the runtime takes all from that of the first slice"
         yield "plan-put-one-buffer", text
-    for part in (*src, *dst):
-        yield from _range(plan, gpu, block, operation, part)
+    wrong = list(chain.from_iterable(_range(plan, gpu, block, operation, part) for part in (*src, *dst)))
+    yield from wrong
+    if not wrong and op in PACKET_OPS:
+        packets = {home(gpu, block, operation, part)[1] for part in chain(*packets_of(operation))}
+        if plan.protocol != "LL":
+            yield "plan-packets", f"`{op}` in a plan of protocol {plan.protocol}: scratch has room for data alone"
+        elif packets != {"s"}:
+            yield "plan-packets", f"`{op}` takes packets from or to another buffer than scratch"
+
+
+def packets_of(operation: PlanOperation) -> tuple[tuple[Slice, ...], tuple[Slice, ...]]:
+    """The slices of an operation that it reads, and that it writes, as packets."""
+    op, src, dst = operation.op, operation.src, operation.dst
+    read = src if op in ("rppkt", "upkt") else src[1:] if op not in ("ppkt", "cpkt") else ()
+    written = dst if op in ("ppkt", "rppkt", "cpkt") else dst[1:]
+    return read, written
 
 
 def _range(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation, part: Slice) -> Iterator[Defect]:

@@ -10,6 +10,12 @@ arrives; the sender knows so after a flush. What two threads of a block push to 
 meet in between (``state.Order``). Kernels start and end by themselves: memory of a peer may be touched only
 between a first signal from it and its last wait.
 
+A packet tells by its flag that it is there: who reads one waits for it, and hears that the sender's kernel runs
+and that what each of its elements was made of has been read. The next run writes packets in the same places, or
+with two scratch buffers in those of the run before: the sender has to know that they were read. It does where it
+heard from the receiver earlier in that run; else by its end of each run it must know that the receiver runs (two
+buffers) or has read them (one).
+
 One order of execution is enough: signals are counted per channel with one sender and one receiver, so whether a
 plan stops does not depend on the order, nor do values unless there is a race, which is found from
 happens-before. Only a semaphore that several thread blocks acquire may depend on it; an acquire then learns what
@@ -17,17 +23,27 @@ it is sure of.
 """
 
 from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from hetesynth.judge.layout import Layout, SumDefect, Value, added
-from hetesynth.judge.mscclpp.checks import home
-from hetesynth.judge.mscclpp.state import BlockState, ChannelEnd, PortPut, SemaphoreState, meet_all, orders
-from hetesynth.judge.race_detection import Access, Conflict, Kind, Memory
+from hetesynth.judge.mscclpp.checks import home, packets_of
+from hetesynth.judge.mscclpp.state import (
+    BlockState,
+    ChannelEnd,
+    Event,
+    Packet,
+    PortPut,
+    SemaphoreState,
+    meet_all,
+    orders,
+)
+from hetesynth.judge.race_detection import Access, Clock, Conflict, Drawn, Kind, Memory
 from hetesynth.judge.rules import Findings, Place, shown
-from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, Plan, PlanOperation, Slice
+from hetesynth.model.plan import CHANNEL_TYPES, PACKET_OPS, ChannelType, Plan, PlanOperation, Slice
 from hetesynth.model.program import BufferSlice
 from hetesynth.model.topology import Rank
 
@@ -77,6 +93,9 @@ class PlanExecution:
             self._blocks.append(BlockState(k, place, code, clock, self._started, clock))
         self._orders = [orders(code) for _, code in codes]
         self._ready = OrderedDict.fromkeys(range(len(codes)))
+        self._packets: list[dict[int, Packet]] = [{} for _ in plan.gpus]  # by cell
+        self._unheard: list[tuple[Place, Rank, int]] = []  # cells of packets to whom nothing was heard from
+        self._drawn: list[set[Drawn]] = [set() for _ in plan.gpus]  # reads that a GPU heard of in packets
 
     def run(self) -> None:
         """Executes until nothing moves; then deadlock, or what is left over, and final data."""
@@ -106,6 +125,9 @@ class PlanExecution:
                 return any(not end.inbox for end in self._ends_of(block, operation))
             case "sem_acquire":
                 return any(self._semaphores[gpu][s].value < 1 for s in operation.semaphores)
+            case op if op in PACKET_OPS:
+                cells = (cell for part in packets_of(operation)[0] for cell in self._cells(block, operation, part))
+                return any(cell not in self._packets[gpu] for cell in cells)
             case "barrier":
                 members = self._barriers[gpu, operation.barrier]
                 if block.arrived:
@@ -150,6 +172,8 @@ class PlanExecution:
                     self._ready.update(OrderedDict.fromkeys(self._own[gpu]))
             case "put" | "pws" | "pwsf" if operation.channel_type == "port":
                 self._port_puts(block, operation)
+            case op if op in PACKET_OPS:
+                self._move_packets(block, operation)
             case _:
                 self._move(block, operation)
 
@@ -188,14 +212,64 @@ class PlanExecution:
             for src, dst in zip(operation.src, operation.dst, strict=True):
                 self._write(block, operation, access, dst, self._read(block, operation, access, src))
             return
-        total = self._read(block, operation, access, operation.src[0])
-        for part in operation.src[1:]:
-            values = self._read(block, operation, access, part)
+        total = self._sum(block, [self._read(block, operation, access, part) for part in operation.src])
+        for part in operation.dst:
+            self._write(block, operation, access, part, total)
+
+    def _sum(self, block: BlockState, sources: list[list[Value]]) -> list[Value]:
+        """All sources added, chunk by chunk."""
+        total = sources[0]
+        for values in sources[1:]:
             total = added(
                 total, values, lambda defect, text: self._findings.add(_SUM_RULES[defect], text, block.here)
             )
-        for part in operation.dst:
-            self._write(block, operation, access, part, total)
+        return total
+
+    def _cells(self, block: BlockState, operation: PlanOperation, part: Slice) -> range:
+        """The cells of a slice in the memory of its owner."""
+        owner, buffer = home(self._plan.gpus[block.place.gpu], block.code, operation, part)
+        first = self._layout.cell(owner, block.place.gpu, buffer, part.index)
+        return range(first, first + part.size)
+
+    def _move_packets(self, block: BlockState, operation: PlanOperation) -> None:
+        """Reads the packets that have come, with the data beside them, and writes data and packets."""
+        gpu, (read, written) = block.place.gpu, packets_of(operation)
+        cells = [cell for part in read for cell in self._cells(block, operation, part)]
+        heard = list({id(e): e for e in (self._packets[gpu][cell].event for cell in cells)}.values())
+        block.pending += heard
+        clock: Clock = np.maximum.reduce([block.clock, *(event.clock for event in heard)])
+        reads: Clock = np.maximum.reduce([block.reads, *(event.reads for event in heard)])
+        own = block.clock, block.index, block.segment
+        access = Access(block.index, block.segment, block.done, *own, reads=block.reads)
+        sources, drawn = [], list[list[frozenset[Drawn]]]()
+        for part in operation.src:
+            memory, first, name = self._located(block, operation, part)
+            sources.append(memory.read(access, first, part.size, name, waited=part in read))
+            drawn.append([])
+            for cell in self._cells(block, operation, part):
+                behind = self._packets[gpu][cell].drawn if part in read else frozenset[Drawn]()
+                drawn[-1].append(behind | {(gpu, cell, block.index, block.segment)})
+        if operation.op != "ppkt":  # all sources make one value, which goes everywhere
+            sources = [self._sum(block, sources)] * len(operation.dst)
+            drawn = [[frozenset[Drawn]().union(*each) for each in zip(*drawn, strict=True)]] * len(operation.dst)
+        self._drawn[gpu].update(*(each for position in drawn for each in position) if read else ())
+        event = Event(clock, reads, block.index, block.segment - 1, relaxed=True)
+        ends = self._ends_of(block, operation) if operation.channel_type == "port" else []
+        for thread, (part, values, of) in enumerate(zip(operation.dst, sources, drawn, strict=True)):
+            if part not in written:
+                self._write(block, operation, access, part, values, of)
+                continue
+            owner, _ = home(self._plan.gpus[gpu], block.code, operation, part)
+            writing = access
+            if ends:  # a NIC carries them, and reads its source until they have arrived
+                ends[thread].puts.append(PortPut(block.index, block.segment, thread, 0))
+                writing = access._replace(actor=ends[thread].engine, stamp=len(ends[thread].puts))
+            places = self._cells(block, operation, part)
+            self._memory[owner].write(writing, places.start, values, BufferSlice("s", part.index), of)
+            self._packets[owner].update(zip(places, (Packet(event, each) for each in of), strict=True))
+            if not clock[self._started + owner]:
+                self._unheard += [(block.here, owner, cell) for cell in places]
+            self._ready.update(OrderedDict.fromkeys(self._own[owner]))
 
     def _port_puts(self, block: BlockState, operation: PlanOperation) -> None:
         for thread, end in enumerate(self._ends_of(block, operation)):
@@ -229,13 +303,19 @@ class PlanExecution:
         return memory.read(access, first, part.size, name)
 
     def _write(
-        self, block: BlockState, operation: PlanOperation, access: Access, part: Slice, values: list[Value]
+        self,
+        block: BlockState,
+        operation: PlanOperation,
+        access: Access,
+        part: Slice,
+        values: list[Value],
+        drawn: Sequence[Collection[Drawn]] = (),
     ) -> None:
         memory, first, name = self._located(block, operation, part)
         if name.buffer == "i" and not self._plan.in_place:
             text = f"writes {shown(name, part.size)}: out of place the input buffer must stay as it is"
             self._findings.add("plan-input-overwritten", text, block.here)
-        memory.write(access, first, values, name)
+        memory.write(access, first, values, name, drawn)
 
     def _conflict(
         self, owner: Rank, access: Access, kind: Kind, other: Conflict | None, where: BufferSlice, at: int
@@ -261,7 +341,9 @@ class PlanExecution:
         for block in stuck[:MAX_SHOWN_WAITS]:
             operation, gpu = block.code.operations[block.done], block.place.gpu
             what = f"at barrier {operation.barrier}"
-            if operation.op == "sem_acquire":
+            if operation.op in PACKET_OPS:
+                what = "for packets"
+            elif operation.op == "sem_acquire":
                 what = f"for one of the semaphores {list(operation.semaphores)}"
             elif operation.op != "barrier":
                 peers = self._plan.gpus[gpu].peers(operation.channel_type or "memory")
@@ -285,12 +367,24 @@ class PlanExecution:
                 if semaphore.value != semaphore.start:
                     text = f"semaphore {s} ends with {semaphore.value}, not {semaphore.start} as it began"
                     self._findings.add("plan-semaphore-left", text, Place(g))
-        for g, own in enumerate(self._own):
+        ended: list[tuple[Clock, Clock]] = []
+        for own in self._own:
             clock = reads = np.zeros(self._started + self._plan.ranks, dtype=np.int32)
             for index in own:
                 self._blocks[index].meet()
                 clock = np.maximum(clock, self._blocks[index].clock)
                 reads = np.maximum(reads, self._blocks[index].reads)
-            for actor in self._memory[g].outlived(clock, reads, own):
+            ended.append((clock, reads))
+        for place, owner, cell in self._unheard:
+            last, heard = ended[place.gpu]
+            was_read = all(
+                heard[actor] >= stamp or (owner, cell, actor, stamp) in self._drawn[place.gpu]
+                for actor, stamp in self._memory[owner].readers(cell).items()
+            )
+            if not (last[self._started + owner] if self._plan.double_scratch else was_read):
+                text = f"packets of a later run may overwrite what gpu {owner} has not read yet"
+                self._findings.add("plan-packets-overwritten", f"{text}: nothing is heard from it", place)
+        for g, own in enumerate(self._own):
+            for actor in self._memory[g].outlived(*ended[g], own, self._packets[g]):
                 text = f"its kernel may end while {self._names[actor]} still uses its memory"
                 self._findings.add("plan-late-access", f"{text}: no wait or flush covers it; {_NOP}", Place(g))

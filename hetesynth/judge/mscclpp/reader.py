@@ -22,6 +22,7 @@ from hetesynth.model.plan import (
     CHANNEL_TYPES,
     MAX_THREADS,
     OPEN_MAX_BYTES,
+    PACKET_OPS,
     PLAN_OPS,
     ChannelType,
     GpuPlan,
@@ -44,16 +45,15 @@ MAX_GPUS = 65536
 MAX_REFUSED = 8  # names shown
 MAX_SHARES = 64  # thread blocks of a group
 
-_PACKETS = frozenset({"rppkt", "ppkt", "respkt", "cpkt", "upkt", "repkt", "recpkt", "recspkt"})
-OTHER_OPS = _PACKETS | {"glres", "gstore", "gstorepkt", "pipeline"}
-"""Operations of the runtime that the judge does not execute: packets, multimem, pipelines."""
+OTHER_OPS = frozenset({"glres", "gstore", "gstorepkt"})
+"""Operations of the runtime that the judge does not execute: multimem."""
 
 _BUFFERS: dict[str, Buffer] = {"i": "i", "o": "o", "s": "s"}
 _OPS: dict[str, Any] = {**{op: op for op in PLAN_OPS}, **dict.fromkeys(sorted(OTHER_OPS))}
 _KINDS: dict[str, Any] = {**{kind: kind for kind in CHANNEL_TYPES}, "switch": "switch", "none": None}
 
 
-def load_plan(path: Path) -> Plan:
+def load_plan(path: Path, *, packets: bool = False) -> Plan:
     """The plan in file ``path``; HetesynthError HS540 when it cannot be read, else as ``read_plan_json``."""
     try:
         with open_regular(path) as stream:
@@ -62,12 +62,12 @@ def load_plan(path: Path) -> Plan:
         reason = getattr(error, "strerror", None) or str(error)
         message = f"cannot read {str(path)!r}: {reason}"
         raise HetesynthError(message, code="HS540", help="check the path") from error
-    return read_plan_json(data, str(path))
+    return read_plan_json(data, str(path), packets=packets)
 
 
-def read_plan_json(data: bytes, filename: str = "<plan>") -> Plan:
+def read_plan_json(data: bytes, filename: str = "<plan>", *, packets: bool = False) -> Plan:
     """The plan in ``data``. Raises HetesynthError HS530, exit code 2, when it is not one; HS531, exit code 3, when
-    it uses what is outside the executed subset, which the message names."""
+    it uses what is outside the executed subset, which the message names. ``packets``: whether these are in it."""
     outside: set[str] = set()
     try:
         if len(data) > MAX_BYTES:
@@ -83,13 +83,16 @@ def read_plan_json(data: bytes, filename: str = "<plan>") -> Plan:
     except JsonRefused as refusal:
         help_text = "give an MSCCL++ execution plan in JSON"
         raise HetesynthError(f"{filename}: {refusal}", code="HS530", help=help_text) from refusal
+    used = {x.op for gpu in plan.gpus for block in gpu.blocks for x in block.operations}
+    if not packets and not used.isdisjoint(PACKET_OPS):
+        outside.add("packets, which are judged alone")
     if outside:
         shown = ", ".join(sorted(outside)[:MAX_REFUSED]) + (" and more" if len(outside) > MAX_REFUSED else "")
         raise HetesynthError(
             f"{filename}: the plan uses {shown}, outside what is executed: nothing is known of it",
             code="HS531",
             exit_code=3,
-            help="plans of put, get, copy, re, signal, wait, barrier and semaphore operations can be judged",
+            help="plans of put, get, copy, re, packets, signals, barriers and semaphores can be judged",
         )
     return plan
 
@@ -192,9 +195,12 @@ def _block(block: _Object) -> PlanBlock:
     channels = _references(block.objects("channels"), "channel_type", "channel_ids")
     entries = block.objects("remote_buffer_refs", optional=True)
     buffers = _references(entries, "access_channel_type", "remote_buffer_ids")
+    operations = tuple(op for entry in block.objects("ops") for op in _operations(entry))
+    turned = sum(len(list(entry.objects("ops"))) for entry in block.objects("ops") if _is_pipeline(entry))
     return PlanBlock(
         id=block.number("id"),
-        operations=tuple(map(_operation, block.objects("ops"))),
+        operations=operations,
+        stored=len(operations) - turned + sum(map(_is_pipeline, block.objects("ops"))),
         memory_channels=channels["memory"],
         port_channels=channels["port"],
         memory_buffers=buffers["memory"],
@@ -219,6 +225,24 @@ def _kind(entry: _Object, name: str) -> ChannelType | None:
     return None
 
 
+def _is_pipeline(operation: _Object) -> bool:
+    return operation.values.get("name") == "pipeline"
+
+
+def _operations(entry: _Object) -> Iterator[PlanOperation]:
+    """Yield the operations of an entry: of a pipeline all of them twice, each time with one half of their slices.
+    A plan does not say how many turns there are."""
+    if not _is_pipeline(entry):
+        yield _operation(entry)
+        return
+    context = _object(entry.get("iter_context"), f"{entry.where} iter_context", entry.outside)
+    inner, chunks = tuple(map(_operation, entry.objects("ops"))), context.number("num_chunks")
+    if any(x.op in PACKET_OPS or {part.size for part in (*x.src, *x.dst)} - {chunks} for x in inner):
+        entry.outside.add("a `pipeline` of packets or of slices of another size than its own")
+    for turn in (0, 1):
+        yield from (replace(x, share=(2 * x.share[0] + turn, 2 * x.share[1])) for x in inner)
+
+
 def _operation(operation: _Object) -> PlanOperation:
     values, outside = operation.values, operation.outside
     op = operation.word("name", _OPS)
@@ -229,6 +253,8 @@ def _operation(operation: _Object) -> PlanOperation:
     if values.get("reduce_op", "sum") != "sum":
         outside.add("another `reduce_op`")
     kind = _kind(operation, "channel_type") if "channel_type" in values else None
+    if op == "ppkt" and kind == "port":
+        outside.add("`ppkt` on a port channel")
     barrier = blocks = None
     if "barrier_id" in values or "num_threadblocks" in values:
         barrier, blocks = operation.number("barrier_id"), operation.number("num_threadblocks")

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from hetesynth.judge.mscclpp.checks import PUTS
-from hetesynth.judge.race_detection import Clock
+from hetesynth.judge.race_detection import Clock, Drawn
 from hetesynth.judge.rules import Place
 from hetesynth.model.plan import ChannelType, PlanBlock
 from hetesynth.model.topology import Rank
@@ -37,6 +37,13 @@ class Event:
     stamp: int
     puts: tuple[int, int] | None = None
     relaxed: bool = False
+
+
+class Packet(NamedTuple):
+    """What who reads a packet hears. ``drawn``: the reads that its elements were made of."""
+
+    event: Event
+    drawn: frozenset[Drawn]
 
 
 class PortPut(NamedTuple):
