@@ -84,13 +84,14 @@ def grown(sizes: list[int], rng: Random, most: int = 4) -> tuple[Problem, Growth
 
 
 SPREAD, SPREADING = grown([2, 1, 2], Random(1))
+DOUBLED, DOUBLING = grown([1] * 24, Random(1), 1)
 APART = tuple((r,) for r in range(4))
 ONE_WAY = Graph(4)
 ONE_WAY.link(0, 1, 3)
 FROM_0 = problem(ONE_WAY, "broadcast")
 ONLY = (("link 0 (0->1)",), (), (), ())
 GROWTH: list[tuple[Problem, GrowthWitness, int | str]] = [
-    (SPREAD, SPREADING, 2), (SPREAD, replace(SPREADING, chunk=1), "a chunk that does not exist"),
+    (SPREAD, SPREADING, 2), (DOUBLED, DOUBLING, 5), (SPREAD, replace(SPREADING, chunk=1), "a chunk that does not exist"),
     (SPREAD, replace(SPREADING, chunk=-1), "a chunk that does not exist"),
     (SPREAD, replace(SPREADING, parts=((0, 1), (2,), (3,))), "leave a rank out"),
     (SPREAD, replace(SPREADING, parts=((0, 1), (2,), (3, 4), ())), "a part is empty"),
