@@ -187,7 +187,7 @@ def _details(document: dict[str, Any]) -> Iterator[str]:
 
 def _delay(row: dict[str, Any]) -> str:
     """Return what a program takes at one delay between data centres."""
-    share = whole_percent(100 * row["limit_us"] / row["predicted_us"])
+    share = whole_percent(row["percent_of_limit"])
     return f"{row['delay_us'] / 1000:g} ms: {row['predicted_us']:,.0f} us, {share} % of the limit there"
 
 

@@ -56,12 +56,22 @@ def delayed(topology: Topology, delay: Fraction) -> Topology:
 def at_delays(
     file: Path, topology: Topology, ends: Range, size: int, options: CostOptions, target: Target
 ) -> Sequence[dict[str, Any]]:
-    """What ``file`` takes at both ends and in the middle, in microseconds, beside the proved limit there."""
+    """Return what ``file`` takes at both ends and in the middle, in microseconds, beside the proved limit there;
+    the percent of that which is reached is of both at line rate."""
     rows = []
     for delay in dict.fromkeys((ends[0], sum(ends, Fraction(0)) / 2, ends[1])):
         there = delayed(topology, delay)
-        [prediction] = simulate_file(file, there, [size], options, target).predictions
-        limits = bounds_of(there, prediction.collective, None, options)
-        limit, seconds = limits.seconds(size), prediction.seconds
-        rows.append({"delay_us": float(delay * 10**6), "predicted_us": seconds * 1e6, "limit_us": limit * 1e6})
+        predicted, at_line_rate = (
+            simulate_file(file, there, [size], rates, target).predictions[0]
+            for rates in (options, options.line_rate)
+        )
+        limit = bounds_of(there, predicted.collective, None, options.line_rate).seconds(size)
+        rows.append(
+            {
+                "delay_us": float(delay * 10**6),
+                "predicted_us": predicted.seconds * 1e6,
+                "limit_us": limit * 1e6,
+                "percent_of_limit": 100 * limit / at_line_rate.seconds,
+            }
+        )
     return rows

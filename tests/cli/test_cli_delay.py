@@ -48,7 +48,8 @@ def test_the_far_end_is_optimized_and_both_are_shown(tmp_path: Path, capsys: pyt
     assert [row["delay_us"] for row in rows] == [250, 500, 750]
     times = [row["predicted_us"] for row in rows]
     assert times == sorted(times) and times[-1] == pytest.approx(document["program_predicted_us"])
-    assert all(row["limit_us"] <= row["predicted_us"] for row in rows)
+    assert all(row["limit_us"] <= row["predicted_us"] and row["percent_of_limit"] <= 100 for row in rows)
+    assert rows[-1]["percent_of_limit"] == pytest.approx(document["percent_of_limit"])
     assert times[-1] - times[0] >= 499  # one crossing, at least
 
 
