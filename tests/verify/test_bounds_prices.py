@@ -91,7 +91,8 @@ ONE_WAY.link(0, 1, 3)
 FROM_0 = problem(ONE_WAY, "broadcast")
 ONLY = (("link 0 (0->1)",), (), (), ())
 GROWTH: list[tuple[Problem, GrowthWitness, int | str]] = [
-    (SPREAD, SPREADING, 2), (DOUBLED, DOUBLING, 5), (SPREAD, replace(SPREADING, chunk=1), "a chunk that does not exist"),
+    (SPREAD, SPREADING, 2), (DOUBLED, DOUBLING, 5),
+    (SPREAD, replace(SPREADING, chunk=1), "a chunk that does not exist"),
     (SPREAD, replace(SPREADING, chunk=-1), "a chunk that does not exist"),
     (SPREAD, replace(SPREADING, parts=((0, 1), (2,), (3,))), "leave a rank out"),
     (SPREAD, replace(SPREADING, parts=((0, 1), (2,), (3, 4), ())), "a part is empty"),

@@ -22,7 +22,8 @@ from test_bounds_prices import grown
 
 from hetesynth.judge.bounds import delays
 from hetesynth.judge.bounds.judge import growth_steps, recheck
-from hetesynth.judge.bounds.laws import Refuted, price_steps, stepped_price_steps
+from hetesynth.judge.bounds.laws import AtMost, Refuted, price_steps, stepped_price_steps
+from hetesynth.judge.bounds.query import query_facts
 from hetesynth.judge.bounds.time_bounds import time_bound_violations
 from hetesynth.model.bound import (
     DelayedPrices,
@@ -294,3 +295,59 @@ def test_prices_of_any_problem(seed: int, recorded: Recorded) -> None:
             stated = SteppedPriceWitness(steps, tuple(in_steps), paid, earned)
             verdicts.append(shown(partial(stepped_price_steps, wanted, stated)))
     recorded(f"prices {seed}", verdicts)
+
+
+# -- assertions of a solver's query
+
+ASKED: dict[str, Problem] = {
+    "allgather": problem(servers([2, 2], nics=1), "allgather"),
+    "broadcast": problem(line(3), "broadcast", 2),
+    "alltoall": problem(ring(4), "alltoall"),
+    "few peers": replace(problem(full(4), "allgather"), max_peers=2),
+    "allreduce": problem(ring(4), "allreduce"),
+    "allreduce, eq. 8": problem(servers([2, 2], nics=1), "allreduce", exclusive=True),
+    "allreduce, two chunks": problem(line(3), "allreduce", 2),
+    "allreduce, few peers": replace(problem(full(4), "allreduce"), max_peers=2),
+}
+
+
+def variables(wanted: Problem, steps: int, rng: random.Random) -> list[str]:
+    """Names of what laws say of one message, some of other messages to the same rank, and some that are not."""
+    a = rng.randrange(len(wanted.arcs))
+    arc, k = wanted.arcs[a], rng.randrange(len(wanted.collective.chunks))
+    t, c = rng.randrange(-1, steps + 1), rng.randrange(wanted.ranks)
+    into = [b for b, other in enumerate(wanted.arcs) if other.dst == arc.dst]
+    names = [f"send_{k}_{b}_{u}" for b in into for u in (t, t - 1)]
+    names += [f"met_{arc.src}_{arc.dst}_1", f"met_{arc.dst}_{arc.src}_0", f"met_{arc.dst}_{arc.src}_1"]
+    if wanted.collective.reduces:
+        ends = [(arc.src, t), (arc.dst, t), (arc.dst, t + 1), (c, t)]
+        names += [f"part_{k}_{c}_{r}_{u}" for r, u in ends]
+        names += [f"copied_{k}_{arc.dst}_{t}", f"brings_{k}_{c}_{a}_{t}", f"brings_{k}_{c}_{into[0]}_{t}"]
+        names += [f"new_{k}_{x}_{arc.dst}_{t}" for x in range(wanted.ranks)]
+        names += [f"send_{k - 1}_{b}_{u}" for b in into for u in range(t + 1)]
+    else:
+        ends = [(arc.src, t), (arc.dst, t), (arc.dst, t + 1), (arc.src, t - 1)]
+        names += [f"has_{k}_{r}_{u}" for r, u in ends]
+    return [name for name in dict.fromkeys(names) if "-" not in name or rng.random() < 0.02]
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+@pytest.mark.parametrize("name", ASKED)
+def test_any_assertion_of_a_query(name: str, steps: int, recorded: Recorded) -> None:
+    """Clauses and counts of few names that laws may speak of together."""
+    wanted, rng, verdicts = ASKED[name], random.Random(f"{name} {steps}"), []
+    facts = query_facts(wanted, steps)
+    for _ in range(600):
+        names = variables(wanted, steps, rng)
+        for _ in range(5):
+            some = rng.sample(names, min(len(names), rng.choice((0, 1, 1, 2, 2, 3, 3, 4, 5))))
+            clause = tuple((one, rng.random() < 0.5) for one in some)
+            verdicts.append(shown(partial(facts.check_clause, clause)))
+        every = [one for one in names if one.startswith(rng.choice(("send", "brings", "met", "has", "part")))]
+        every += rng.choice(([], [f"met_{rng.randrange(4)}_{r}_{rng.randrange(2)}" for r in range(wanted.ranks)]))
+        every = list(dict.fromkeys(every))
+        count = AtMost(tuple(rng.sample(every, rng.randint(0, len(every)))), rng.randint(0, 3))
+        verdicts.append(shown(partial(facts.check_count, count)))
+    accepted = sum(verdict == "None" for verdict in verdicts)
+    assert 200 < accepted < len(verdicts) - 200
+    recorded(f"asked {name} {steps}", verdicts)

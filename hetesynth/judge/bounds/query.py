@@ -37,7 +37,7 @@ def query_steps(problem: Problem, claim: UnsatWitness) -> int:
     demand(not reduces or problem.collective.name == "allreduce", "a query must be about copies, or an allreduce")
     demand(claim.steps >= 0, "the number of steps is negative")
     demand(len(claim.query) <= MAX_QUERY, "the query is too large")
-    facts = SumFacts(problem, claim.steps) if reduces else _Facts(problem, claim.steps)
+    facts = query_facts(problem, claim.steps)
     stated = False
     for assertion in assertions(claim.query):
         stated = True
@@ -49,7 +49,12 @@ def query_steps(problem: Problem, claim: UnsatWitness) -> int:
     return claim.steps + 1
 
 
-class _Facts:
+def query_facts(problem: Problem, steps: int) -> "Facts | SumFacts":
+    """What holds in every schedule of ``problem`` in ``steps`` steps: copies, or an allreduce."""
+    return SumFacts(problem, steps) if problem.collective.reduces else Facts(problem, steps)
+
+
+class Facts:
     """What holds in every schedule of a problem within a number of steps."""
 
     def __init__(self, problem: Problem, steps: int) -> None:
