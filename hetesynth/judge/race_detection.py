@@ -27,8 +27,8 @@ Part = tuple[int, int]
 what two slices of one operation do to a cell is ordered where their positions are the same, and only there."""
 MANY: Part = (-1, -1)
 """In place of a part: several, or it does not matter."""
-Drawn = tuple[Rank, int, int, int]
-"""A read: whose memory, which cell, the actor and its stamp."""
+Drawn = tuple[Rank, int, int, int, int]
+"""A read: whose memory, which cell, the actor, its stamp and its operation."""
 Kind = Literal["read", "write"]
 
 
@@ -139,7 +139,7 @@ class Memory:
             if record.writer >= 0:
                 self._after_write(access, "write", record, where, position)
             for reader, (stamp, part) in record.reads.items():
-                if drawn and (self.rank, cell, reader, stamp) in drawn[position]:
+                if drawn and (self.rank, cell, reader, stamp, part[0]) in drawn[position]:
                     continue
                 if not access.knows(reader, stamp, part, position, "read"):
                     self._race(access, "write", Conflict(reader, stamp, "read", part), where, position)
@@ -148,9 +148,10 @@ class Memory:
             record.wrote = (access.operation, position) if self.by_position else MANY
             self._values[cell] = value
 
-    def readers(self, cell: int) -> dict[int, int]:
-        """Who has read the cell since it was written, and when last."""
-        return {actor: stamp for actor, (stamp, _) in self._cells[cell].reads.items()}
+    def readers(self, cell: int) -> list[Drawn]:
+        """The last read of each who has read the cell since it was written."""
+        reads = self._cells[cell].reads.items()
+        return [(self.rank, cell, actor, stamp, part[0]) for actor, (stamp, part) in reads]
 
     def outlived(self, clock: Clock, reads: Clock, own: Collection[int], packets: Collection[int]) -> list[int]:
         """The actors other than ``own`` of which writes are not known to be done by ``clock``, or reads by

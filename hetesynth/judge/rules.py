@@ -214,6 +214,7 @@ HX853 plan-get-exchanged wrong-data run | Use equal indices, or `put`.
 HX854 plan-put-one-buffer wrong-data run | Use one `put` for each buffer.
 HX855 plan-flush-count connection run | Name any chunk as dst_buff once for each channel.
 HX856 plan-packets range run | Use protocol LL, and scratch for packets alone.
+HX857 plan-double-scratch wrong-data run | Set use_double_scratch_buffer to false.
 -- plans: the collective
 HX861 plan-sizes attribute run | Mend input_chunks and output_chunks.
 HX862 plan-bad-root attribute run | Give another --root.

@@ -105,7 +105,6 @@ DOUBLE = {"double_scratch": True}
         (buffers((1, 1, 2), name="allreduce", **LL), GIB - 16, 16, "gpu 0: scratch"),
         (buffers((1, 1, 2), name="allreduce", **DOUBLE), GIB - 16, 16, "gpu 0: scratch"),
         (buffers((1, 1, 2), name="allreduce", **LL, **DOUBLE), GIB // 2 - 16, 16, "gpu 0: scratch"),
-        (buffers((1, 1, 2), name="allreduce", reuse_resources=True), 4 * GIB - 16, 16, "gpu 0: output"),
     ],
 )  # fmt: skip
 def test_the_last_size_that_fits_and_the_buffer_that_ends_it(
@@ -125,3 +124,13 @@ def test_the_last_size_that_fits_and_the_buffer_that_ends_it(
     assert said(chunk) == said(chunk + step - 1) == []
     assert said(chunk + step) == [f"{rank}: max_message_size {chunk + step} {too_large} {safe}"]
     assert said(2**64 - 1) == [f"{rank}: an open max_message_size {too_large} {safe}"]
+
+
+@pytest.mark.parametrize(("options", "chunk"), [({}, 2**25), (LL, 2**24), ({**LL, **DOUBLE}, 2**23)])
+def test_scratch_of_reused_resources_has_64_mebibytes(options: dict[str, Any], chunk: int) -> None:
+    made = buffers((1, 1, 2), name="allreduce", reuse_resources=True, **options)
+    assert largest_message(made) == chunk
+    for most in (chunk, chunk + 16):
+        findings = Findings()
+        size_violations(replace(made, max_bytes=most), findings)
+        assert bool(findings.violations) == (most > chunk)

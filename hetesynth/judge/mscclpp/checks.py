@@ -8,6 +8,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
+from typing import Literal
 
 from hetesynth.judge.rules import Findings, Place, shown
 from hetesynth.model.plan import (
@@ -57,6 +58,7 @@ SHAPES = {
 }
 """The slices that an operation takes on either side, L local, R remote, as regular expressions."""
 _LOCAL = frozenset({"copy", "re", "cpkt", "upkt", "repkt", "recpkt"})
+ScratchUse = Literal["packets", "data", "data from afar"]
 Defect = tuple[str, str]
 """(rule, message)."""
 
@@ -78,7 +80,7 @@ def plan_structure(
         text = f"min_message_size {plan.min_bytes} is above max_message_size {plan.max_bytes}"
         findings.add("plan-min-above-max", text)
     unlinked: list[tuple[str, Place]] = []
-    packets: set[bool] = set()  # whether what stands in scratch is packets
+    in_scratch: list[tuple[Rank, ScratchUse]] = []
     for g, gpu in enumerate(plan.gpus):
         for rule, message in _gpu_defects(plan, g, gpu, servers, sms):
             findings.add(rule, message, Place(g))
@@ -88,9 +90,7 @@ def plan_structure(
                 findings.add(rule, message, Place(g, t))
             for i, operation in enumerate(() if defects else block.operations):
                 wrong = list(operation_defects(plan, gpu, block, operation))
-                parts = (*operation.src, *operation.dst) if operation.op in SHAPES and not wrong else ()
-                moved = tuple(chain(*packets_of(operation))) if operation.op in PACKET_OPS else ()
-                packets |= {part in moved for part in parts if home(gpu, block, operation, part)[1] == "s"}
+                in_scratch += () if wrong else _scratch_uses(gpu, block, operation)
                 if links is not None and not wrong:  # data may flow only along links; signals may go either way
                     pairs = [(home(gpu, block, operation, part)[0], g) for part in operation.src]
                     pairs += [(g, home(gpu, block, operation, part)[0]) for part in operation.dst]
@@ -102,15 +102,25 @@ def plan_structure(
                     findings.add(rule, message, Place(g, t, i))
         for rule, message in _barrier_defects(gpu):
             findings.add(rule, message, Place(g))
+    for text in _unpaired(plan):
+        findings.add("plan-unpaired-channels", text)
+    packets = {owner for owner, use in in_scratch if use == "packets"}
+    for owner in sorted(packets & {owner for owner, use in in_scratch if use != "packets"}):
+        text = "its scratch holds both packets and data: they are laid out differently"
+        findings.add("plan-packets", text, Place(owner))
+    if plan.double_scratch and "data from afar" in {use for _, use in in_scratch}:
+        text = "peers or NICs touch data in scratch, which has two halves: they always use the first"
+        findings.add("plan-double-scratch", text)
+    for text, place in unlinked:
+        findings.add("plan-no-such-link", text, place)
+
+
+def _unpaired(plan: Plan) -> Iterator[str]:
+    """Yield what is said of pairs of GPUs with channels one way only."""
     for kind in CHANNEL_TYPES:
         joined = {(g, peer) for g, gpu in enumerate(plan.gpus) for peer in gpu.peers(kind)}
         for a, b in sorted(joined - {(b, a) for a, b in joined}):
-            text = f"gpu {a} has {kind} channels to gpu {b}, which has none back"
-            findings.add("plan-unpaired-channels", text)
-    if len(packets) == 2:
-        findings.add("plan-packets", "scratch holds both packets and data: they are laid out differently")
-    for text, place in unlinked:
-        findings.add("plan-no-such-link", text, place)
+            yield f"gpu {a} has {kind} channels to gpu {b}, which has none back"
 
 
 def _gpu_defects(
@@ -270,18 +280,31 @@ def _slices(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation
     wrong = list(chain.from_iterable(_range(plan, gpu, block, operation, part) for part in (*src, *dst)))
     yield from wrong
     if not wrong and op in PACKET_OPS:
-        packets = {home(gpu, block, operation, part)[1] for part in chain(*packets_of(operation))}
+        read, written = packets_of(operation)
+        packets = {home(gpu, block, operation, part)[1] for part in (*src[read:], *dst[written:])}
         if plan.protocol != "LL":
             yield "plan-packets", f"`{op}` in a plan of protocol {plan.protocol}: scratch has room for data alone"
         elif packets != {"s"}:
             yield "plan-packets", f"`{op}` takes packets from or to another buffer than scratch"
 
 
-def packets_of(operation: PlanOperation) -> tuple[tuple[Slice, ...], tuple[Slice, ...]]:
-    """The slices of an operation that it reads, and that it writes, as packets."""
-    op, src, dst = operation.op, operation.src, operation.dst
-    read = src if op in ("rppkt", "upkt") else src[1:] if op not in ("ppkt", "cpkt") else ()
-    written = dst if op in ("ppkt", "rppkt", "cpkt") else dst[1:]
+def _scratch_uses(gpu: GpuPlan, block: PlanBlock, operation: PlanOperation) -> Iterator[tuple[Rank, ScratchUse]]:
+    """Yield whose scratch an operation uses, and what for: the kernel shifts packets, and data of its own GPU, to
+    the half of a double buffer that is in use."""
+    if operation.op in SHAPES:
+        for first, side in zip(packets_of(operation), (operation.src, operation.dst), strict=True):
+            for k, part in enumerate(side):
+                owner, buffer = home(gpu, block, operation, part)
+                far = owner != gpu.rank or operation.channel_type == "port"
+                if buffer == "s":
+                    yield owner, "packets" if k >= first else "data from afar" if far else "data"
+
+
+def packets_of(operation: PlanOperation) -> tuple[int, int]:
+    """From which of its sources on, and from which of its targets on, an operation takes packets."""
+    op, sources, targets = operation.op, len(operation.src), len(operation.dst)
+    read = 0 if op in ("rppkt", "upkt") else 1 if op in ("repkt", "respkt", "recpkt", "recspkt") else sources
+    written = 0 if op in ("ppkt", "rppkt", "cpkt") else 1 if op in PACKET_OPS else targets
     return read, written
 
 

@@ -26,6 +26,7 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -34,10 +35,10 @@ from hetesynth.judge.mscclpp.checks import home, packets_of
 from hetesynth.judge.mscclpp.state import (
     BlockState,
     ChannelEnd,
-    Event,
     Packet,
     PortPut,
     SemaphoreState,
+    joined,
     meet_all,
     orders,
 )
@@ -63,6 +64,7 @@ class PlanExecution:
         for gpu in plan.gpus:
             begin = self._own[-1].stop if self._own else 0
             self._own.append(range(begin, begin + len(gpu.blocks)))
+        self._reader = [place.gpu for place, _ in codes]  # of every actor: of a NIC, for whom it reads
         self._ends: list[ChannelEnd] = []
         self._end_of: dict[tuple[Rank, ChannelType, int], ChannelEnd] = {}
         met: dict[tuple[Rank, Rank, ChannelType], list[ChannelEnd]] = defaultdict(list)
@@ -72,6 +74,7 @@ class PlanExecution:
                     end = ChannelEnd(g, kind, c)
                     if kind == "port":
                         end.engine = len(self._names)
+                        self._reader.append(peer)
                         self._names.append(f"the port channel {c} of gpu {g} to gpu {peer}")
                     self._end_of[g, kind, c] = end
                     met[g, peer, kind].append(end)
@@ -94,7 +97,7 @@ class PlanExecution:
         self._orders = [orders(code) for _, code in codes]
         self._ready = OrderedDict.fromkeys(range(len(codes)))
         self._packets: list[dict[int, Packet]] = [{} for _ in plan.gpus]  # by cell
-        self._unheard: list[tuple[Place, Rank, int]] = []  # cells of packets to whom nothing was heard from
+        self._sent: list[tuple[Place, Rank, int, Clock]] = []  # packets: whose cell, and what the sender knew
         self._drawn: list[set[Drawn]] = [set() for _ in plan.gpus]  # reads that a GPU heard of in packets
 
     def run(self) -> None:
@@ -126,7 +129,8 @@ class PlanExecution:
             case "sem_acquire":
                 return any(self._semaphores[gpu][s].value < 1 for s in operation.semaphores)
             case op if op in PACKET_OPS:
-                cells = (cell for part in packets_of(operation)[0] for cell in self._cells(block, operation, part))
+                parts = operation.src[packets_of(operation)[0] :]
+                cells = (cell for part in parts for cell in self._cells(block, operation, part))
                 return any(cell not in self._packets[gpu] for cell in cells)
             case "barrier":
                 members = self._barriers[gpu, operation.barrier]
@@ -234,41 +238,47 @@ class PlanExecution:
     def _move_packets(self, block: BlockState, operation: PlanOperation) -> None:
         """Reads the packets that have come, with the data beside them, and writes data and packets."""
         gpu, (read, written) = block.place.gpu, packets_of(operation)
-        cells = [cell for part in read for cell in self._cells(block, operation, part)]
-        heard = list({id(e): e for e in (self._packets[gpu][cell].event for cell in cells)}.values())
-        block.pending += heard
-        clock: Clock = np.maximum.reduce([block.clock, *(event.clock for event in heard)])
-        reads: Clock = np.maximum.reduce([block.reads, *(event.reads for event in heard)])
         own = block.clock, block.index, block.segment
         access = Access(block.index, block.segment, block.done, *own, reads=block.reads)
-        sources, drawn = [], list[list[frozenset[Drawn]]]()
-        for part in operation.src:
+        places = [self._cells(block, operation, part) for part in operation.src]
+        last = {cell: k for k, cells in enumerate(places) for cell in cells}  # slices are read one after another
+        sources, packets = [], list[list[list[Packet]]]()  # behind each position of each slice
+        for k, (part, cells) in enumerate(zip(operation.src, places, strict=True)):
             memory, first, name = self._located(block, operation, part)
-            sources.append(memory.read(access, first, part.size, name, waited=part in read))
-            drawn.append([])
-            for cell in self._cells(block, operation, part):
-                behind = self._packets[gpu][cell].drawn if part in read else frozenset[Drawn]()
-                drawn[-1].append(behind | {(gpu, cell, block.index, block.segment)})
+            sources.append(memory.read(access, first, part.size, name, waited=k >= read))
+            packets.append([])
+            for cell in cells:
+                came = [self._packets[gpu][cell]] if k >= read else []
+                done = {(gpu, cell, block.index, block.segment, block.done)} if last[cell] == k else set()
+                packets[-1].append([*came, Packet(block.event(relaxed=True), frozenset(done))])
+                block.pending += [packet.event for packet in came]
+                self._drawn[gpu].update(*(packet.drawn for packet in came), done if came else ())
         if operation.op != "ppkt":  # all sources make one value, which goes everywhere
             sources = [self._sum(block, sources)] * len(operation.dst)
-            drawn = [[frozenset[Drawn]().union(*each) for each in zip(*drawn, strict=True)]] * len(operation.dst)
-        self._drawn[gpu].update(*(each for position in drawn for each in position) if read else ())
-        event = Event(clock, reads, block.index, block.segment - 1, relaxed=True)
+            packets = [[list(chain(*each)) for each in zip(*packets, strict=True)]] * len(operation.dst)
         ends = self._ends_of(block, operation) if operation.channel_type == "port" else []
-        for thread, (part, values, of) in enumerate(zip(operation.dst, sources, drawn, strict=True)):
-            if part not in written:
-                self._write(block, operation, access, part, values, of)
+        for k, (part, values, behind) in enumerate(zip(operation.dst, sources, packets, strict=True)):
+            made = [joined(each) for each in behind]
+            drawn = [packet.drawn for packet in made]
+            if k < written:
+                self._write(block, operation, access, part, values, drawn)
                 continue
             owner, _ = home(self._plan.gpus[gpu], block.code, operation, part)
-            writing = access
+            writing, cells = access, self._cells(block, operation, part)
             if ends:  # a NIC carries them, and reads its source until they have arrived
-                ends[thread].puts.append(PortPut(block.index, block.segment, thread, 0))
-                writing = access._replace(actor=ends[thread].engine, stamp=len(ends[thread].puts))
-            places = self._cells(block, operation, part)
-            self._memory[owner].write(writing, places.start, values, BufferSlice("s", part.index), of)
-            self._packets[owner].update(zip(places, (Packet(event, each) for each in of), strict=True))
-            if not clock[self._started + owner]:
-                self._unheard += [(block.here, owner, cell) for cell in places]
+                ends[k].puts.append(PortPut(block.index, block.segment, k, 0))
+                writing = access._replace(actor=ends[k].engine, stamp=len(ends[k].puts))
+                memory, first, name = self._located(block, operation, operation.src[0])
+                memory.read(writing, first, part.size, name, waited=True)
+            for cell, packet in zip(cells, made, strict=True):
+                if cell in self._packets[owner]:
+                    text = f"writes packet {cell - cells.start + part.index} of gpu {owner} again"
+                    self._findings.add(
+                        "plan-packets-overwritten", f"{text}: in one run all flags are equal", block.here
+                    )
+                self._packets[owner][cell] = packet
+                self._sent.append((block.here, owner, cell, packet.event.clock))
+            self._memory[owner].write(writing, cells.start, values, BufferSlice("s", part.index), drawn)
             self._ready.update(OrderedDict.fromkeys(self._own[owner]))
 
     def _port_puts(self, block: BlockState, operation: PlanOperation) -> None:
@@ -369,21 +379,25 @@ class PlanExecution:
                     self._findings.add("plan-semaphore-left", text, Place(g))
         ended: list[tuple[Clock, Clock]] = []
         for own in self._own:
-            clock = reads = np.zeros(self._started + self._plan.ranks, dtype=np.int32)
+            clock: Clock = np.zeros(self._started + self._plan.ranks, dtype=np.int32)
+            reads = clock
             for index in own:
                 self._blocks[index].meet()
                 clock = np.maximum(clock, self._blocks[index].clock)
                 reads = np.maximum(reads, self._blocks[index].reads)
             ended.append((clock, reads))
-        for place, owner, cell in self._unheard:
-            last, heard = ended[place.gpu]
-            was_read = all(
-                heard[actor] >= stamp or (owner, cell, actor, stamp) in self._drawn[place.gpu]
-                for actor, stamp in self._memory[owner].readers(cell).items()
-            )
-            if not (last[self._started + owner] if self._plan.double_scratch else was_read):
-                text = f"packets of a later run may overwrite what gpu {owner} has not read yet"
-                self._findings.add("plan-packets-overwritten", f"{text}: nothing is heard from it", place)
+        for place, owner, cell, before in self._sent:
+            clock, reads = ended[place.gpu]
+            for drawn in self._memory[owner].readers(cell):
+                reader = self._reader[drawn[2]]
+                runs = before[self._started + reader] or (
+                    self._plan.double_scratch and clock[self._started + reader]
+                )
+                if reader != place.gpu and not (
+                    runs or reads[drawn[2]] >= drawn[3] or drawn in self._drawn[place.gpu]
+                ):
+                    text = f"packets of a later run may overwrite these before gpu {reader} has them"
+                    self._findings.add("plan-packets-overwritten", f"{text}: nothing is heard from it", place)
         for g, own in enumerate(self._own):
             for actor in self._memory[g].outlived(*ended[g], own, self._packets[g]):
                 text = f"its kernel may end while {self._names[actor]} still uses its memory"

@@ -17,6 +17,7 @@ from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
 
 MAX_CELLS = 16_000_000  # chunks of memory of all GPUs
+SHARED_SCRATCH = 1 << 26  # bytes of scratch where resources are reused, whatever the plan
 MAX_MOVED = 16_000_000  # chunks read and written by all operations
 MAX_KNOWLEDGE = 1 << 28  # entries of all vector clocks together
 MAX_GUESSED_WORK = 2_000_000
@@ -149,9 +150,10 @@ def states_sizes(plan: Plan) -> bool:
 
 def largest_message(plan: Plan) -> int:
     """The largest message, in bytes, with which all buffers of all GPUs can be addressed."""
-    most = max(chunks for gpu in plan.gpus for _, chunks in _buffers(plan, gpu))
     unit = max(1, plan.alignment)
-    chunk = MAX_BUFFER_BYTES // (max(1, most) * unit) * unit
+    chunk = min(
+        most // (max(1, chunks) * unit) * unit for gpu in plan.gpus for _, chunks, most in _buffers(plan, gpu)
+    )
     return chunk * max(_message(plan, gpu) for gpu in plan.gpus)
 
 
@@ -160,12 +162,17 @@ def size_violations(plan: Plan, findings: Findings) -> None:
     unit = max(1, plan.alignment)
     chunk = min(plan.max_bytes // (_message(plan, gpu) * unit) * unit for gpu in plan.gpus)
     size, g, name = max(
-        (chunks * chunk, -g, name) for g, gpu in enumerate(plan.gpus) for name, chunks in _buffers(plan, gpu)
+        (chunks * chunk - most, -g, name)
+        for g, gpu in enumerate(plan.gpus)
+        for name, chunks, most in _buffers(plan, gpu)
     )
-    if size <= MAX_BUFFER_BYTES:
+    if size <= 0:
         return
     said = "an open max_message_size" if plan.max_bytes == OPEN_MAX_BYTES else f"max_message_size {plan.max_bytes}"
-    text = f"{said} lets its {name} buffer grow to 4 GiB and more, past offsets of 32 bits"
+    past = "4 GiB and more, past offsets of 32 bits"
+    if name == "shared scratch":
+        past = f"more than the {SHARED_SCRATCH >> 20} MiB that it has with reuse_resources"
+    text = f"{said} lets its {name} buffer grow to {past}"
     text += f", where chunks overwrite each other; messages of up to {largest_message(plan)} bytes are safe"
     findings.add("plan-size-range", text, Place(-g))
 
@@ -175,13 +182,15 @@ def _message(plan: Plan, gpu: GpuPlan) -> int:
     return max(1, gpu.output_chunks if plan.collective == "allgather" else gpu.input_chunks)
 
 
-def _buffers(plan: Plan, gpu: GpuPlan) -> Iterator[tuple[str, int]]:
-    """(name, chunks of memory) of each buffer that grows with the message."""
-    yield "input", gpu.input_chunks
-    yield "output", gpu.output_chunks
-    if not plan.reuse_resources:
-        copies = (2 if plan.protocol == "LL" else 1) * (2 if plan.double_scratch else 1)
-        yield "scratch", gpu.scratch_chunks * copies
+def _buffers(plan: Plan, gpu: GpuPlan) -> Iterator[tuple[str, int, int]]:
+    """(name, chunks of memory, most bytes) of each buffer that grows with the message."""
+    yield "input", gpu.input_chunks, MAX_BUFFER_BYTES
+    yield "output", gpu.output_chunks, MAX_BUFFER_BYTES
+    chunks = gpu.scratch_chunks * (2 if plan.protocol == "LL" else 1) * (2 if plan.double_scratch else 1)
+    if plan.reuse_resources:
+        yield "shared scratch", chunks, SHARED_SCRATCH
+    else:
+        yield "scratch", chunks, MAX_BUFFER_BYTES
 
 
 def plan_warnings(plan: Plan, root: Rank | None = None) -> list[Violation]:

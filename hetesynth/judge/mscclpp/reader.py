@@ -44,6 +44,7 @@ MAX_NAME = 1000
 MAX_GPUS = 65536
 MAX_REFUSED = 8  # names shown
 MAX_SHARES = 64  # thread blocks of a group
+LEAST_UNIT = 1 << 17  # of a pipeline: in 65,535 turns it comes to the end of any buffer
 
 OTHER_OPS = frozenset({"glres", "gstore", "gstorepkt"})
 """Operations of the runtime that the judge does not execute: multimem."""
@@ -53,7 +54,7 @@ _OPS: dict[str, Any] = {**{op: op for op in PLAN_OPS}, **dict.fromkeys(sorted(OT
 _KINDS: dict[str, Any] = {**{kind: kind for kind in CHANNEL_TYPES}, "switch": "switch", "none": None}
 
 
-def load_plan(path: Path, *, packets: bool = False) -> Plan:
+def load_plan(path: Path, *, packets: bool = False, turns: int = 2) -> Plan:
     """The plan in file ``path``; HetesynthError HS540 when it cannot be read, else as ``read_plan_json``."""
     try:
         with open_regular(path) as stream:
@@ -62,12 +63,13 @@ def load_plan(path: Path, *, packets: bool = False) -> Plan:
         reason = getattr(error, "strerror", None) or str(error)
         message = f"cannot read {str(path)!r}: {reason}"
         raise HetesynthError(message, code="HS540", help="check the path") from error
-    return read_plan_json(data, str(path), packets=packets)
+    return read_plan_json(data, str(path), packets=packets, turns=turns)
 
 
-def read_plan_json(data: bytes, filename: str = "<plan>", *, packets: bool = False) -> Plan:
+def read_plan_json(data: bytes, filename: str = "<plan>", *, packets: bool = False, turns: int = 2) -> Plan:
     """The plan in ``data``. Raises HetesynthError HS530, exit code 2, when it is not one; HS531, exit code 3, when
-    it uses what is outside the executed subset, which the message names. ``packets``: whether these are in it."""
+    it uses what is outside the executed subset, which the message names. ``packets``: whether these are in it.
+    ``turns``: of its pipelines, of which the message's size says how many there are."""
     outside: set[str] = set()
     try:
         if len(data) > MAX_BYTES:
@@ -79,7 +81,11 @@ def read_plan_json(data: bytes, filename: str = "<plan>", *, packets: bool = Fal
                 code="HS530",
                 help="`hetesynth import` judges it and writes programs; `hetesynth simulate` predicts its time",
             )
-        plan = _shared_out(_plan(_object(values, "the plan", outside)))
+        units: set[tuple[int, int]] = set()
+        read = _plan(_Object({}, "", outside, turns, units).within(values, "the plan"))
+        if len(units) > 1 or (units and read.reuse_resources):
+            outside.add("`pipeline` with units that differ, or with reuse_resources")
+        plan = _shared_out(read, outside)
     except JsonRefused as refusal:
         help_text = "give an MSCCL++ execution plan in JSON"
         raise HetesynthError(f"{filename}: {refusal}", code="HS530", help=help_text) from refusal
@@ -99,11 +105,20 @@ def read_plan_json(data: bytes, filename: str = "<plan>", *, packets: bool = Fal
 
 @dataclass(frozen=True, slots=True)
 class _Object:
-    """An object of the text at ``where``. ``outside``: what the plan uses beyond the subset."""
+    """An object of the text at ``where``. ``outside``: what the plan uses beyond the subset. ``turns``: of a
+    pipeline; ``units``: of its pipelines, bytes and chunks."""
 
     values: dict[str, Any]
     where: str
     outside: set[str]
+    turns: int
+    units: set[tuple[int, int]]
+
+    def within(self, value: object, where: str) -> _Object:
+        """``value`` as an object in this one."""
+        if not isinstance(value, dict):
+            fail(f"{where} is not an object")
+        return replace(self, values=value, where=where)
 
     def get(self, name: str) -> Any:
         if name not in self.values:
@@ -135,7 +150,7 @@ class _Object:
         if optional and name not in self.values:
             return
         for i, value in enumerate(items(self.get(name), f"{self.where}: {name!r}")):
-            yield _object(value, f"{self.where} {name}[{i}]", self.outside)
+            yield self.within(value, f"{self.where} {name}[{i}]")
 
     def word(self, name: str, words: dict[str, Any]) -> Any:
         """What ``words`` says of the text."""
@@ -143,12 +158,6 @@ class _Object:
         if text not in words:
             fail(f"{self.where}: {name!r} is {text[:40]!r}, none of {' '.join(words)}")
         return words[text]
-
-
-def _object(value: object, where: str, outside: set[str]) -> _Object:
-    if not isinstance(value, dict):
-        fail(f"{where} is not an object")
-    return _Object(value, where, outside)
 
 
 def _plan(plan: _Object) -> Plan:
@@ -175,7 +184,7 @@ def _gpu(gpu: _Object) -> GpuPlan:
     remote = []
     for entry in gpu.objects("remote_buffers"):
         words = items(entry.get("access_channel_types"), f"{entry.where}: 'access_channel_types'")
-        kinds = [_kind(_Object({"type": word}, entry.where, entry.outside), "type") for word in words]
+        kinds = [_kind(entry.within({"type": word}, entry.where), "type") for word in words]
         access = tuple(kind for kind in kinds if kind is not None)
         remote.append(RemoteBuffer(entry.number("rank"), entry.word("type", _BUFFERS), access))
     return GpuPlan(
@@ -200,7 +209,7 @@ def _block(block: _Object) -> PlanBlock:
     return PlanBlock(
         id=block.number("id"),
         operations=operations,
-        stored=len(operations) - turned + sum(map(_is_pipeline, block.objects("ops"))),
+        stored=len(operations) - (block.turns - 1) * turned + sum(map(_is_pipeline, block.objects("ops"))),
         memory_channels=channels["memory"],
         port_channels=channels["port"],
         memory_buffers=buffers["memory"],
@@ -230,17 +239,24 @@ def _is_pipeline(operation: _Object) -> bool:
 
 
 def _operations(entry: _Object) -> Iterator[PlanOperation]:
-    """Yield the operations of an entry: of a pipeline all of them twice, each time with one half of their slices.
-    A plan does not say how many turns there are."""
+    """Yield the operations of an entry: of a pipeline all of them in turn, each time with the next part of their
+    slices."""
     if not _is_pipeline(entry):
         yield _operation(entry)
         return
-    context = _object(entry.get("iter_context"), f"{entry.where} iter_context", entry.outside)
-    inner, chunks = tuple(map(_operation, entry.objects("ops"))), context.number("num_chunks")
-    if any(x.op in PACKET_OPS or {part.size for part in (*x.src, *x.dst)} - {chunks} for x in inner):
-        entry.outside.add("a `pipeline` of packets or of slices of another size than its own")
-    for turn in (0, 1):
-        yield from (replace(x, share=(2 * x.share[0] + turn, 2 * x.share[1])) for x in inner)
+    context = entry.within(entry.get("iter_context"), f"{entry.where} iter_context")
+    inner = tuple(map(_operation, entry.objects("ops")))
+    unit, chunks = context.number("unit_size"), context.number("num_chunks")
+    entry.units.add((unit, chunks))
+    if unit < LEAST_UNIT or unit % ALIGNMENT:  # the kernel counts turns in 16 bits
+        entry.outside.add(f"a `pipeline` with a unit_size of {unit}")
+    odd = (
+        x.op in PACKET_OPS or x.share[1] > 1 or {part.size for part in (*x.src, *x.dst)} - {chunks} for x in inner
+    )
+    if any(odd):
+        entry.outside.add("a `pipeline` of packets, groups or slices of another size than its own")
+    for turn in range(entry.turns):
+        yield from (replace(x, share=(turn, entry.turns)) for x in inner)
 
 
 def _operation(operation: _Object) -> PlanOperation:
@@ -260,7 +276,7 @@ def _operation(operation: _Object) -> PlanOperation:
         barrier, blocks = operation.number("barrier_id"), operation.number("num_threadblocks")
     share = (0, 1)
     if "tbg_info" in values:
-        group = _object(values["tbg_info"], f"{operation.where} tbg_info", outside)
+        group = operation.within(values["tbg_info"], f"{operation.where} tbg_info")
         share = group.number("tb_id"), group.number("tbg_size", most=MAX_SHARES)
         if share[0] >= share[1]:
             fail(f"{group.where}: tb_id {share[0]} of {share[1]}")
@@ -277,10 +293,12 @@ def _operation(operation: _Object) -> PlanOperation:
     )
 
 
-def _shared_out(plan: Plan) -> Plan:
+def _shared_out(plan: Plan, outside: set[str]) -> Plan:
     """Return ``plan`` in chunks so fine that each thread block of a group has whole ones of a slice, as with
     messages that divide evenly."""
-    groups = {x.share[1] for gpu in plan.gpus for block in gpu.blocks for x in block.operations}
+    groups = {x.share[1] for gpu in plan.gpus for block in gpu.blocks for x in block.operations} - {1}
+    if len(groups) > 1:  # where messages do not divide evenly, their parts end at different places
+        outside.add("`tbg_info` of groups of several sizes")
     finer = math.lcm(*groups)
     if finer == 1:
         return plan

@@ -9,8 +9,8 @@ themselves.
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -44,6 +44,16 @@ class Packet(NamedTuple):
 
     event: Event
     drawn: frozenset[Drawn]
+
+
+def joined(packets: Sequence[Packet]) -> Packet:
+    """What a packet tells that is made of others and of what its sender knows, the last of them."""
+    if len(packets) == 1:
+        return packets[0]
+    clock: Clock = np.maximum.reduce([packet.event.clock for packet in packets])
+    reads: Clock = np.maximum.reduce([packet.event.reads for packet in packets])
+    event = replace(packets[-1].event, clock=clock, reads=reads)
+    return Packet(event, frozenset[Drawn]().union(*(packet.drawn for packet in packets)))
 
 
 class PortPut(NamedTuple):
