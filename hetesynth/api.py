@@ -32,7 +32,6 @@ from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import Target, targets_of
-from hetesynth.model.target import target as target_named
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.search.chunking import ChunkingOptions, Rounding
 from hetesynth.search.collectives import named_collective
@@ -96,7 +95,7 @@ def load(file: Pathlike) -> Topology:
 
 def parse(text: str, name: str = "<text>") -> Topology:
     """Return the cluster that ``text`` describes; findings carry ``name``."""
-    demand(text=text)
+    demand(text=text, name=name)
     return parse_topology(text, name)
 
 
@@ -149,6 +148,7 @@ def synthesize(
     decided, and what CEGIS did. ``began``: from when, of ``time.monotonic``, the time budget counts."""
     from hetesynth.engine import synth
 
+    demand(began=began)
     asked = request(topology, collective, **options)
     return synth.synthesize(asked, progress, decisions=decisions, trace=trace, began=began)
 
@@ -165,6 +165,7 @@ def synthesize_roots(
     """Return the same for every root, within one time budget."""
     from hetesynth.engine import synth
 
+    demand(began=began)
     return synth.for_every_root(request(topology, collective, **options), progress, trace, began=began)
 
 
@@ -241,7 +242,7 @@ def simulate(
     topology: TopologySource,
     size: Size = "1KB..4GB",
     *,
-    target: str | None = "portable",
+    target: Targets | None = "portable",
     runtime_costs: bool = True,
     calibration: CalibrationName | None = None,
     page: Pathlike | None = None,
@@ -254,7 +255,7 @@ def simulate(
 
     demand(file=file, topology=topology, target=target, runtime_costs=runtime_costs)
     demand(calibration=calibration, page=page, trace=trace)
-    sizes, runtime = sizes_of(size, named="--size"), target_named(target or "portable")
+    sizes, [runtime, *_] = sizes_of(size, named="--size"), _targets(target or "portable")
     costs = CostOptions(calibration, runtime=NCCL_TABLES if runtime_costs else None)
     if page is not None or trace is not None:
         from hetesynth.engine.page.report import report_of_file, write_reports
@@ -389,12 +390,16 @@ def single_losses(
 def write(result: Synthesis | Repaired | Imported | Comparison | Atlas, where: Pathlike) -> list[Path]:
     """Write the files of ``result``, all or none, and return their paths. ``where``: the common part of their
     names; of an atlas a folder that is new or empty, of a comparison the file of its plot."""
+    demand(where=where)
+    if not hasattr(result, "write"):
+        help_ = "give what synthesize, repair, import_file, compare or atlas returned"
+        raise HetesynthError(f"{result!r} has no files"[:200], code="HS308", help=help_)
     return result.write(Path(where))
 
 
 def size_of(size: Size, named: str = "size") -> int:
     """Return the bytes that ``size`` states. HetesynthError HS307 or HS308 where it states none."""
-    demand(size=size)
+    demand(bytes=size)
     from hetesynth.engine.predictors import buffer_size
 
     return buffer_size(f"{size}B" if isinstance(size, int) else size, named)

@@ -105,7 +105,9 @@ def atlas_lines(index: dict[str, Any], wrote: str) -> Iterator[str]:
         end = "any size" if entry["high"] is None else size_text(entry["high"])
         yield f"  {size_text(entry['low']):>9} to {end}: {entry['candidate']}, {entry['steps']} steps"
         limit = entry["mscclpp_max_bytes"]
-        if "mscclpp" not in index["targets"] or (limit == entry["max_bytes"] and entry is not index["ranges"][-1]):
+        plans = any(".mscclpp." in file for file in entry["files"]) or limit is None
+        covered = limit == entry["max_bytes"] and entry is not index["ranges"][-1]
+        if "mscclpp" not in index["targets"] or covered or not plans:
             continue
         blocks = " a rank" if index["collective"] in ("gather", "scatter") else ""
         reach = "have 32-bit offsets, too few here" if limit is None else f"end at {size_text(limit)}{blocks}"

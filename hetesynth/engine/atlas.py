@@ -39,7 +39,7 @@ from hetesynth.model.topology import Topology
 from hetesynth.search.search import Progress, no_progress
 
 ALL = (SizeRange(0, None, ""),)
-LEFT = "the library is quicker at all sizes"
+LEFT = "the library is quicker at all sizes"  # that are asked for, where there are ranges
 MARK = b'"kind": "hetesynth atlas'  # what index.json of any atlas begins with, that of single losses too
 
 
@@ -182,7 +182,9 @@ class Atlas:
         return {
             "kind": "hetesynth atlas",
             "generator": f"hetesynth {__version__}",
-            "verdict": verdict_line([v for _, v in self.verdicts]) if self.verdicts else LEFT,
+            "verdict": verdict_line([v for _, v in self.verdicts])
+            if self.verdicts
+            else LEFT + (" asked for" if self.ranges else ""),
             "verdicts": [
                 {"size": v.size, "candidate": members.candidates[member].label, **v.figures()}
                 for member, v in self.verdicts

@@ -65,8 +65,13 @@ _TAKES: dict[str, tuple[Callable[[Any], bool], str]] = {
 _LOSSES = frozenset(get_args(LossKind))
 _ARGUMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "topology": ((lambda value: isinstance(value, Topology | str | os.PathLike)), "a cluster, or a path"),
-    "text": _TEXT,
-    **dict.fromkeys(("file", "page", "trace"), _FILE),
+    **dict.fromkeys(("text", "name"), _TEXT),
+    "bytes": _SIZE,
+    "began": (
+        (lambda value: value is None or (isinstance(value, float | int) and not isinstance(value, bool))),
+        "seconds",
+    ),
+    **dict.fromkeys(("file", "where", "page", "trace"), _FILE),
     "sizes": (_is_sizes, "bytes or a text such as 1KB..4GB, or several"),
     "strategies": ((lambda value: _is_texts(value) and bool(value)), "names of strategies"),
     "losses": ((lambda value: _is_texts(value) and _LOSSES.issuperset(value)), f"some of {sorted(_LOSSES)}"),
@@ -77,12 +82,13 @@ _ARGUMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
 """What is stated beside a request; the same."""
 _NONE = {"size", "chunk_size", "root", "chunks", "max_peers", "sketch", "first_candidate", "time_budget", "target"}
 _NONE |= {"page", "trace", "calibration"}
+_FLAGS = frozenset({"sizes", "strategies", "losses", "calibration", "most", "extra", "page", "trace"})
 
 
 def demand_options(options: Mapping[str, Any]) -> None:
     """HetesynthError HS308 where an option of a request is not known, or has a value that it does not take."""
     for name in options.keys() - _TAKES.keys():
-        help_ = did_you_mean(name, _TAKES)
+        help_ = did_you_mean(name, _TAKES, f"there are {', '.join(_TAKES)}")
         raise HetesynthError(f"there is no option {name!r}", code="HS308", help=help_)
     demand(**options)
 
@@ -92,5 +98,5 @@ def demand(**values: Any) -> None:
     for name, value in values.items():
         takes, words = (_TAKES | _ARGUMENTS)[name]
         if not (takes(value) or (value is None and name in _NONE)):
-            option = name if name in ("topology", "file", "text") else f"--{name.replace('_', '-')}"
+            option = name if name in _ARGUMENTS and name not in _FLAGS else f"--{name.replace('_', '-')}"
             raise HetesynthError(f"{option}: {value!r} is not {words}"[:200], code="HS308", help=f"give {words}")

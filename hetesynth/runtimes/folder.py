@@ -53,7 +53,7 @@ def _json_files(root: Path) -> Iterator[Path]:
             if index is None:
                 yield file
             elif (digest := index.files.get(file.relative_to(index.folder).as_posix())) is not None:
-                if digest and digest_of(file) != digest:
+                if digest_of(file) != digest:
                     raise _refused(file, "it was changed after it was written", "write the folder again")
                 yield file
 

@@ -73,7 +73,12 @@ MOST_WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("verify", (None,), {}, "HS308"),
     *(("verify", ("no.xml", cluster), {}, "HS308") for cluster in ([], {}, 3)),
     *((name, (None, "allgather"), {}, "HS308") for name in ("synthesize", "limits", "compose", "bounds")),
-    *((name, (None,), {}, "HS308") for name in ("load", "parse")),
+    *((name, (None,), {}, "HS308") for name in ("load", "parse", "size_of")),
+    ("parse", ("cluster c {}", None), {}, "HS308"),
+    ("write", (None, "x"), {}, "HS308"),
+    ("synthesize", (CLUSTER, "allgather"), {"began": "now"}, "HS308"),
+    ("synthesize", (CLUSTER, "allgather"), {"bogus": 1}, "HS308"),
+    ("simulate", ("no.xml", CLUSTER), {"target": ["x"]}, "HS500"),
     ("repair", ("no.json", CLUSTER, 3), {}, "HS308"),
 ]
 

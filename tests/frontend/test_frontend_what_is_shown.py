@@ -39,9 +39,13 @@ def test_an_import_of_another_kind_is_not_shown(tmp_path: Path, name: str) -> No
 def test_an_import_that_is_no_topology_is_not_shown(tmp_path: Path, text: str) -> None:
     (tmp_path / "secret.dsl").write_text(text)
     (tmp_path / "topo.dsl").write_text(TEXT.format("secret.dsl"))
-    assert "hunter2" not in shown(tmp_path / "topo.dsl")
-    (tmp_path / "secret.dsl").write_text(f"node m {{ gpus 1 }}\n{text}")
-    assert "hunter2" in shown(tmp_path / "topo.dsl")
+    for before in ("", "node m { gpus 1 }\n", "import os\n"):
+        (tmp_path / "secret.dsl").write_text(before + text)
+        assert "hunter2" not in shown(tmp_path / "topo.dsl")
+    (tmp_path / "secret.dsl").write_text("nod m { gpus 1 }")
+    assert "secret.dsl:1:1: " in shown(tmp_path / "topo.dsl") and "`node`" in shown(tmp_path / "topo.dsl")
+    (tmp_path / "secret.dsl").write_text("node m { gpus 1; lnk }")
+    assert "lnk" in shown(tmp_path / "topo.dsl")
 
 
 def test_a_topology_that_is_a_link_to_something_else_is_not_shown(tmp_path: Path) -> None:

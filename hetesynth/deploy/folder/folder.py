@@ -157,6 +157,8 @@ def installation(folder: Path, stated: Target | None = None) -> tuple[Target, di
     place, programs, steps = _programs(index, target)
     variables = environment(target, programs)
     warnings = [f"{program} is left out: {reason}" for program, reason in variables.left_out.items()]
+    if not programs:
+        warnings.append(f"there is no program for {target.name} in it: the library has all calls")
     for file, digest in sorted(index.files.items()):
         try:
             if hashlib.sha256(read_regular(folder / file)).hexdigest() != digest:

@@ -1,6 +1,5 @@
 """Follows imports and gathers the node types, pods and the one cluster of a program."""
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,13 +10,12 @@ from hetesynth.topology.language import paper
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.library import declared_types, library_names, library_path
 from hetesynth.topology.language.names import plain
-from hetesynth.topology.language.parser import parse
+from hetesynth.topology.language.parser import begins_statement, parse
 from hetesynth.topology.language.source import SUFFIX, Source, is_topology_file, no_standard_input, read_source
 from hetesynth.topology.language.syntax import Cluster, Define, File, Import, NodeType, PodType
 
 MAX_IMPORTS = 32
 MAX_IMPORT_DEPTH = 8
-_STATEMENT = re.compile(r"^\s*(?:import|node|pod|cluster|define)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +105,17 @@ class _Loader:
         self._loaded.add(identity)
         try:
             source = read_source(path)
-            self.findings.sources[source.name] = source.text
             imported = parse(source)
+            self.findings.sources[source.name] = source.text
         except SourceError as error:
             self.incomplete = True
-            if any(_STATEMENT.search(text) for text in error.sources.values()):
-                self.findings.sources.update(error.sources)
-                self.findings.extend(error.diagnostics)
-            else:  # perhaps somebody's secrets: none of its lines is shown
-                help_ = f"no line of {name[:60]} begins with node, pod or import"
-                self.findings.add("HS215", span, "the imported file is no topology", help_)
+            for finding in error.diagnostics:
+                line = dict(enumerate(error.sources.get(finding.span.file, "").split("\n"), 1))[finding.span.line]
+                if begins_statement(line):
+                    self.findings.sources.update(error.sources)
+                    self.findings.extend([finding])
+                else:  # perhaps of a file of somebody's secrets
+                    self.findings.extend([replace(finding, message="something else is expected here")])
         except HetesynthError as error:
             self.findings.add("HS215", span, f"cannot import: {error.message}", error.help)
             self.incomplete = True
