@@ -390,10 +390,7 @@ def single_losses(
 def write(result: Synthesis | Repaired | Imported | Comparison | Atlas, where: Pathlike) -> list[Path]:
     """Write the files of ``result``, all or none, and return their paths. ``where``: the common part of their
     names; of an atlas a folder that is new or empty, of a comparison the file of its plot."""
-    demand(where=where)
-    if not hasattr(result, "write"):
-        help_ = "give what synthesize, repair, import_file, compare or atlas returned"
-        raise HetesynthError(f"{result!r} has no files"[:200], code="HS308", help=help_)
+    demand(result=result, where=where)
     return result.write(Path(where))
 
 

@@ -67,6 +67,7 @@ _ARGUMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "topology": ((lambda value: isinstance(value, Topology | str | os.PathLike)), "a cluster, or a path"),
     **dict.fromkeys(("text", "name"), _TEXT),
     "bytes": _SIZE,
+    "result": ((lambda value: hasattr(value, "write")), "what synthesize, repair, compare or atlas returned"),
     "began": (
         (lambda value: value is None or (isinstance(value, float | int) and not isinstance(value, bool))),
         "seconds",

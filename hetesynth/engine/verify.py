@@ -233,14 +233,14 @@ def _judge_plan(path: Path, question: Question) -> Judged:
         plans.append(load_plan(path, packets=True, turns=3))  # a pipeline, which must not rely on their number
     violations: list[Violation] = []
     for each in plans:
-        found = plan_violations(
+        wrong = plan_violations(
             each,
             root=question.root,
             links=_pairs(cluster),
             servers=None if cluster is None else cluster.servers,
             sms=question.sms or TARGETS["mscclpp"].multiprocessors,
         )
-        violations += [violation for violation in found if violation not in violations]
+        violations += [violation for violation in wrong if violation not in violations]
     names = tuple(target.name for target in question.targets)
     large: Level = "error" if question.targets else "warning"
     calls = plan_warnings(plan, question.root) if names else []

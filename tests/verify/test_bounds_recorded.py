@@ -20,10 +20,9 @@ from support.forgeries import forgeries
 from support.graphs import full, line, problem, ring, servers, star
 from test_bounds_prices import grown
 
-from hetesynth.judge.bounds import delays
+from hetesynth.judge.bounds import delays, query
 from hetesynth.judge.bounds.judge import growth_steps, recheck
 from hetesynth.judge.bounds.laws import AtMost, Refuted, price_steps, stepped_price_steps
-from hetesynth.judge.bounds.query import query_facts
 from hetesynth.judge.bounds.time_bounds import time_bound_violations
 from hetesynth.model.bound import (
     DelayedPrices,
@@ -33,6 +32,7 @@ from hetesynth.model.bound import (
     PriceWitness,
     SteppedPriceWitness,
     TimeBound,
+    UnsatWitness,
 )
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.problem import Problem
@@ -328,7 +328,27 @@ def variables(wanted: Problem, steps: int, rng: random.Random) -> list[str]:
     else:
         ends = [(arc.src, t), (arc.dst, t), (arc.dst, t + 1), (arc.src, t - 1)]
         names += [f"has_{k}_{r}_{u}" for r, u in ends]
-    return [name for name in dict.fromkeys(names) if "-" not in name or rng.random() < 0.02]
+    chunks, ranks, arcs = len(wanted.collective.chunks), wanted.ranks, len(wanted.arcs)
+    odd = [f"send_{chunks}_{a}_{t}", f"send_{k}_{arcs}_{t}", f"has_{chunks}_{c}_{t}", f"has_{k}_{ranks}_{t}"]
+    odd += [f"met_{ranks}_{c}_1", f"met_{c}_{ranks}_1", f"met_{c}_{c}_2", "send_0_0", "send_0_0_0_0", "sent_0_0_0"]
+    odd += [f"part_{k}_{c}_{c}_{steps}", f"part_{k}_{c}_{c}_{steps + 1}", f"send_{k}_{a}_{steps}", "has_0_x_0"]
+    odd += [name for name in names if "-" in name]
+    return [*(name for name in dict.fromkeys(names) if "-" not in name), *rng.sample(odd, rng.choice((0, 0, 1)))]
+
+
+def counted(wanted: Problem, steps: int, rng: random.Random) -> list[str]:
+    """Names that a law may count together: of one step, of some chunks and links; peers of one rank."""
+    t, some = rng.randrange(steps), rng.sample(range(len(wanted.collective.chunks)), 2)
+    rank, way = rng.randrange(wanted.ranks), rng.randrange(2)
+    links = [a for a, arc in enumerate(wanted.arcs) if rank in (arc.dst, arc.src)]
+    match rng.randrange(4):
+        case 0:
+            return [f"met_{rank}_{r}_{way if rng.random() < 0.95 else 1 - way}" for r in range(wanted.ranks)]
+        case 1:
+            return [f"brings_{k}_{c}_{a}_{t}" for k in some[:1] for c in (rank, 0) for a in links[:3]]
+        case 2:
+            return [f"send_{some[0]}_{a}_{t}" for a in links if wanted.arcs[a].dst == rank]
+    return [f"send_{k}_{a}_{t}" for k in some for a in links]
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
@@ -336,18 +356,32 @@ def variables(wanted: Problem, steps: int, rng: random.Random) -> list[str]:
 def test_any_assertion_of_a_query(name: str, steps: int, recorded: Recorded) -> None:
     """Clauses and counts of few names that laws may speak of together."""
     wanted, rng, verdicts = ASKED[name], random.Random(f"{name} {steps}"), []
-    facts = query_facts(wanted, steps)
+    facts = query.query_facts(wanted, steps)
     for _ in range(600):
         names = variables(wanted, steps, rng)
         for _ in range(5):
             some = rng.sample(names, min(len(names), rng.choice((0, 1, 1, 2, 2, 3, 3, 4, 5))))
             clause = tuple((one, rng.random() < 0.5) for one in some)
             verdicts.append(shown(partial(facts.check_clause, clause)))
-        every = [one for one in names if one.startswith(rng.choice(("send", "brings", "met", "has", "part")))]
-        every += rng.choice(([], [f"met_{rng.randrange(4)}_{r}_{rng.randrange(2)}" for r in range(wanted.ranks)]))
-        every = list(dict.fromkeys(every))
-        count = AtMost(tuple(rng.sample(every, rng.randint(0, len(every)))), rng.randint(0, 3))
-        verdicts.append(shown(partial(facts.check_count, count)))
+        for _ in range(4):
+            every = list(dict.fromkeys([*counted(wanted, steps, rng), *rng.choice(([], [], names[:1]))]))
+            count = AtMost(tuple(rng.sample(every, rng.randint(0, len(every)))), rng.randint(0, 3))
+            verdicts.append(shown(partial(facts.check_count, count)))
     accepted = sum(verdict == "None" for verdict in verdicts)
     assert 200 < accepted < len(verdicts) - 200
     recorded(f"asked {name} {steps}", verdicts)
+
+
+def test_queries_that_say_nothing_or_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    def verdict(wanted: Problem, text: str, steps: int = 0) -> str:
+        return shown(partial(query.query_steps, wanted, UnsatWitness(steps, text)))
+
+    copies, false = ASKED["allgather"], "(assert false)"
+    assert verdict(copies, false) == "1" and "asserts nothing" in verdict(copies, "(check-sat)")
+    assert "is negative" in verdict(copies, false, -1)
+    assert "about copies" in verdict(problem(line(3), "reduce"), false)
+    deep = "(assert " + "(or " * (query.MAX_DEPTH - 1) + "false" + ")" * query.MAX_DEPTH
+    assert verdict(copies, deep) == "1"
+    assert "too deeply" in verdict(copies, deep.replace("false", "(or false)"))
+    monkeypatch.setattr(query, "MAX_QUERY", len(false))
+    assert verdict(copies, false) == "1" and "too large" in verdict(copies, false + " ")

@@ -258,8 +258,8 @@ class PlanExecution:
             packets = [[list(chain(*each)) for each in zip(*packets, strict=True)]] * len(operation.dst)
         ends = self._ends_of(block, operation) if operation.channel_type == "port" else []
         for k, (part, values, behind) in enumerate(zip(operation.dst, sources, packets, strict=True)):
-            made = [joined(each) for each in behind]
-            drawn = [packet.drawn for packet in made]
+            outgoing = [joined(each) for each in behind]
+            drawn = [packet.drawn for packet in outgoing]
             if k < written:
                 self._write(block, operation, access, part, values, drawn)
                 continue
@@ -270,7 +270,7 @@ class PlanExecution:
                 writing = access._replace(actor=ends[k].engine, stamp=len(ends[k].puts))
                 memory, first, name = self._located(block, operation, operation.src[0])
                 memory.read(writing, first, part.size, name, waited=True)
-            for cell, packet in zip(cells, made, strict=True):
+            for cell, packet in zip(cells, outgoing, strict=True):
                 if cell in self._packets[owner]:
                     text = f"writes packet {cell - cells.start + part.index} of gpu {owner} again"
                     self._findings.add(
