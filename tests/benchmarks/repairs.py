@@ -69,9 +69,8 @@ class Row:
     refused: str = ""
 
 
-def rows(folder: Path) -> Iterator[Row]:
-    """Everything; the first is measured twice, to compile."""
-    warm = False
+def cells(folder: Path) -> Iterator[tuple[Row, Path, os.PathLike[str]]]:
+    """Each row before it is measured, the cluster and what is left of it."""
     for section, losses in LOSSES.items():
         for loss in losses:
             words = loss.removesuffix(" +").split()
@@ -91,13 +90,17 @@ def rows(folder: Path) -> Iterator[Row]:
                     if how != "to":
                         without, degrade = ((what,) if how == word else () for word in ("without", "degrade"))
                         changed = overridden(topology, without, degrade)
-                    row = Row(section, cluster, what.replace("=", " at "), name, bare)
-                    if not warm:
-                        _measured(replace(row, bare=False), topology, changed, folder)
-                        warm = True
-                    measured = _measured(row, topology, changed, folder)
-                    print(*_line(measured), sep=" | ", file=sys.stderr)
-                    yield measured
+                    yield Row(section, cluster, what.replace("=", " at "), name, bare), topology, changed
+
+
+def rows(folder: Path) -> Iterator[Row]:
+    """Everything; the first is measured twice, to compile."""
+    for number, (row, *clusters) in enumerate(cells(folder)):
+        if not number:
+            measured(replace(row, bare=False), *clusters, folder)
+        one = measured(row, *clusters, folder)
+        print(*line(one), sep=" | ", file=sys.stderr)
+        yield one
 
 
 def _forget() -> None:
@@ -119,7 +122,7 @@ def _fresh(topology: os.PathLike[str], row: Row) -> Synthesis:
     ))  # fmt: skip
 
 
-def _measured(row: Row, topology: Path, changed: os.PathLike[str], folder: Path) -> Row:
+def measured(row: Row, topology: Path, changed: os.PathLike[str], folder: Path) -> Row:
     """``row`` with its figures."""
     stem = folder / f"{row.cluster}-{row.collective}-{row.bare}"
     schedule = Path(f"{stem}{SCHEDULE_SUFFIX}")
@@ -147,7 +150,7 @@ def _measured(row: Row, topology: Path, changed: os.PathLike[str], folder: Path)
     return replace(row, seconds=seconds, us=tuple(0.0 if s is None else s * 1e6 for s in programs))
 
 
-def _line(row: Row) -> list[str]:
+def line(row: Row) -> list[str]:
     """Of the table: steps and times are those of the repair, of a fresh run, and the bound."""
     steps = "" if row.steps is None else ", ".join(map(str, row.steps))
     us = "" if row.us is None else ", ".join(f"{value:,.0f}" if value else "-" for value in row.us)
@@ -206,12 +209,12 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "repair.md")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        measured = list(rows(Path(name)))
+        every = list(rows(Path(name)))
     before, heading, _ = options.page.read_text(encoding="utf-8").partition(MEASURED)
     if not heading:
         before = before.rstrip("\n") + "\n\n"
-    write_atomically(options.page.parent / "data" / "repairs.csv", csv_text(HEAD, map(_line, measured)).encode())
-    write_atomically(options.page, (before + measured_section(measured)).encode())
+    write_atomically(options.page.parent / "data" / "repairs.csv", csv_text(HEAD, map(line, every)).encode())
+    write_atomically(options.page, (before + measured_section(every)).encode())
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
     python tests/benchmarks/stale_figures.py --minutes 40 --seed "$(date +%G-%V)"
 
-Cells of docs/data/programs.csv, of benchmarks_time.csv and the steps of benchmarks.csv, in an order that the seed
-shuffles, as many as the minutes allow: a weekly run with another seed comes to each in turn. Seconds and memory
-are of a machine and are not compared. ``--mend`` writes what was remade into the CSV. Exit code 1 where a figure
-differs.
+Cells of docs/data: of ranges.csv, repairs.csv, hetecclpaper, benchmarks_time.csv and the steps of benchmarks.csv,
+in an order that the seed shuffles, as many as the minutes allow: a weekly run with another seed comes to each in
+turn. Seconds and memory are of a machine and are not compared. ``--mend`` writes what was remade into the CSV.
+Exit code 1 where a figure differs. (tests/library compares reality.csv in every run of the tests.)
 """
 
 from __future__ import annotations
@@ -19,19 +19,27 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import cast
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import cases as steps
-from benchmarks import programs_page, time_tables
+from benchmarks import ranges, repairs, time_tables
+from benchmarks.heteccl import run as heteccl_run
+from benchmarks.heteccl import time_tables as heteccl_tables
+from benchmarks.heteccl.cases import ProgramCase, all_cases
 from benchmarks.page import table
 from benchmarks.run import measured
+from hetesynth.model.collective import CollectiveName
 from hetesynth.model.words import size_text
 
 ROOT = Path(__file__).parents[2]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
-CELL = slice(4, -1)  # of a row of docs/data/programs.csv: after the cluster and what is asked, before seconds
+CELL = slice(4, -2)  # of a row of docs/data/ranges.csv: after the cluster and what is asked, before seconds
+REPAIRED = slice(4, 6)  # of a row of docs/data/repairs.csv: steps and times; then come seconds
 STEPS = slice(1, 7)  # of a row of docs/data/benchmarks.csv; then come seconds, memory and the goal
 TIMES = slice(1, 11)  # of a row of docs/data/benchmarks_time.csv; then come seconds
 
@@ -64,22 +72,57 @@ def rows_of(text: str) -> list[list[str]]:
 
 def figures(docs: Path = DOCS) -> Iterator[Figure]:
     """All that can be remade."""
-    yield from _of_programs(docs / programs_page.CELLS)
+    yield from _of_ranges(docs / "data" / "ranges.csv")
+    yield from _of_repairs(docs / "data" / "repairs.csv")
+    yield from _of_heteccl(docs / "data" / "hetecclpaper")
     yield from _of_times(docs / "data" / "benchmarks_time.csv")
     yield from _of_steps(docs / "data" / "benchmarks.csv")
 
 
-def _of_programs(data: Path) -> Iterator[Figure]:
-    """The cells of docs/data/programs.csv, all of it but the seconds."""
+def _of_ranges(data: Path) -> Iterator[Figure]:
+    """The files of docs/data/ranges.csv, all that is said of them but the seconds."""
 
-    def remade(cell: programs_page.Cell) -> list[str]:
+    def remade(row: ranges.Row) -> list[str]:
         with tempfile.TemporaryDirectory(prefix="hetesynth-stale-") as folder:
-            row = programs_page.measured(cell, programs_page.files(Path(folder))[cell[0]])
-        return [row[name] for name in programs_page.COLUMNS[CELL]]
+            file = ranges.files(Path(folder))[row["cluster"]]
+            made = ranges.row(row["cluster"], file, cast("CollectiveName", row["collective"]), row["size"])
+        return [made.get(name, "") for name in ranges.COLUMNS[CELL]]
 
-    for number, (cell, row) in enumerate(programs_page.rows_of(data).items(), 1):
-        shown = [row[name] for name in programs_page.COLUMNS[CELL]]
-        yield Figure(data, number, CELL, shown, f"programs: {' '.join(cell)}", lambda cell=cell: remade(cell))  # type: ignore[misc]
+    for number, row in enumerate(ranges.rows_of(data), 1):
+        shown = [row[name] for name in ranges.COLUMNS[CELL]]
+        name = f"{row['cluster']} {row['collective']} {row['size']}"
+        yield Figure(data, number, CELL, shown, name, partial(remade, row))
+
+
+def _of_repairs(page: Path) -> Iterator[Figure]:
+    """The steps and times of docs/data/repairs.csv."""
+
+    def remade(number: int) -> list[str]:
+        with tempfile.TemporaryDirectory(prefix="hetesynth-stale-") as folder:
+            cell = next(islice(repairs.cells(Path(folder)), number - 1, None))
+            return repairs.line(repairs.measured(*cell, Path(folder)))[REPAIRED]
+
+    for number, row in enumerate(rows_of(page.read_text(encoding="utf-8"))):
+        if number:
+            name = " ".join(row[1:4])
+            yield Figure(page, number, REPAIRED, row[REPAIRED], name, partial(remade, number))
+
+
+def _of_heteccl(folder: Path) -> Iterator[Figure]:
+    """The programs of docs/data/hetecclpaper beside the models of the others."""
+
+    def remade(case: ProgramCase, at: int) -> list[str]:
+        (entry,) = heteccl_run.measured([case], EXAMPLES)
+        return list(heteccl_tables.rows(case, entry)[at])
+
+    for kind, name in heteccl_tables.NAMES.items():
+        page = folder / f"{name}.csv"
+        shown = rows_of(page.read_text(encoding="utf-8"))
+        cases = [case for case in all_cases() if isinstance(case, ProgramCase) and case.table == kind]
+        places = [(case, at) for case in cases for at in range(len(case.sizes))]
+        for number, (case, at) in enumerate(places, 1):
+            remake = partial(remade, case, at)
+            yield Figure(page, number, slice(None), shown[number], f"{case.name}, {at + 1}", remake)
 
 
 def _of_times(page: Path) -> Iterator[Figure]:
@@ -91,7 +134,7 @@ def _of_times(page: Path) -> Iterator[Figure]:
     for number, row in enumerate(rows_of(page.read_text(encoding="utf-8"))):
         case = known.get((row[1], row[2], row[3]))
         if case is not None:
-            yield Figure(page, number, TIMES, row[TIMES], case.name, lambda case=case: remade(case))  # type: ignore[misc]
+            yield Figure(page, number, TIMES, row[TIMES], case.name, partial(remade, case))
 
 
 def _of_steps(page: Path) -> Iterator[Figure]:
@@ -105,7 +148,7 @@ def _of_steps(page: Path) -> Iterator[Figure]:
     for number, row in enumerate(rows_of(page.read_text(encoding="utf-8"))):
         case = known.get((row[1], row[3], row[11]))
         if case is not None:
-            yield Figure(page, number, STEPS, row[STEPS], case.name, lambda case=case: remade(case))  # type: ignore[misc]
+            yield Figure(page, number, STEPS, row[STEPS], case.name, partial(remade, case))
 
 
 def main() -> int:
@@ -132,7 +175,7 @@ def main() -> int:
         if options.mend:
             figure.mend(remade)
     if options.mend and stale:
-        programs_page.publish(options.docs)
+        ranges.publish(ranges.rows_of(ranges.TABLE))
     print(f"{same + stale} of {len(waiting)} figures remade")
     print(f"{same} passed, {stale} failed")
     return int(stale > 0 or not same)

@@ -7,21 +7,19 @@ import json
 import shutil
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks import __main__ as main
-from benchmarks import clusters, programs_page, stale_figures
+from benchmarks import clusters, ranges, stale_figures
 from benchmarks.cases import Case, Goal, all_cases
 from benchmarks.heteccl import measuring, scores
 from benchmarks.heteccl.cases import CompositionCase, SynthesisCase
 from benchmarks.heteccl.cases import all_cases as heteccl_cases
 from benchmarks.heteccl.run import Entry
 from benchmarks.heteccl.run import measured as heteccl_measured
-from benchmarks.programs_page import COLLECTIVES, DOCS, SIZES, Row
 from benchmarks.run import Process, measure, measured, run
 from benchmarks.run import Row as StepsRow
 from benchmarks.time_tables import time_rows
@@ -30,7 +28,8 @@ from hetesynth.topology.language import load_topology
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 TINY = Case("paper", "h20_4x3", 12, "allgather", 1, Goal(20, 0), 60)
-KNOWN = programs_page.rows_of(DOCS / programs_page.CELLS)
+DOCS = ROOT / "docs"
+KNOWN = ranges.rows_of(ranges.TABLE)
 
 
 def test_one_real_case_and_one_that_cannot_be_read(tmp_path: Path) -> None:
@@ -84,8 +83,10 @@ def test_a_ring_value_of_the_time_tables_is_exact() -> None:
 
 def test_every_page_has_figures_to_remake() -> None:
     pages = [figure.page.name for figure in stale_figures.figures()]
-    counts = {"programs.csv": len(KNOWN), "benchmarks_time.csv": 31, "benchmarks.csv": 169}
-    assert {name: pages.count(name) for name in {*pages}} == counts
+    counts = {"ranges.csv": 600, "repairs.csv": 62, "benchmarks_time.csv": 31, "benchmarks.csv": 169}
+    assert {name: pages.count(name) for name in counts} == counts
+    figures = ("s_6_7", "_8", "_13", "_15", "_16", "_17")
+    assert {*pages} - counts.keys() == {f"figure{number}.csv" for number in figures}
 
 
 @pytest.mark.slow
@@ -107,52 +108,35 @@ def test_a_figure_that_is_not_of_today_is_found_and_mended(docs: Path, monkeypat
 
 
 @pytest.fixture
-def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def docs(tmp_path: Path) -> Path:
     """A copy of docs/."""
     shutil.copytree(DOCS, tmp_path / "docs")
-    monkeypatch.setattr(programs_page, "DOCS", tmp_path / "docs")
     return tmp_path / "docs"
 
 
-def test_the_page_follows_from_the_rows(docs: Path) -> None:
-    programs_page.publish(docs)
-    assert (docs / programs_page.PAGE).read_text() == (DOCS / programs_page.PAGE).read_text()
-    lines, compared = (docs / programs_page.PAGE).read_text(encoding="utf-8").splitlines(), 0
-    for size, title in SIZES.items():  # worked out here without the code of the page
-        for name, heading in COLLECTIVES.items():
-            rows = [row for row in KNOWN.values() if (row["collective"], row["size"]) == (name, size)]
-            (line,) = (line for line in lines if line.startswith(f"| {title} | {heading} |"))
-            shown = line.strip("|").split("|")
-            for at, column in enumerate(("percent", "target_percent", "factor", "plan_percent", "plan_factor")):
-                if values := [float(row[column]) for row in rows if row[column]]:
-                    compared += 1
-                    figures = [float(part) for part in shown[3 + at].split(",")]
-                    assert figures == pytest.approx([statistics.median(values), min(values)], abs=0.0501)
-    assert compared >= 15
+def test_the_table_of_the_readme_follows_from_the_rows() -> None:
+    text, compared = (ROOT / "README.md").read_text(encoding="utf-8"), 0
+    assert f"{ranges.FIRST}\n{ranges.readme(KNOWN)}\n{ranges.LAST}" in text
+    for name, heading in ranges.COLLECTIVES.items():  # worked out here without the code of the table
+        (line,) = (line for line in text.splitlines() if line.startswith(f"| {heading} | "))
+        for size, shown in zip(ranges.SIZES, line.strip("|").split("|")[1:], strict=True):
+            rows = [row for row in KNOWN if (row["collective"], row["size"]) == (name, size)]
+            assert len(rows) == 30
+            factor, share = (
+                statistics.median(float(row[column]) for row in rows if row[column])
+                for column in ("factor", "percent")
+            )
+            assert shown.strip() == f"{factor:.1f} x, {share:.0f} %"
+            compared += 1
+    assert compared == 20
 
 
-def test_a_run_measures_what_is_missing_alone(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone, *kept = KNOWN
-    programs_page.write(docs / programs_page.CELLS, programs_page.COLUMNS, (KNOWN[cell] for cell in kept))
-    asked = []
-
-    def one_by_one(function: Callable[[Any], Row], items: list[Any], number: int, *, share: int) -> Iterable[Row]:
-        asked.extend(item[0] for item in items)
-        return [KNOWN[item[0]] for item in items]
-
-    monkeypatch.setattr(programs_page, "side_by_side", one_by_one)
-    programs_page.main(["--only", gone[0]])
-    assert asked == [gone]
-    with (docs / programs_page.CELLS).open(newline="") as stream:
-        assert list(csv.DictReader(stream)) == list(KNOWN.values())
-
-
-def test_a_measured_cell_and_a_refused_one(tmp_path: Path) -> None:
-    files = programs_page.files(tmp_path)
-    row = programs_page.measured(("fig10", "alltoall", "64KB"), files["fig10"])
-    assert [*row] == programs_page.COLUMNS and row["program_us"] and row["plan_us"] and row["library"]
-    said = programs_page.synth(files["ring8"], "alltoall", "64KB", "--strategy", "all-pairs")
-    assert said["error"].startswith("HS610: ") and "\n" not in said["error"]
+def test_a_measured_file_and_a_refused_one(tmp_path: Path) -> None:
+    files = ranges.files(tmp_path)
+    row = ranges.row("fig10", files["fig10"], "alltoall", "64KB")
+    assert tuple(row) == ranges.COLUMNS and row["program_us"] and row["library"]
+    (tmp_path / "no.dsl").write_text("cluster c { instance a = nothing }")
+    assert "nothing" in ranges.row("no", tmp_path / "no.dsl", "alltoall", "64KB")["verdict"]
 
 
 # -- the paper of HeteCCL

@@ -156,7 +156,7 @@ Made by `PYTHONPATH=tests python -m benchmarks time`. Times are of the programs 
 default, **simulated** on the model of [model.md](model.md), not measured on GPUs, without what runtimes cost
 (`--no-runtime-costs`), as the sources publish schedules. Bounds are exact and rechecked. Every figure is a row of
 [data/benchmarks_time.csv](data/benchmarks_time.csv) (`s`: the whole command; `hops`: the most links that data
-crosses one after another). Beside NCCL: [benchmarks_programs.md](benchmarks_programs.md); HeteCCL's own figures:
+crosses one after another). Beside NCCL: [data/ranges.csv](data/ranges.csv); HeteCCL's own figures:
 [hetecclpaper.md](hetecclpaper.md)."""
 
 

@@ -6,7 +6,7 @@ that of a program at the proved limit, which no program exceeds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -20,8 +20,8 @@ from hetesynth.model.collective import CollectiveName
 LAST_DIGIT = 0.005  # half of the last digit with which ratios are stated
 _COLUMNS: dict[Rival, tuple[str, ...]] = {"NCCL": ("NCCL",), "TACCL": ("TACCL",), "TE-CCL": ("HS", "SE")}
 IDEAL: dict[Rival, str] = {
-    "NCCL": "NCCL: its rings and trees here are ideal: through the best order of GPUs, on as many channels and in "
-    "as many parts as pay, every NIC full; what a real NCCL loses on unequal servers is not modelled",
+    "NCCL": "NCCL: its own formula for equal servers, every NIC full; what a real NCCL loses on unequal servers "
+    "is not modelled, and no published run of such servers says it",
     "TACCL": "TACCL: the model balances its routes over the whole cluster and orders them at once, where the "
     "paper's TACCL took sketches of one server, replicated, and what it had after 12 hours",
     "TE-CCL": "TE-CCL: the model HS has the fewest steps, found in seconds, and both models are lowered as our "
@@ -36,7 +36,7 @@ MODELLED = (
 @dataclass(frozen=True, slots=True)
 class Score:
     """One number of the paper. ``ours`` None: not measured. ``ceiling``: of a program at the proved limit.
-    ``why``: what makes ours smaller."""
+    ``rings``: the same as ``ours`` beside the best rings. ``why``: what makes ours smaller."""
 
     figure: str
     what: str
@@ -46,6 +46,7 @@ class Score:
     why: str = ""
     unit: str = "x"
     ceiling: float | None = None
+    rings: float | None = None
 
     @property
     def verdict(self) -> str:
@@ -72,15 +73,16 @@ def cases_of(claim: Claim) -> list[ProgramCase]:
     return [c for c in cases if c.cluster == name]
 
 
-def ratios(claim: Claim, entries: Entries) -> list[tuple[float, float]]:
-    """Each ratio to the rival with its ceiling; of TE-CCL to both variants."""
+def ratios(claim: Claim, entries: Entries, columns: tuple[str, ...]) -> list[tuple[float, float]]:
+    """Each ratio to what ``columns`` hold, with its ceiling."""
     pairs: list[tuple[float, float]] = []
     for case in cases_of(claim):
         entry = entries.get(case.name)
         for row in () if entry is None else entry.said.get("rows", ()):
-            columns = [row[name] for name in _COLUMNS[claim.rival]]
             pairs += [
-                (theirs / row["ours"], theirs / row["limit"]) for theirs in columns if theirs and row["ours"]
+                (theirs / row["ours"], theirs / row["limit"])
+                for theirs in map(row.get, columns)
+                if theirs and row["ours"]
             ]
     return pairs
 
@@ -88,22 +90,21 @@ def ratios(claim: Claim, entries: Entries) -> list[tuple[float, float]]:
 def claim_scores(claim: Claim, entries: Entries) -> Iterator[Score]:
     """A score for each number of a claim."""
     what = f"{claim.collective or 'both collectives'}, {claim.rival}"
-    pairs = ratios(claim, entries)
+    pairs = ratios(claim, entries, _COLUMNS[claim.rival])
     if not pairs:
         yield from (Score(claim.figure, what, number, None, met=False) for number in claim.numbers)
         return
-    reached, ceilings = [ours for ours, _ in pairs], [most for _, most in pairs]
-    if claim.least is not None:
-        yield _score(claim, f"{what}, least", claim.least, min(reached), min(ceilings))
-    if claim.average:
-        yield _score(claim, f"{what}, mean", claim.most, fmean(reached), fmean(ceilings))
-    else:
-        yield _score(claim, f"{what}, most", claim.most, max(reached), max(ceilings))
-
-
-def _score(claim: Claim, what: str, paper: float, ours: float, ceiling: float) -> Score:
-    met = ours >= paper - LAST_DIGIT
-    return Score(claim.figure, what, paper, ours, met, "" if met else IDEAL[claim.rival], ceiling=ceiling)
+    ceilings = [most for _, most in pairs]
+    rings = [ours for ours, _ in ratios(claim, entries, ("rings",))] if claim.rival == "NCCL" else []
+    last: tuple[str, Callable[[list[float]], float]] = ("mean", fmean) if claim.average else ("most", max)
+    for word, of, paper in (("least", min, claim.least), (*last, claim.most)):
+        if paper is not None:
+            ours = of([ours for ours, _ in pairs])
+            met = ours >= paper - LAST_DIGIT
+            yield Score(
+                claim.figure, f"{what}, {word}", paper, ours, met, "" if met else IDEAL[claim.rival],
+                ceiling=of(ceilings), rings=of(rings) if rings else None,
+            )  # fmt: skip
 
 
 def second_scores(entries: Entries) -> Iterator[Score]:

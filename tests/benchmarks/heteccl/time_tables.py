@@ -9,14 +9,14 @@ from benchmarks.heteccl import clusters
 from benchmarks.heteccl.cases import ProgramCase
 from benchmarks.heteccl.cases import Table as Kind
 from benchmarks.heteccl.published import CLAIMS, Rival
-from benchmarks.heteccl.run import Entries
+from benchmarks.heteccl.run import Entries, Entry
 from benchmarks.heteccl.scores import allreduce_seconds, cases_of, of_table, shorter
 from benchmarks.heteccl.step_tables import Table
 from benchmarks.heteccl.sublinks import BatchedPath
 from benchmarks.heteccl.training import MODELS
 from hetesynth.model.words import size_text
 
-_NAMES: dict[Kind, str] = {
+NAMES: dict[Kind, str] = {
     "6-7": "figures_6_7",
     "8": "figure_8",
     "13": "figure_13",
@@ -25,11 +25,11 @@ _NAMES: dict[Kind, str] = {
     "17": "figure_17",
 }
 _HEAD = (
-    "cluster|collective|size|ours|of the limit|x NCCL|paper, NCCL|x TACCL|paper, TACCL|x TE-CCL HS, SE"
-    "|paper, TE-CCL|limit x NCCL|our program|TACCL's sketch"
+    "cluster|collective|size|ours|of the limit|x NCCL|paper, NCCL|x best rings|x TACCL|paper, TACCL"
+    "|x TE-CCL HS, SE|paper, TE-CCL|limit x NCCL|our program|TACCL's sketch"
 )
 _TRAINING = (
-    "model|GPUs|an allreduce|ours|rings|compute|iteration, ours|iteration, rings|shorter than with rings|TACCL"
+    "model|GPUs|an allreduce|ours|NCCL|compute|iteration, ours|iteration, NCCL|shorter than with NCCL|TACCL"
     "|TE-CCL HS|TE-CCL SE"
 )
 _APPENDIX_K = "batches|T_seq (9)|simulated|T_HeteCCL (10)|simulated, (10)|ratio (11)|simulated, (11)"
@@ -40,17 +40,22 @@ BATCHES = (4, 16, 64, 256, 1024)
 
 def tables(entries: Entries) -> Iterator[Table]:
     """Each table that something was measured for; appendix K always."""
-    for kind, name in _NAMES.items():
-        rows: list[Sequence[str]] = []
+    for kind, name in NAMES.items():
+        found: list[Sequence[str]] = []
         for case in of_table(kind):
             if isinstance(case, ProgramCase) and (entry := entries.get(case.name)):
-                rows += [(case.cluster, case.collective, entry.error, *"-" * 11)] if entry.error else []
-                rows += [_row(case, row) for row in entry.said.get("rows", ())]
-        if rows:
-            yield name, _HEAD, rows
+                found += rows(case, entry)
+        if found:
+            yield name, _HEAD, found
     if any(allreduce_seconds(model, entries) for model in MODELS):
         yield "figure_9", _TRAINING, list(_training(entries))
     yield "appendix_k", _APPENDIX_K, list(appendix_k())
+
+
+def rows(case: ProgramCase, entry: Entry) -> list[Sequence[str]]:
+    """The rows of a case, one for each size."""
+    failed = [(case.cluster, case.collective, entry.error, *"-" * 12)] if entry.error else []
+    return [*failed, *(_row(case, row) for row in entry.said.get("rows", ()))]
 
 
 def _row(case: ProgramCase, row: dict[str, Any]) -> Sequence[str]:
@@ -58,8 +63,9 @@ def _row(case: ProgramCase, row: dict[str, Any]) -> Sequence[str]:
     shown = {**clusters.FAILURES, **clusters.SLOW}.get(case.cluster)
     return (
         case.cluster if shown is None else f"{case.cluster}: {shown}", case.collective, size_text(row["size"]),
-        _time(ours), f"{100 * limit / ours:.1f} %",
-        _ratio(row["NCCL"], ours), _paper(case, "NCCL"), _ratio(row["TACCL"], ours), _paper(case, "TACCL"),
+        _time(ours), f"{row['percent']:.1f} %",
+        _ratio(row["NCCL"], ours), _paper(case, "NCCL"), _ratio(row["rings"], ours),
+        _ratio(row["TACCL"], ours), _paper(case, "TACCL"),
         f"{_ratio(row['HS'], ours)}, {_ratio(row['SE'], ours)}", _paper(case, "TE-CCL"),
         _ratio(row["NCCL"], limit), row["candidate"], row["sketch"] or "-",
     )  # fmt: skip
