@@ -229,7 +229,7 @@ def _judge_plan(path: Path, question: Question) -> Judged:
     plan = load_plan(path, packets=True)
     cluster = question.cluster(path, len(plan.gpus))
     plans = [plan]
-    if any(block.stored < len(block.operations) for gpu in plan.gpus for block in gpu.blocks):
+    if any(block.stored for gpu in plan.gpus for block in gpu.blocks):
         plans.append(load_plan(path, packets=True, turns=3))  # a pipeline, which must not rely on their number
     violations: list[Violation] = []
     for each in plans:

@@ -205,11 +205,11 @@ def _block(block: _Object) -> PlanBlock:
     entries = block.objects("remote_buffer_refs", optional=True)
     buffers = _references(entries, "access_channel_type", "remote_buffer_ids")
     operations = tuple(op for entry in block.objects("ops") for op in _operations(entry))
-    turned = sum(len(list(entry.objects("ops"))) for entry in block.objects("ops") if _is_pipeline(entry))
+    turned = [len(list(entry.objects("ops"))) for entry in block.objects("ops") if _is_pipeline(entry)]
     return PlanBlock(
         id=block.number("id"),
         operations=operations,
-        stored=len(operations) - (block.turns - 1) * turned + sum(map(_is_pipeline, block.objects("ops"))),
+        stored=len(operations) + sum(1 - (block.turns - 1) * each for each in turned) if turned else 0,
         memory_channels=channels["memory"],
         port_channels=channels["port"],
         memory_buffers=buffers["memory"],
