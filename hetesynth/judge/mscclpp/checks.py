@@ -36,6 +36,7 @@ from hetesynth.model.program import Buffer, BufferSlice
 from hetesynth.model.topology import Rank
 
 PUTS = frozenset({"put", "pws", "pwsf"})
+_ON_PORTS = PUTS | {"rppkt"}
 _NOTIFIES = frozenset({"signal", "wait", "rlxsignal", "rlxwait", "flush"})
 SHAPES = {
     "copy": ("L", "L"),
@@ -202,7 +203,7 @@ def operation_defects(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: Pla
             text = f"buffer_id {part.buffer_id}: the thread block has {reachable} over {kind or 'no'} channels"
             yield "plan-buffer-id", f"{text}, and the loader looks it up though `{op}` moves nothing"
             break
-    single = op in _NOTIFIES or (op in (*PUTS, "rppkt") and kind == "port")
+    single = op in _NOTIFIES or (op in _ON_PORTS and kind == "port")
     entries = len(operation.channels) if single else len(operation.semaphores)
     if 1 <= plan.threads < entries:
         yield "plan-threads", f"`{op}` has {entries} entries, one for a thread each, and there are {plan.threads}"
@@ -253,7 +254,7 @@ def _channels(block: PlanBlock, operation: PlanOperation, kind: ChannelType) -> 
         yield "plan-port-only", f"`{op}` is for port channels"
     if op in ("get", "res", "rre", "rres", "respkt", "recspkt") and kind == "port":
         yield "plan-memory-only", f"`{op}` reads or writes peers directly: a port channel cannot"
-    if op in (*PUTS, "rppkt") and kind == "port" and len(channels) != targets:
+    if op in _ON_PORTS and kind == "port" and len(channels) != targets:
         yield "plan-channel-each", f"{len(channels)} channels for {targets} slices: one carries each"
 
 

@@ -210,8 +210,7 @@ class PlanExecution:
 
     def _move(self, block: BlockState, operation: PlanOperation) -> None:
         """Everything that the threads of the block copy and add themselves."""
-        own = block.clock, block.index, block.segment
-        access = Access(block.index, block.segment, block.done, *own, reads=block.reads)
+        access = block.access(block.index, block.segment)
         if operation.op in ("put", "get", "copy"):
             for src, dst in zip(operation.src, operation.dst, strict=True):
                 self._write(block, operation, access, dst, self._read(block, operation, access, src))
@@ -238,8 +237,7 @@ class PlanExecution:
     def _move_packets(self, block: BlockState, operation: PlanOperation) -> None:
         """Reads the packets that have come, with the data beside them, and writes data and packets."""
         gpu, (read, written) = block.place.gpu, packets_of(operation)
-        own = block.clock, block.index, block.segment
-        access = Access(block.index, block.segment, block.done, *own, reads=block.reads)
+        access = block.access(block.index, block.segment)
         places = [self._cells(block, operation, part) for part in operation.src]
         last = {cell: k for k, cells in enumerate(places) for cell in cells}  # slices are read one after another
         sources, packets = [], list[list[list[Packet]]]()  # behind each position of each slice
@@ -287,8 +285,7 @@ class PlanExecution:
             covered = self._orders[block.index][block.segment, end.kind, end.channel].covers[turn[0]]
             turn[0] += 1
             end.puts.append(PortPut(block.index, block.segment, thread, covered))
-            own = block.clock, block.index, block.segment
-            access = Access(end.engine, len(end.puts), block.done, *own, before, block.reads)
+            access = block.access(end.engine, len(end.puts), before)
             values = self._read(block, operation, access, operation.src[thread])
             self._write(block, operation, access, operation.dst[thread], values)
             if operation.op in ("pws", "pwsf"):

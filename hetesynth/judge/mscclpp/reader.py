@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +69,9 @@ def load_plan(path: Path, *, packets: bool = False, turns: int = 2) -> Plan:
 def read_plan_json(data: bytes, filename: str = "<plan>", *, packets: bool = False, turns: int = 2) -> Plan:
     """The plan in ``data``. Raises HetesynthError HS530, exit code 2, when it is not one; HS531, exit code 3, when
     it uses what is outside the executed subset, which the message names. ``packets``: whether these are in it.
-    ``turns``: of its pipelines, of which the message's size says how many there are."""
-    outside: set[str] = set()
+    ``turns``: with so many the pipelines are read; in a run the size of the message says how many there are."""
+    whole = _Whole(turns, packets)
+    outside = whole.outside
     try:
         if len(data) > MAX_BYTES:
             fail(f"more than the {MAX_BYTES} bytes a plan may have")
@@ -81,17 +82,15 @@ def read_plan_json(data: bytes, filename: str = "<plan>", *, packets: bool = Fal
                 code="HS530",
                 help="`hetesynth import` judges it and writes programs; `hetesynth simulate` predicts its time",
             )
-        units: set[tuple[int, int]] = set()
-        read = _plan(_Object({}, "", outside, turns, units).within(values, "the plan"))
-        if len(units) > 1 or (units and read.reuse_resources):
+        read = _plan(_Object({}, "", whole).within(values, "the plan"))
+        if len(whole.units) > 1 or (whole.units and read.reuse_resources):
             outside.add("`pipeline` with units that differ, or with reuse_resources")
-        plan = _shared_out(read, outside)
+        if len(whole.groups) > 1:  # where messages do not divide evenly, their parts end at different places
+            outside.add("`tbg_info` of groups of several sizes")
+        plan = _shared_out(read, math.lcm(*whole.groups))
     except JsonRefused as refusal:
         help_text = "give an MSCCL++ execution plan in JSON"
         raise HetesynthError(f"{filename}: {refusal}", code="HS530", help=help_text) from refusal
-    used = {x.op for gpu in plan.gpus for block in gpu.blocks for x in block.operations}
-    if not packets and not used.isdisjoint(PACKET_OPS):
-        outside.add("packets, which are judged alone")
     if outside:
         shown = ", ".join(sorted(outside)[:MAX_REFUSED]) + (" and more" if len(outside) > MAX_REFUSED else "")
         raise HetesynthError(
@@ -103,22 +102,31 @@ def read_plan_json(data: bytes, filename: str = "<plan>", *, packets: bool = Fal
     return plan
 
 
+@dataclass(slots=True)
+class _Whole:
+    """What the parts of a plan have in common. ``turns``: with so many pipelines are read. The others are what is
+    found: uses ``outside`` the subset, ``units`` of pipelines in bytes and chunks, sizes of ``groups``."""
+
+    turns: int
+    packets: bool
+    outside: set[str] = field(default_factory=set)
+    units: set[tuple[int, int]] = field(default_factory=set)
+    groups: set[int] = field(default_factory=set)
+
+
 @dataclass(frozen=True, slots=True)
 class _Object:
-    """An object of the text at ``where``. ``outside``: what the plan uses beyond the subset. ``turns``: of a
-    pipeline; ``units``: of its pipelines, bytes and chunks."""
+    """An object of the text at ``where``, a part of the plan ``whole``."""
 
     values: dict[str, Any]
     where: str
-    outside: set[str]
-    turns: int
-    units: set[tuple[int, int]]
+    whole: _Whole
 
     def within(self, value: object, where: str) -> _Object:
-        """``value`` as an object in this one."""
+        """Return ``value``, a part of this object."""
         if not isinstance(value, dict):
             fail(f"{where} is not an object")
-        return replace(self, values=value, where=where)
+        return _Object(value, where, self.whole)
 
     def get(self, name: str) -> Any:
         if name not in self.values:
@@ -204,12 +212,22 @@ def _block(block: _Object) -> PlanBlock:
     channels = _references(block.objects("channels"), "channel_type", "channel_ids")
     entries = block.objects("remote_buffer_refs", optional=True)
     buffers = _references(entries, "access_channel_type", "remote_buffer_ids")
-    operations = tuple(op for entry in block.objects("ops") for op in _operations(entry))
-    turned = [len(list(entry.objects("ops"))) for entry in block.objects("ops") if _is_pipeline(entry)]
+    operations: list[PlanOperation] = []
+    stored = pipelines = 0  # in the runtime's table an entry, of a pipeline its own and one for each operation
+    for entry in block.objects("ops"):
+        stored += 1
+        if entry.values.get("name") != "pipeline":
+            operations.append(_operation(entry))
+            continue
+        inner = _in_turn(entry)
+        stored, pipelines = stored + len(inner), pipelines + 1
+        turns = entry.whole.turns
+        entry.whole.groups.add(turns)
+        operations += (replace(x, share=(turn, turns)) for turn in range(turns) for x in inner)
     return PlanBlock(
         id=block.number("id"),
-        operations=operations,
-        stored=len(operations) + sum(1 - (block.turns - 1) * each for each in turned) if turned else 0,
+        operations=tuple(operations),
+        stored=stored if pipelines else 0,
         memory_channels=channels["memory"],
         port_channels=channels["port"],
         memory_buffers=buffers["memory"],
@@ -230,37 +248,29 @@ def _kind(entry: _Object, name: str) -> ChannelType | None:
     kind = entry.word(name, _KINDS)
     if kind != "switch":
         return kind  # type: ignore[no-any-return]
-    entry.outside.add("a `switch` channel")
+    entry.whole.outside.add("a `switch` channel")
     return None
 
 
-def _is_pipeline(operation: _Object) -> bool:
-    return operation.values.get("name") == "pipeline"
-
-
-def _operations(entry: _Object) -> Iterator[PlanOperation]:
-    """Yield the operations of an entry: of a pipeline all of them in turn, each time with the next part of their
-    slices."""
-    if not _is_pipeline(entry):
-        yield _operation(entry)
-        return
+def _in_turn(entry: _Object) -> tuple[PlanOperation, ...]:
+    """The operations of a pipeline, which are done in turn for one part of their slices after the other."""
     context = entry.within(entry.get("iter_context"), f"{entry.where} iter_context")
     inner = tuple(map(_operation, entry.objects("ops")))
     unit, chunks = context.number("unit_size"), context.number("num_chunks")
-    entry.units.add((unit, chunks))
+    entry.whole.units.add((unit, chunks))
     if unit < LEAST_UNIT or unit % ALIGNMENT:  # the kernel counts turns in 16 bits
-        entry.outside.add(f"a `pipeline` with a unit_size of {unit}")
+        entry.whole.outside.add(f"a `pipeline` with a unit_size of {unit}")
     odd = (
         x.op in PACKET_OPS or x.share[1] > 1 or {part.size for part in (*x.src, *x.dst)} - {chunks} for x in inner
     )
     if any(odd):
-        entry.outside.add("a `pipeline` of packets, groups or slices of another size than its own")
-    for turn in range(entry.turns):
-        yield from (replace(x, share=(turn, entry.turns)) for x in inner)
+        entry.whole.outside.add("a `pipeline` of packets, groups or slices of another size than its own")
+    return inner
 
 
 def _operation(operation: _Object) -> PlanOperation:
-    values, outside = operation.values, operation.outside
+    values, whole = operation.values, operation.whole
+    outside = whole.outside
     op = operation.word("name", _OPS)
     if op is None:
         outside.add(f"`{values['name']}`")
@@ -269,6 +279,8 @@ def _operation(operation: _Object) -> PlanOperation:
     if values.get("reduce_op", "sum") != "sum":
         outside.add("another `reduce_op`")
     kind = _kind(operation, "channel_type") if "channel_type" in values else None
+    if op in PACKET_OPS and not whole.packets:
+        outside.add("packets, which are judged alone")
     if op == "ppkt" and kind == "port":
         outside.add("`ppkt` on a port channel")
     barrier = blocks = None
@@ -280,6 +292,8 @@ def _operation(operation: _Object) -> PlanOperation:
         share = group.number("tb_id"), group.number("tbg_size", most=MAX_SHARES)
         if share[0] >= share[1]:
             fail(f"{group.where}: tb_id {share[0]} of {share[1]}")
+        if share[1] > 1:
+            whole.groups.add(share[1])
     return PlanOperation(
         op,
         kind,
@@ -293,13 +307,9 @@ def _operation(operation: _Object) -> PlanOperation:
     )
 
 
-def _shared_out(plan: Plan, outside: set[str]) -> Plan:
-    """Return ``plan`` in chunks so fine that each thread block of a group has whole ones of a slice, as with
-    messages that divide evenly."""
-    groups = {x.share[1] for gpu in plan.gpus for block in gpu.blocks for x in block.operations} - {1}
-    if len(groups) > 1:  # where messages do not divide evenly, their parts end at different places
-        outside.add("`tbg_info` of groups of several sizes")
-    finer = math.lcm(*groups)
+def _shared_out(plan: Plan, finer: int) -> Plan:
+    """Return ``plan`` with each chunk cut into ``finer``, so that a thread block of a group has whole ones of a
+    slice, as with messages that divide evenly."""
     if finer == 1:
         return plan
 
@@ -328,7 +338,7 @@ def _slices(operation: _Object, name: str) -> Iterator[Slice]:
     for entry in operation.objects(name, optional=True):
         index, size = entry.number("index"), entry.number("size")
         if "switch_channel_id" in entry.values:
-            entry.outside.add("`switch_channel_id`")
+            entry.whole.outside.add("`switch_channel_id`")
         elif "buffer_id" in entry.values:
             yield RemoteSlice(entry.number("buffer_id"), index, size)
         else:

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from hetesynth.judge.mscclpp.checks import PUTS
-from hetesynth.judge.race_detection import Clock, Drawn
+from hetesynth.judge.race_detection import Access, Clock, Drawn
 from hetesynth.judge.rules import Place
 from hetesynth.model.plan import ChannelType, PlanBlock
 from hetesynth.model.topology import Rank
@@ -40,14 +40,14 @@ class Event:
 
 
 class Packet(NamedTuple):
-    """What who reads a packet hears. ``drawn``: the reads that its elements were made of."""
+    """What a reader of a packet learns from it. ``drawn``: the reads of which its elements were made."""
 
     event: Event
     drawn: frozenset[Drawn]
 
 
 def joined(packets: Sequence[Packet]) -> Packet:
-    """What a packet tells that is made of others and of what its sender knows, the last of them."""
+    """Return what a packet tells that was made of ``packets``, of which the last is what its sender knew."""
     if len(packets) == 1:
         return packets[0]
     clock: Clock = np.maximum.reduce([packet.event.clock for packet in packets])
@@ -130,11 +130,10 @@ class SemaphoreState:
 class BlockState:
     """A thread block while it runs.
 
-    ``kernels``: where the entries of the GPUs begin in a vector clock. ``reads``: a clock of the reads alone, of
-    which it may know more. ``done``: operations finished.
-    ``pending``: what single threads have learned since the threads last met. ``flushed``: by engine, up to which
-    put a flush of this segment covers all, and puts that the thread which made them has flushed. ``arrived``:
-    whether it stands at a barrier.
+    ``kernels``: where the entries of the GPUs begin in a vector clock. ``reads``: a clock of reads alone, of which
+    it may know more than of writes. ``done``: operations finished. ``pending``: what single threads have learned
+    since the threads last met. ``flushed``: by engine, up to which put a flush of this segment covers all, and
+    puts that the thread which made them has flushed. ``arrived``: whether it stands at a barrier.
     """
 
     index: int
@@ -153,6 +152,10 @@ class BlockState:
     def here(self) -> Place:
         """The operation that the thread block is at."""
         return Place(self.place.gpu, self.place.block, self.done)
+
+    def access(self, actor: int, stamp: int, before: int = 0) -> Access:
+        """What ``actor``, itself or the engine of a port, does for its operation now."""
+        return Access(actor, stamp, self.done, self.clock, self.index, self.segment, before, self.reads)
 
     def event(self, puts: tuple[int, int] | None = None, relaxed: bool = False) -> Event:
         """What a signal given now passes on."""

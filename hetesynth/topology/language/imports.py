@@ -110,8 +110,8 @@ class _Loader:
         except SourceError as error:
             self.incomplete = True
             for finding in error.diagnostics:
-                line = dict(enumerate(error.sources.get(finding.span.file, "").split("\n"), 1))[finding.span.line]
-                if begins_statement(line):
+                lines = error.sources.get(finding.span.file, "").split("\n")
+                if begins_statement("".join(lines[finding.span.line - 1 : finding.span.line])):
                     self.findings.sources.update(error.sources)
                     self.findings.extend([finding])
                 else:  # perhaps of a file of somebody's secrets
