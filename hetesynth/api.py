@@ -302,9 +302,8 @@ def repair(
     """Return the schedule JSON in ``schedule``, made for ``before``, repaired for what is left of the cluster."""
     from hetesynth.engine import repair as repairs
 
-    for cluster in (before, after):
-        demand(topology=cluster)
-    demand(file=schedule)
+    demand(file=schedule, topology=before)
+    demand(topology=after)
     demand_options(options)
     rest: dict[str, Any] = {"always": False, **options}
     size, targets = rest.pop("size", None), _targets(rest.pop("target", ()))
@@ -396,9 +395,9 @@ def write(result: Synthesis | Repaired | Imported | Comparison | Atlas, where: P
 
 def size_of(size: Size, named: str = "size") -> int:
     """Return the bytes that ``size`` states. HetesynthError HS307 or HS308 where it states none."""
-    demand(bytes=size)
     from hetesynth.engine.predictors import buffer_size
 
+    demand(bytes=size)
     return buffer_size(f"{size}B" if isinstance(size, int) else size, named)
 
 

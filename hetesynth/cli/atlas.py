@@ -12,9 +12,9 @@ from hetesynth.cli import options as shared
 from hetesynth.cli.progress import watching
 from hetesynth.cli.synth_report import atlas_explanation, decision_lines, warning_lines
 from hetesynth.cli.terminal import answer
+from hetesynth.engine.request import LOSS_KINDS
 from hetesynth.model.words import clock_line, counted, microseconds, size_text
 
-_KINDS = ("gpu", "nic", "link", "server")
 _SINGLE = "Instead for the whole cluster and for every single loss, each for one --size."
 _OUTPUT = "A new or empty folder, or an atlas of the same cluster, which gets this collective too."
 _LOST = "With --n-minus-1: what is lost, repeatable."
@@ -33,7 +33,7 @@ _LOST = "With --n-minus-1: what is lost, repeatable."
 @shared.always_option
 @shared.schedule_only_option
 @click.option("--n-minus-1", "single", is_flag=True, help=_SINGLE)
-@click.option("--losses", "kinds", type=click.Choice(_KINDS), multiple=True, default=_KINDS, help=_LOST)
+@click.option("--losses", "kinds", type=click.Choice(LOSS_KINDS), multiple=True, default=LOSS_KINDS, help=_LOST)
 @shared.size_option
 @click.option("-o", "--output", type=shared.NewPath(), required=True, metavar="DIRECTORY", help=_OUTPUT)
 @click.option("--replace", is_flag=True, help="An older atlas in DIRECTORY is replaced, whatever it is of.")

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from hetesynth import __version__
 from hetesynth.engine.artifacts import Synthesis
@@ -17,7 +17,7 @@ from hetesynth.engine.carry_over import CarryOver
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.recipe import recipe_in, topology_hash
 from hetesynth.engine.repair import Repaired, RepairRequest, repaired
-from hetesynth.engine.request import LossKind, Request
+from hetesynth.engine.request import LOSS_KINDS, LossKind, Request
 from hetesynth.engine.synth import synthesize
 from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import with_digests, write_folder
@@ -81,9 +81,6 @@ def _numbered(colours: Sequence[Hashable]) -> list[int]:
     """A number for each colour, in their order."""
     numbers: dict[Hashable, int] = {}
     return [numbers.setdefault(colour, len(numbers)) for colour in colours]
-
-
-KINDS: tuple[LossKind, ...] = get_args(LossKind)
 
 
 @dataclass(frozen=True)
@@ -161,7 +158,7 @@ class NMinusOne:
 
 
 def n_minus_one(
-    request: Request, kinds: Sequence[LossKind] = KINDS, progress: Progress = no_progress
+    request: Request, kinds: Sequence[LossKind] = LOSS_KINDS, progress: Progress = no_progress
 ) -> NMinusOne:
     """Make them. Raises HetesynthError where there is no schedule of the whole cluster."""
     whole = synthesize(request, progress)
@@ -196,7 +193,7 @@ def n_minus_one(
     return NMinusOne(request, whole, tuple(losses))
 
 
-def single_losses(topology: Topology, kinds: Sequence[LossKind] = KINDS) -> Iterator[tuple[LossKind, str]]:
+def single_losses(topology: Topology, kinds: Sequence[LossKind] = LOSS_KINDS) -> Iterator[tuple[LossKind, str]]:
     """Every single loss, as ``--without`` names it."""
     if "gpu" in kinds and topology.ranks > 2:
         yield from (("gpu", vertex.name) for vertex in topology.vertices[: topology.ranks])

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
-from hetesynth.engine.request import Exclusion, LossKind, Objective
+from hetesynth.engine.request import LOSS_KINDS, Exclusion, Objective
 from hetesynth.errors import HetesynthError, did_you_mean
 from hetesynth.model.calibration import CalibrationName
 from hetesynth.model.deadline import MOST_SECONDS
@@ -62,28 +62,33 @@ _TAKES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "objective": _one_of(get_args(Objective)),
 }
 """What each option takes, and that in words; None, where it is the default, is taken too."""
-_LOSSES = frozenset(get_args(LossKind))
-_ARGUMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "topology": ((lambda value: isinstance(value, Topology | str | os.PathLike)), "a cluster, or a path"),
-    **dict.fromkeys(("text", "name"), _TEXT),
-    "bytes": _SIZE,
-    "result": ((lambda value: hasattr(value, "write")), "what synthesize, repair, compare or atlas returned"),
-    "began": (
-        (lambda value: value is None or (isinstance(value, float | int) and not isinstance(value, bool))),
-        "seconds",
-    ),
-    **dict.fromkeys(("file", "where", "page", "trace"), _FILE),
+_BESIDE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "sizes": (_is_sizes, "bytes or a text such as 1KB..4GB, or several"),
     "strategies": ((lambda value: _is_texts(value) and bool(value)), "names of strategies"),
-    "losses": ((lambda value: _is_texts(value) and _LOSSES.issuperset(value)), f"some of {sorted(_LOSSES)}"),
+    "losses": (
+        (lambda value: _is_texts(value) and set(value) <= set(LOSS_KINDS)),
+        f"some of {', '.join(LOSS_KINDS)}",
+    ),
     "calibration": _one_of(get_args(CalibrationName)),
     "most": _whole_number(1, 4096),
     "extra": _whole_number(0, 4096),
+    **dict.fromkeys(("page", "trace"), _FILE),
 }
-"""What is stated beside a request; the same."""
-_NONE = {"size", "chunk_size", "root", "chunks", "max_peers", "sketch", "first_candidate", "time_budget", "target"}
-_NONE |= {"page", "trace", "calibration"}
-_FLAGS = frozenset({"sizes", "strategies", "losses", "calibration", "most", "extra", "page", "trace"})
+"""The same of options that are not of a request."""
+_ARGUMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "topology": ((lambda value: isinstance(value, Topology | str | os.PathLike)), "a cluster, or a path"),
+    **dict.fromkeys(("text", "name"), _TEXT),
+    **dict.fromkeys(("file", "where"), _FILE),
+    "bytes": _SIZE,
+    "began": ((lambda value: isinstance(value, float | int) and not isinstance(value, bool)), "seconds"),
+    "result": ((lambda value: hasattr(value, "write")), "what synthesize, repair, compare or atlas returned"),
+}
+"""The same of arguments of Python's functions."""
+_EVERY = _TAKES | _BESIDE | _ARGUMENTS
+_NONE = frozenset(
+    {"size", "chunk_size", "root", "chunks", "max_peers", "sketch", "first_candidate", "time_budget", "target"}
+    | {"page", "trace", "calibration", "began"}
+)
 
 
 def demand_options(options: Mapping[str, Any]) -> None:
@@ -97,7 +102,7 @@ def demand_options(options: Mapping[str, Any]) -> None:
 def demand(**values: Any) -> None:
     """HetesynthError HS308 where an option or argument has a value that it does not take."""
     for name, value in values.items():
-        takes, words = (_TAKES | _ARGUMENTS)[name]
+        takes, words = _EVERY[name]
         if not (takes(value) or (value is None and name in _NONE)):
-            option = name if name in _ARGUMENTS and name not in _FLAGS else f"--{name.replace('_', '-')}"
-            raise HetesynthError(f"{option}: {value!r} is not {words}"[:200], code="HS308", help=f"give {words}")
+            shown = name if name in _ARGUMENTS else f"--{name.replace('_', '-')}"
+            raise HetesynthError(f"{shown}: {value!r} is not {words}"[:200], code="HS308", help=f"give {words}")

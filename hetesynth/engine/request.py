@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
@@ -19,6 +19,7 @@ from hetesynth.topology.language.nccl_graph import RingFile
 Exclusion = Literal["auto", "step", "program"]
 Objective = Literal["steps", "time"]
 LossKind = Literal["gpu", "nic", "link", "server"]
+LOSS_KINDS: tuple[LossKind, ...] = get_args(LossKind)
 FirstCandidate = Literal["greedy", "flood", "nothing"]
 MANY_RANKS = 64  # past which peers are limited, and memory is given back between lowering and judging
 PEER_SHARE = 0.75  # of the thread blocks, for the peers of a rank
