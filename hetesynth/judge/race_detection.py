@@ -36,7 +36,7 @@ class Access(NamedTuple):
     """Who touches memory: ``actor`` in its ``operation``, of which the clock has come to ``stamp`` once that is
     done. ``clock``: what it knows. ``block``: the thread block that makes it do so, in ``segment``: what that did
     in earlier ones is done. ``before``: how much of its own earlier work ``actor`` has surely done, where it does
-    not work for itself. ``reads``: of which reads it knows that they are done, where these are more."""
+    not work for itself. ``reads``: the clock of reads alone, where it knows of more of them that they are done."""
 
     actor: int
     stamp: int
@@ -131,8 +131,8 @@ class Memory:
         where: BufferSlice,
         drawn: Sequence[Collection[Drawn]] = (),
     ) -> None:
-        """Puts the values into the cells from ``first``. ``drawn``: by position, reads from which the value came:
-        those of the same elements are done."""
+        """Puts the values into the cells from ``first``. ``drawn``: for each position the reads from which its
+        value came, which therefore are done."""
         for position, value in enumerate(values):
             cell = first + position
             record = self._cells[cell]
@@ -154,8 +154,8 @@ class Memory:
         return [(self.rank, cell, actor, stamp, part[0]) for actor, (stamp, part) in reads]
 
     def outlived(self, clock: Clock, reads: Clock, own: Collection[int], packets: Collection[int]) -> list[int]:
-        """The actors other than ``own`` of which writes are not known to be done by ``clock``, or reads by
-        ``reads``, ``packets`` aside."""
+        """Return the actors other than ``own`` that may touch this memory still: ``clock`` does not know that
+        their writes are done, or ``reads`` that their reads are. Cells of ``packets`` do not count."""
         late: set[int] = set()
         for record in (record for cell, record in self._cells.items() if cell not in packets):
             if record.writer not in own and clock[record.writer] < record.written:  # 0 where nobody wrote

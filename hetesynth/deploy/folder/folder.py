@@ -158,7 +158,7 @@ def installation(folder: Path, stated: Target | None = None) -> tuple[Target, di
     variables = environment(target, programs)
     warnings = [f"{program} is left out: {reason}" for program, reason in variables.left_out.items()]
     if not programs:
-        warnings.append(f"there is no program for {target.name} in it: the library has all calls")
+        warnings.append(f"the folder has no program for {target.name}: all calls are left to the library")
     for file, digest in sorted(index.files.items()):
         try:
             if hashlib.sha256(read_regular(folder / file)).hexdigest() != digest:
@@ -181,7 +181,7 @@ def installation(folder: Path, stated: Target | None = None) -> tuple[Target, di
 
 
 def _programs(index: FolderIndex, target: Target) -> tuple[Path, list[ProgramFile], list[str]]:
-    """Return where programs for ``target`` are, what they say of themselves, and what the runtime minds."""
+    """Return where programs for ``target`` are, what they say of themselves, and what users have to know."""
     if index.kind == DEPLOYMENT:
         cells = deployed(index.folder)
         programs = [program for cell in cells for program in cell.programs]

@@ -272,7 +272,7 @@ class PlanExecution:
                 if cell in self._packets[owner]:
                     text = f"writes packet {cell - cells.start + part.index} of gpu {owner} again"
                     self._findings.add(
-                        "plan-packets-overwritten", f"{text}: in one run all flags are equal", block.here
+                        "plan-packets-overwritten", f"{text}: both have the flag of this run", block.here
                     )
                 self._packets[owner][cell] = packet
                 self._sent.append((block.here, owner, cell, packet.event.clock))
@@ -393,8 +393,8 @@ class PlanExecution:
                 if reader != place.gpu and not (
                     runs or reads[drawn[2]] >= drawn[3] or drawn in self._drawn[place.gpu]
                 ):
-                    text = f"packets of a later run may overwrite these before gpu {reader} has them"
-                    self._findings.add("plan-packets-overwritten", f"{text}: nothing is heard from it", place)
+                    text = f"packets of a later run may overwrite these before gpu {reader} has read them"
+                    self._findings.add("plan-packets-overwritten", f"{text}: it sends nothing back", place)
         for g, own in enumerate(self._own):
             for actor in self._memory[g].outlived(*ended[g], own, self._packets[g]):
                 text = f"its kernel may end while {self._names[actor]} still uses its memory"

@@ -253,7 +253,7 @@ def _kind(entry: _Object, name: str) -> ChannelType | None:
 
 
 def _in_turn(entry: _Object) -> tuple[PlanOperation, ...]:
-    """The operations of a pipeline, which are done in turn for one part of their slices after the other."""
+    """Return the operations of a pipeline: all are done for one part of their slices, then for the next."""
     context = entry.within(entry.get("iter_context"), f"{entry.where} iter_context")
     inner = tuple(map(_operation, entry.objects("ops")))
     unit, chunks = context.number("unit_size"), context.number("num_chunks")
@@ -280,7 +280,7 @@ def _operation(operation: _Object) -> PlanOperation:
         outside.add("another `reduce_op`")
     kind = _kind(operation, "channel_type") if "channel_type" in values else None
     if op in PACKET_OPS and not whole.packets:
-        outside.add("packets, which are judged alone")
+        outside.add("packets (judged alone, by `hetesynth verify`)")
     if op == "ppkt" and kind == "port":
         outside.add("`ppkt` on a port channel")
     barrier = blocks = None

@@ -114,7 +114,7 @@ class _Loader:
                 if begins_statement("".join(lines[finding.span.line - 1 : finding.span.line])):
                     self.findings.sources.update(error.sources)
                     self.findings.extend([finding])
-                else:  # perhaps of a file of somebody's secrets
+                else:  # it may be a file of secrets
                     self.findings.extend([replace(finding, message="something else is expected here")])
         except HetesynthError as error:
             self.findings.add("HS215", span, f"cannot import: {error.message}", error.help)
