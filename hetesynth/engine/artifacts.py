@@ -49,7 +49,7 @@ from hetesynth.programs.mscclpp.lower import too_large
 from hetesynth.search.chunking import Chunking
 from hetesynth.search.interrupts import abandoned, finishing
 from hetesynth.search.search import Ending
-from hetesynth.search.solve import Solution
+from hetesynth.search.solve import Solution, bounded
 
 
 def addressable(request: Request, size: int) -> bool:
@@ -306,6 +306,9 @@ def judged_files(solved: SolvedRequest) -> Synthesis:
 
 def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     """The files, judged. ``bare``: the schedule and no programs."""
+    with solved.compilation.timer.phase("bound"):
+        solution = bounded(solved.problem, solved.solution, solved.compilation.request.policy)
+        solved = replace(solved, solution=solution)
     run, problem, solution, choice = solved.compilation, solved.problem, solved.solution, solved.choice
     timer, request = run.timer, run.request
     rechecked = _verified(solved)

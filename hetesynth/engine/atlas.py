@@ -173,7 +173,7 @@ class Atlas:
                     "strategy": candidate.name,
                     "chunks": candidate.chunks,
                     "steps": candidate.solution.schedule.makespan,
-                    "lower_bound": candidate.solution.bound.steps,
+                    "lower_bound": entry.synthesis.solution.bound.steps,
                     "files": [self._name(k, suffix) for suffix in entry.synthesis.files],
                     "sizes": sizes,
                 }

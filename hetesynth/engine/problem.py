@@ -80,6 +80,11 @@ def verified_solver(strategy: Strategy, budget: Budget, policy: Policy, **others
     return Solver(strategy, budget, schedule_violations, policy=policy, **others)
 
 
+def unbounded_solver(strategy: Strategy, request: Request) -> Solver:
+    """The same with no budget, for a strategy whose schedules are not told by their steps."""
+    return verified_solver(strategy, Budget(seed=request.budget.seed), request.policy, bounded=False)
+
+
 @dataclass(frozen=True, slots=True)
 class ProblemFactory:
     """The problems of one request on one topology: they differ in their capacities and chunks per rank."""

@@ -4,7 +4,7 @@ The program is lowered as the one before; where that is not near the limit, some
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ from hetesynth.engine.artifacts import (
 from hetesynth.engine.carry_over import CarryOver, demand_same_cluster
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.choice import LibraryCandidates
-from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, ProgramRanking, Ranked, timed_target
-from hetesynth.engine.choice.steady import Plan, SteadyCandidates, along, copied, schedule_along
+from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, ProgramRanking, Ranked, Route, timed_target
+from hetesynth.engine.choice.steady import SteadyCandidates, copied, label_of, schedule_along
 from hetesynth.engine.choice.tuning import Candidate, efforts, tune
 from hetesynth.engine.compilation import Compilation, compilation
 from hetesynth.engine.formats import suffixes
@@ -99,12 +99,9 @@ class Repair:
             if target is not None and self.recipe.way == "rings":
                 ranked = self._library(specs, target, record)
             elif target is not None and self.recipe.way == "trees":
-                candidates = self._steady(specs, target, record)
-                for plan in sorted(self._plans(specs, target, candidates), key=lambda plan: plan.seconds):
-                    candidates.try_plan(plan)
-                    if candidates.ranked:
-                        break
-                ranked = min(candidates.ranked, key=lambda r: r.seconds or 0.0, default=None)
+                ranking = self._ranking(specs, target, record)
+                ranking.run(self._routes(specs, SteadyCandidates(ranking)))
+                ranked = next(iter(ranking.sorted), None)
         if ranked is None:
             solved = self._mended(specs.paper_chunking(self.document.chunks_per_rank))
             ranked = self._timed(solved, target, self.size)
@@ -179,22 +176,21 @@ class Repair:
         candidate = Candidate.of(label, NAME, solved.chunking, solved.problem, solved.solution, size, options)
         if target is None or len(schedule.transfers) > MOST_TRANSFERS:
             return Ranked(candidate)
-        lowering = CandidateSpecs(topology, request, size).lowering_for(target)
-        record = self.run.decisions.inside("programs")
-        effort = efforts(self.run.budget, topology.ranks).steady
-        ranking = ProgramRanking(topology, size, lowering, options, self.run.deadline, record, effort)
+        specs, record = CandidateSpecs(topology, request, size), self.run.decisions.inside("programs")
+        ranking = self._ranking(specs, target, record)
         with self.run.timer.phase("choice"):
             if self.recipe.way == "trees":  # lowered as the old winner was
-                return ranking.in_steady_state(candidate)
-            return Ranked(candidate, candidate.lowering(size, lowering, options).seconds())
+                return ranking.of([candidate])[0]
+            lowering = candidate.lowering(size, specs.lowering_for(target), options)
+            return Ranked(candidate, lowering.seconds())
 
-    def _steady(
+    def _ranking(
         self, specs: CandidateSpecs, target: Target, record: Decisions, before: Ranked | None = None
-    ) -> SteadyCandidates:
-        """Programs in steady state, with the effort of a fresh choice."""
-        effort = efforts(self.run.budget, self.changes.after.ranks).steady
+    ) -> ProgramRanking:
+        """Of programs, with the effort of a fresh choice."""
+        effort = efforts(self.run.budget, self.changes.after.ranks).programs
         limit = specs.bounds.seconds(specs.size)
-        return SteadyCandidates(specs, target, limit, self.run.deadline, record, effort, lambda _: None, before)
+        return ProgramRanking(specs, target, self.run.deadline, record, effort, limit, before=before)
 
     def _quickest(self, specs: CandidateSpecs, target: Target | None, ranked: Ranked) -> Ranked:
         """``ranked``, or where that is not near the limit what is quicker of what a fresh choice opens with."""
@@ -214,12 +210,11 @@ class Repair:
                     return ranked
                 best = tuning.candidates[0]
                 return Ranked(best) if best.seconds < ranked.candidate.seconds else ranked
-            candidates = self._steady(specs, target, record, ranked)
-            candidates.try_all()
-            timed = [ranked, *candidates.ranked]
-            if not specs.personalized and self.recipe.way != "rings" and not candidates.near_bound:
-                rings = self._library(specs, target, record)
-                timed += [] if rings is None else [rings]
+            ranking = self._ranking(specs, target, record, ranked)
+            SteadyCandidates(ranking).try_all()
+            if not specs.personalized and self.recipe.way != "rings" and not ranking.near_bound:
+                LibraryCandidates(ranking).try_all()
+            timed = [ranked, *ranking.ranked]
             return min((r for r in timed if r.seconds), key=lambda r: r.seconds or 0.0, default=ranked)
 
     @property
@@ -228,24 +223,34 @@ class Repair:
 
     def _library(self, specs: CandidateSpecs, target: Target, record: Decisions) -> Ranked | None:
         """The quickest program that the library runs, if there is one."""
-        programs = LibraryCandidates(specs, target, self.run.deadline, record).all()
-        return min(programs, key=lambda r: r.seconds or 0.0, default=None)
+        ranking = self._ranking(specs, target, record)
+        LibraryCandidates(ranking).try_all()
+        return next(iter(ranking.sorted), None)
 
-    def _plans(self, specs: CandidateSpecs, target: Target, candidates: SteadyCandidates) -> Iterator[Plan]:
-        """Programs along the mended trees, unless chunks are cut otherwise now, and along as many packed anew,
-        where chunks do not go along paths."""
-        request, recipe, ranks = self.run.request, self.recipe, self.changes.after.ranks
+    def _routes(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> Iterator[Route]:
+        """Along the mended trees, unless chunks are cut otherwise now, and along as many packed anew, where chunks
+        do not go along paths."""
+        request, recipe, ranks, ranking = (
+            self.run.request,
+            self.recipe,
+            self.changes.after.ranks,
+            candidates.ranking,
+        )
         chunks, trees = self.document.chunks_per_rank, recipe.trees
 
         problem = self.factory.problem(specs.paper_chunking(chunks), chunks)
-        mended = cache(partial(self._solution, problem, quick=self._transfers <= FEW))  # others follow
-        outcome = mended()
+        outcome = self._solution(problem, quick=self._transfers <= FEW)  # others follow
         if isinstance(outcome, Infeasible):
             raise no_schedule(outcome.reason)
         if isinstance(outcome, Solution):
-            dispatching = candidates.dispatchings(problem, outcome.schedule)[0]
-            plan = partial(Plan, dispatching.load, chunks, trees or chunks, mended)
-            yield from candidates.arranged(plan, dispatching)
+            dispatching, label = (
+                ranking.dispatchings(problem, outcome.schedule)[0],
+                label_of(chunks, trees or chunks),
+            )
+            question = label, problem, outcome, dispatching.load, trees or chunks
+            candidate = partial(candidates.candidate, *question)
+            work, ways = len(outcome.schedule.transfers), ranking.ways(dispatching)
+            yield Route(label, problem, outcome.schedule, dispatching.estimate, work, ways, candidate)
         if specs.personalized or trees is None:
             return
         if request.collective == "allreduce" and chunks * ranks % trees:
@@ -258,10 +263,8 @@ class Repair:
         [packing] = whole_packings(
             packed, specs.rates(chunks), request.policy, self.run.deadline, trees, candidates.connections(trees)
         )
-        schedule = schedule_along(problem, packing)
-        solved = cache(partial(candidates.solved_by, problem, along(packing)))
-        plan = partial(Plan, packing.seconds, chunks, trees, solved)
-        yield from candidates.arranged(plan, candidates.dispatchings(problem, schedule)[0])
+        anew = candidates.routes(problem, packing, schedule_along(problem, packing), trees)
+        yield from (replace(route, label=f"{route.label}, anew") for route in anew)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
 from hetesynth.simulate.dispatch import Dispatcher, PlanDispatcher
 
 PIECES = tuple(sorted(base << k for base in (1, 3, 5, 7) for k in range(9)))
-LEAST_PIECE = 1 << 12  # bytes; programs that cut chunks further were never the quickest
+LEAST_PIECE = 1 << 8  # bytes
 LOOPS = 8  # that are dispatched; further ones are taken to be as long as wires need
 PACE = 0.25
 """Of the time of the fullest resource: what is tried first; 0, the longest way first, is up to 2 % quicker for a
@@ -117,7 +117,8 @@ class Dispatching:
     @cached_property
     def dispatcher(self) -> Dispatcher:
         """Of the schedule."""
-        return Dispatcher(self.schedule, self.costs, self.protocol, float(self.fifo.overhead))
+        costs = self.costs.of(self.protocol)
+        return Dispatcher(self.schedule, costs, self.protocol, float(self.fifo.overhead), self.fifo.slots)
 
     @property
     def fifo(self) -> Fifo:
@@ -290,7 +291,7 @@ class PlanDispatching(Dispatching):
     @cached_property
     def dispatcher(self) -> Dispatcher:
         """Of the schedule."""
-        return PlanDispatcher(self.schedule, self.costs, "Simple", 1.0, self.servers)
+        return PlanDispatcher(self.schedule, self.costs, "Simple", 1.0, 1, self.servers)
 
     @property
     def servers(self) -> Sequence[str]:

@@ -56,6 +56,26 @@ class Solution:
         return Certificate(self.schedule.makespan, self.bound)
 
 
+UNBOUNDED = LowerBound(0, "trivial", "nothing was proved")
+
+
+def bounded(problem: Problem, solution: Solution, policy: Policy = DEFAULT) -> Solution:
+    """``solution`` of ``problem`` with the best lower bound, where none was proved."""
+    if solution.bound is not UNBOUNDED:
+        return solution
+    goal, started = problem.collective, now()
+    within, bound = None, _best_bound(problem, policy)
+    if goal.name == "allreduce" and solution.within is not None:
+        within = sum(_best_bound(part, policy).steps for part in split(problem)[:2])
+    return replace(solution, bound=bound, within=within, bound_seconds=now() - started)
+
+
+def _best_bound(problem: Problem, policy: Policy) -> LowerBound:
+    if problem.collective.name in DUAL:
+        return _of_the_dual(lower_bound(invert(problem)[0], policy.packing))
+    return lower_bound(problem, policy.packing)
+
+
 def bounds_of(problem: Problem, policy: Policy = DEFAULT) -> list[LowerBound]:
     """Every lower bound for any collective, best first; a reduction to one rank is bounded by its dual."""
     if problem.collective.name in DUAL:
@@ -80,6 +100,7 @@ class Solver:
     decisions: Decisions = field(default_factory=Decisions, compare=False, repr=False)
     trace: CegisTrace = field(default_factory=CegisTrace, compare=False, repr=False)
     first_candidate: Candidate = "greedy"
+    bounded: bool = True  # False: steps do not count, and the bound is trivial
 
     def solve(self, problem: Problem) -> Solution | Infeasible | GaveUp:
         """The best schedule for ``problem``, or why there is none."""
@@ -109,7 +130,7 @@ class Solver:
                 return GaveUp(f"both phases together: {crowded}", now() - started)
             before = now()
             with finishing(however_often=True) as interrupt:
-                bound = lower_bound(problem, self.policy.packing)
+                bound = self._bound(problem)
             interrupted |= interrupt.is_set()
             whole = Search(
                 problem,
@@ -143,7 +164,8 @@ class Solver:
             solved = self._copying(dual, backwards=True)
             if not isinstance(solved, Solution):
                 return solved
-            return replace(solved, schedule=recover(solved.schedule), bound=_of_the_dual(solved.bound))
+            bound = _of_the_dual(solved.bound) if self.bounded else UNBOUNDED
+            return replace(solved, schedule=recover(solved.schedule), bound=bound)
         return self._copying(problem)
 
     def _phase(self, name: str, budget: Budget) -> Solver:
@@ -153,6 +175,9 @@ class Solver:
             begin = min((t.start for t in part), default=0)
             first = Schedule.of(replace(t, start=t.start - begin, end=t.end - begin) for t in part)
         return replace(self, budget=budget, decisions=decisions, trace=trace, first_candidate=first)
+
+    def _bound(self, problem: Problem) -> LowerBound:
+        return lower_bound(problem, self.policy.packing) if self.bounded else UNBOUNDED
 
     @staticmethod
     def _proved(search: Search, bound: LowerBound, improve: Improve) -> LowerBound:
@@ -198,7 +223,7 @@ class Solver:
             search = search_for(bound)
             self.strategy.opening(search)
         if search is None or not search.done:  # no schedule that meets a bound which is proved in no time
-            bound = lower_bound(problem, self.policy.packing)
+            bound = self._bound(problem)
             bound_seconds = now() - started
             search = search_for(bound)
             bound = self._proved(search, bound, self.strategy.improve)

@@ -11,7 +11,6 @@ from functools import cached_property
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetesynth.model.cost import Costs
 from hetesynth.model.program import Protocol
@@ -23,12 +22,13 @@ from hetesynth.simulate.engine import Queues, simulate
 @dataclass(frozen=True, eq=False)
 class Dispatcher:
     """Dispatches ``schedule`` over the links of ``costs``, with any number of pieces of a chunk and of lanes.
-    ``overhead``: bytes on the wire for each byte of data."""
+    ``overhead``: bytes on the wire for each byte of data. ``slots``: messages under way on a lane at most."""
 
     schedule: Schedule
     costs: Costs
     protocol: Protocol
     overhead: float
+    slots: int
 
     @cached_property
     def waits(self) -> list[list[int]]:
@@ -99,26 +99,23 @@ class Dispatcher:
         return float((load / self.costs.resource_rate).max(initial=0.0)) * self.overhead
 
     def lanes(self, piece_bytes: float, spare: float | None) -> Lanes:
-        """Of each link as many as keep its rate, ``spare`` times: a lane may be held until what it sent
-        has arrived; then it sends a piece. None: one for each tree that crosses the link."""
+        """Of each link as many as keep its rate, ``spare`` times. None: one for each tree that crosses it."""
         if spare is None:
             group, _, adds = self._trees
             of = np.unique(np.stack([self.links, group, adds]), axis=1, return_inverse=True)[1].ravel()
             return Lanes(of, np.ones(int(of.max(initial=-1)) + 1, dtype=np.int64))
-        holding = np.where(self._held(piece_bytes), self._lag / piece_bytes, 0.0)
-        needed = spare * self._chunks / self.period * (holding + 1 / self.limit)
+        needed = spare * self._chunks / self.period * (self._held(piece_bytes) / piece_bytes + 1 / self.limit)
         used, of = np.unique(self.links, return_inverse=True)
         return Lanes(of, np.maximum(1, np.ceil(needed - 1e-9)).astype(np.int64)[used])
 
-    def _held(self, piece_bytes: float) -> NDArray[np.bool_]:
-        """Over which links a lane is held until a message has arrived: where that takes longer than to
-        send another one, which is all that a connection holds."""
-        holds: NDArray[np.bool_] = self._lag > piece_bytes / self.limit
-        return holds
+    def _held(self, piece_bytes: float) -> Floats:
+        """Seconds of each link that a lane waits for a slot after a message, when it sends one after the other."""
+        copying = piece_bytes / self.limit
+        return np.maximum(0.0, (self._lag + copying) / self.slots - copying)
 
     def busiest(self, lanes: Lanes, message_bytes: float) -> float:
         """Seconds for a message of every transfer of the resource, or of the lanes, that have most to do."""
-        each = np.where(self._held(message_bytes), self._lag, 0.0) + message_bytes / self.limit
+        each = self._held(message_bytes) + message_bytes / self.limit
         of_lanes = np.bincount(lanes.of, each[self.links]) / lanes.number
         return max(self.period * message_bytes, float(of_lanes.max(initial=0.0)))
 
@@ -172,7 +169,7 @@ class Dispatcher:
         costs, transfers = self.costs, self.schedule.transfers
         n = len(transfers)
         before, after = self.adding
-        lag, holds = self._lag[self.links], self._held(piece_bytes)[self.links]
+        lag, held = self._lag[self.links], self._held(piece_bytes)[self.links]
         ways = self.ways(lag + before * piece_bytes + piece_bytes / self.rate)
         # the longest way first, of equal ones the first piece
         group, turn, _ = self._trees
@@ -192,9 +189,9 @@ class Dispatcher:
             waits_start=np.concatenate(([0], np.cumsum(np.tile(waited, pieces)))),
             uses=np.tile(uses, pieces),
             uses_start=np.concatenate(([0], np.cumsum(np.tile(used, pieces)))),
-            delay=np.tile(np.where(holds, lag, 0.0) + before * piece_bytes, pieces),
+            delay=np.tile(held + before * piece_bytes, pieces),
             size=np.full(n * pieces, piece_bytes * self.overhead),
-            after=np.tile(np.where(holds, 0.0, lag) + after * piece_bytes, pieces),
+            after=np.tile(lag - held + after * piece_bytes, pieces),
         )
         queues = Queues(
             of=np.tile(lanes.of, pieces),
@@ -217,10 +214,6 @@ class PlanDispatcher(Dispatcher):
     @cached_property
     def _lag(self) -> Floats:
         return np.array(self.costs.link_alpha)
-
-    def _held(self, piece_bytes: float) -> NDArray[np.bool_]:
-        """A thread block waits for what it put."""
-        return np.ones(len(self._lag), dtype=np.bool_)
 
     @cached_property
     def _station(self) -> Ints:

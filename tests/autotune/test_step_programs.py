@@ -20,8 +20,8 @@ def asked(cluster: str, name: CollectiveName) -> Request:
 
 
 def noted(synthesis: Synthesis) -> dict[str, str]:
-    """What became of programs in steady state, by what they are called."""
-    return {d.what: d.verdict for d in synthesis.decisions if "steady" in d.what}
+    """What became of dispatched programs, by what they are called."""
+    return {d.what: d.verdict for d in synthesis.decisions if "dispatched" in d.what}
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,6 @@ def noted(synthesis: Synthesis) -> dict[str, str]:
 )
 def test_programs_keep_the_time_of_their_schedules(cluster: str, name: CollectiveName) -> None:
     synthesis = synthesize(asked(cluster, name))
-    assert list(noted(synthesis).values()) == ["tried"] and synthesis.program_seconds is not None
+    assert next(iter(noted(synthesis).values())) == "tried" and synthesis.program_seconds is not None
     assert synthesis.time_optimality.seconds is not None
     assert synthesis.program_seconds <= synthesis.time_optimality.seconds * 1.02

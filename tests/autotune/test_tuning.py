@@ -127,7 +127,7 @@ def test_what_is_stated_restricts_the_tuning_run() -> None:
 def test_what_is_refused_takes_no_effort(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else strategies that are not for a cluster leave others untried."""
     effort = Effort(100.0)
-    monkeypatch.setattr(tuning, "efforts", lambda *_: Efforts(effort, effort, effort))
+    monkeypatch.setattr(tuning, "efforts", lambda *_: Efforts(effort, effort))
     with pytest.raises(HetesynthError, match="it is for allreduce"):
         tune(CandidateSpecs(load_topology(EXAMPLES / "dgx1" / "topo.dsl"), asked(strategy="crossing"), 10**6))
     assert effort.spent == 0

@@ -87,7 +87,7 @@ def case(seed: int, name: CollectiveName, chunks: int = 1, model: str = "") -> t
 def dispatched(
     problem: Problem, schedule: Schedule, prices: Costs, pieces: int, servers: str, chunk: float = 1e6
 ) -> Dispatch:
-    dispatcher = PlanDispatcher(schedule, prices, "Simple", 1.0, servers)
+    dispatcher = PlanDispatcher(schedule, prices, "Simple", 1.0, 1, servers)
     piece = chunk / pieces
     return dispatcher.run(pieces, piece, dispatcher.lanes(piece, 2.0), 0.25 * dispatcher.period * chunk)
 

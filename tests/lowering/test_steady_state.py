@@ -124,7 +124,7 @@ def test_programs_are_right_keep_the_limits_and_take_what_is_expected(
         assert program.chunks_per_loop == loop * arrangement.pieces
         took = seconds(program, prices, of_chunk / arrangement.pieces, options.target)
         if of_chunk / arrangement.pieces <= 2 * MIB:  # no loops
-            assert took == pytest.approx(dispatch.makespan, rel=0.005)
+            assert took == pytest.approx(dispatch.makespan, rel=0.02)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -13,27 +13,26 @@ from hetesynth.engine.artifacts import SolvedRequest
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.program_ranking import (
     MOST_TRANSFERS,
+    NEAR_THE_LIMIT,
     ProgramRanking,
     Ranked,
-    ranked_programs,
     step_candidate,
     step_program,
     timed_target,
 )
-from hetesynth.engine.choice.steady import NAME, NEAR_THE_LIMIT, SteadyCandidates
+from hetesynth.engine.choice.steady import NAME, SteadyCandidates
 from hetesynth.engine.choice.tuning import (
     LATE,
     SECONDS_AFTER_INTERRUPT,
     UNTRIED,
     Candidate,
-    Effort,
     Pipelined,
     TuningRun,
     efforts,
     tune,
 )
 from hetesynth.engine.lowering import Lowering
-from hetesynth.engine.problem import verified_solver
+from hetesynth.engine.problem import unbounded_solver
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import MOST_RANKS_RINGS, Baseline, ring_baseline, tree_baseline
 from hetesynth.engine.rival import Rival
@@ -66,17 +65,29 @@ def why_skipped(specs: CandidateSpecs, deadline: Deadline) -> str | None:
 
 @dataclass(frozen=True)
 class LibraryCandidates:
-    """The library's own programs for ``specs.size`` bytes that ``target`` holds; none after ``deadline``."""
+    """The library's own programs for ``ranking``; none after its deadline."""
 
-    specs: CandidateSpecs
-    target: Target
-    deadline: Deadline
-    record: Decisions
+    ranking: ProgramRanking
 
-    def all(self) -> Iterator[Ranked]:
+    @property
+    def specs(self) -> CandidateSpecs:
+        """Of the ranking."""
+        return self.ranking.specs
+
+    @property
+    def target(self) -> Target:
+        """Of the ranking."""
+        return self.ranking.target
+
+    @property
+    def record(self) -> Decisions:
+        """Of the ranking."""
+        return self.ranking.decisions
+
+    def try_all(self) -> None:
         """Of rings or sends, whichever are soonest, then of trees where these are sooner."""
         specs, name, options = self.specs, self.specs.request.collective, self.specs.costs
-        reason = why_skipped(specs, self.deadline)
+        reason = why_skipped(specs, self.ranking.deadline)
         if reason is not None:
             self.record.note(LABEL, "skipped", reason)
             return
@@ -84,21 +95,25 @@ class LibraryCandidates:
         if isinstance(baseline, str):
             self.record.note(LABEL, "refused", baseline)
             return
-        yield from self._timed(baseline)
+        self._timed(baseline)
         if name == "allreduce":
             trees = tree_baseline(specs.topology, specs.size, options)
             if trees is not None and trees.seconds < baseline.seconds and self.target.format.program:
-                yield from self._timed(trees)
+                self._timed(trees)
 
-    def _timed(self, baseline: Baseline) -> Iterator[Ranked]:
+    def _timed(self, baseline: Baseline) -> None:
         """The programs of ``baseline``, or its plan where the target takes plans."""
+        reason = self.ranking.against(baseline.seconds, 0.0)
+        if reason is not None:
+            self.record.note(baseline.label, "skipped", reason)
+            return
         fitting = self._fitting(baseline)
         if not self.target.format.program:
             one = LibraryProgram(baseline.orders[: baseline.rings], channels=1)
             fitting = iter([(one, self.specs.request.fixed_chunks or max(1, baseline.rings))])
         least = math.inf
         for program, chunks in fitting:
-            if self.deadline.expired(UNTRIED):
+            if self.ranking.deadline.expired(UNTRIED):
                 self.record.note(baseline.name, "skipped", LATE)
                 return
             label = f"{baseline.name}, c={chunks}"
@@ -106,13 +121,13 @@ class LibraryCandidates:
             if ranked is not None:
                 least = min(least, ranked.seconds or 0.0)
                 self.record.note(f"{label}: {program.label}", "tried", microseconds(ranked.seconds or 0.0))
-                yield ranked
+                self.ranking.keep(ranked)
         if math.isinf(least):
             self.record.note(baseline.name, "refused", f"no program of them fits {self.target.name}")
         if baseline.orders and self.target.format.program and (1 - ALIKE) * least > baseline.seconds:
-            yield from self._dispatched(baseline)
+            self._dispatched(baseline)
 
-    def _dispatched(self, baseline: Baseline) -> Iterator[Ranked]:
+    def _dispatched(self, baseline: Baseline) -> None:
         """Chunks along the rings of ``baseline``, dispatched: for a target that does not hold its channels."""
         specs, program = self.specs, LibraryProgram(baseline.orders[: baseline.rings])
         chunks = specs.request.fixed_chunks or baseline.rings
@@ -121,13 +136,7 @@ class LibraryCandidates:
             return
         question = specs.paper_chunking(chunks), *solved, specs.size, specs.costs
         candidate = Candidate.of(f"{baseline.name}, c={chunks}", RING, *question)
-        under, effort = specs.lowering_for(self.target), Effort(math.inf)
-        ranking = ProgramRanking(
-            specs.topology, specs.size, under, specs.costs, self.deadline, self.record, effort
-        )
-        ranked = ranking.in_steady_state(candidate)
-        if ranked.seconds is not None:
-            yield ranked
+        self.ranking.run(self.ranking.routes(candidate))
 
     def _fitting(self, baseline: Baseline) -> Iterator[tuple[LibraryProgram, int]]:
         """The program of ``baseline`` and its chunks; where the target holds only less of it, the widest of each
@@ -136,9 +145,9 @@ class LibraryCandidates:
         ranks, least = baseline.ranks, 0 if specs.personalized else 1  # plain sends go to their receivers at once
         for kind in _narrower(baseline, specs.request.fixed_chunks):
             for place, (program, chunks) in enumerate(kind):
-                # an instruction takes one chunk at most
-                elements = 1 + ranks + least * specs.transfers(chunks) // ranks
-                if elements > self.target.max_nodes:  # no need to make the program, which took 10 s on 64 GPUs
+                sends = specs.transfers(chunks) // ranks  # of a rank; an instruction takes one chunk at most
+                long = program.orders and sends > self.target.max_steps * len(program.orders)
+                if long or 1 + ranks + least * sends > self.target.max_nodes:  # no need to make the program
                     continue
                 if specs.chunk_bytes(chunks) >= 1 and program.fit(specs.factory.collective(chunks), lowering):
                     yield program, chunks
@@ -152,7 +161,7 @@ class LibraryCandidates:
         problem = specs.factory.problem(specs.paper_chunking(chunks), chunks)
         strategy = DOUBLE_TREE if program.trees else ring_strategy(program.orders, (first.src, first.dst))
         try:
-            solution = verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
+            solution = unbounded_solver(strategy, request).solve(problem)
         except HetesynthError:
             return None
         return (problem, solution) if isinstance(solution, Solution) else None
@@ -278,10 +287,8 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
     """The same with one effort."""
     specs, deadline, began = asked.specs, spent.deadline(), now()
     opening = _opening(asked, spent, deadline, record)
-    steady = [] if opening is None else opening.ranked
     if opening is not None and not opening.settled and specs.between_sites:
         opening = _with_sites(asked, spent.left_after(now() - began), opening, record)
-        steady = opening.ranked
     if opening is not None and opening.settled:
         return opening.chosen(spent)
     strict = spent.strict_deadline or opening is not None
@@ -305,18 +312,26 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
         if opening is None:
             raise
         return replace(opening, interrupted=isinstance(error, KeyboardInterrupt)).chosen(spent)
+    ranking = _ranking(specs, deadline, record, spent) if opening is None else opening.ranking
+    if ranking is None:
+        return Chosen(run, [Ranked(candidate) for candidate in run.candidates])
     try:
         if run.interrupted:
             soon = now() + SECONDS_AFTER_INTERRUPT
-            deadline = replace(deadline, at=min(deadline.at, soon))
-        effort = efforts(spent, specs.topology.ranks).programs
-        effort.allotted += 0.0 if opening is None else opening.unspent
-        best = min((r.seconds for r in steady if r.seconds is not None), default=math.inf)
-        ranked = ranked_programs(specs, run.candidates, deadline, record, effort, best)
+            ranking.deadline = replace(deadline, at=min(deadline.at, soon))
+        ranking.decisions = record.inside("programs")
+        return Chosen(run, ranking.of(run.candidates))
     except KeyboardInterrupt:
         run = replace(run, interrupted=True, cut_short=True, ending="interrupt")
-        ranked = [Ranked(candidate) for candidate in run.candidates]
-    return Chosen(run, _merged(steady, ranked))
+        return Chosen(run, [*ranking.sorted, *map(Ranked, run.candidates)])
+
+
+def _ranking(
+    specs: CandidateSpecs, deadline: Deadline, record: Decisions, budget: Budget
+) -> ProgramRanking | None:
+    """Of programs for the target; None where none is asked for."""
+    target, effort = timed_target(specs.request), efforts(budget, specs.topology.ranks).programs
+    return None if target is None else ProgramRanking(specs, target, deadline, record, effort)
 
 
 def with_schedule(chosen: Chosen, request: Request, solved: SolvedRequest, deadline: Deadline) -> Chosen:
@@ -341,24 +356,28 @@ def _merged(steady: list[Ranked], ranked: list[Ranked]) -> list[Ranked]:
 
 @dataclass(frozen=True)
 class _Opening:
-    """Steady-state candidates and rings, the best first. ``settled``: nothing else has to be tried. ``unspent``:
-    transfers."""
+    """The library's programs and those in steady state. ``settled``: nothing else has to be tried."""
 
-    size: int
     bounds: Bounds
-    ranked: list[Ranked]
+    ranking: ProgramRanking
     settled: bool
     interrupted: bool = False
-    unspent: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Of the quickest."""
+        return self.ranking.best_seconds
 
     def chosen(self, budget: Budget) -> Chosen:
         """The choice among these alone."""
-        tried = tuple((r.candidate.label, r.candidate.seconds) for r in self.ranked)
+        verified = self.ranking.verified
+        ranked = self.ranking.sorted or ([] if verified is None else [verified])
+        tried = tuple((r.candidate.label, r.candidate.seconds) for r in ranked)
         cut_short = self.interrupted or bool(budget.clock_decisions)
         ending: Ending = "interrupt" if self.interrupted else "time" if cut_short else "tried"
-        candidates = tuple(r.candidate for r in self.ranked)
-        run = TuningRun(self.size, self.bounds, candidates, tried, cut_short, self.interrupted, ending)
-        return Chosen(run, self.ranked)
+        candidates, size = tuple(r.candidate for r in ranked), self.ranking.specs.size
+        run = TuningRun(size, self.bounds, candidates, tried, cut_short, self.interrupted, ending)
+        return Chosen(run, ranked)
 
 
 def _with_sites(asked: _Question, budget: Budget, opening: _Opening, record: Decisions) -> _Opening:
@@ -369,10 +388,10 @@ def _with_sites(asked: _Question, budget: Budget, opening: _Opening, record: Dec
         more = _chosen(alone, replace(budget, strict_deadline=True), record.inside("between sites"))
     except HetesynthError:  # it does not take the cluster, or time is over
         return opening
-    ranked = _merged(opening.ranked, more.ranked)
-    near = opening.bounds.seconds(opening.size) >= NEAR_THE_LIMIT * (ranked[0].seconds or 0.0)
+    opening.ranking.ranked += [r for r in more.ranked if r.seconds is not None]
+    near = opening.bounds.seconds(asked.specs.size) >= NEAR_THE_LIMIT * opening.seconds
     interrupted = more.run.interrupted
-    return replace(opening, ranked=ranked, settled=near or interrupted, interrupted=interrupted)
+    return replace(opening, settled=near or interrupted, interrupted=interrupted)
 
 
 def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decisions) -> _Opening | None:
@@ -387,7 +406,7 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         rule.note("steady state", "skipped", "the sketch has symmetries, which are of steps")
         return None
     specs.demand_possible()
-    bounds, effort = specs.bounds, efforts(budget, specs.topology.ranks).steady
+    bounds = specs.bounds
     number, best = count(1), math.inf
 
     def tried(ranked: Ranked) -> None:
@@ -399,28 +418,25 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
 
     root, topology, costs = specs.factory.root, specs.topology, specs.costs
     limit = max(bounds.seconds(size), target_seconds(topology, bounds, root, size, costs, target))
-    candidates = SteadyCandidates(specs, target, limit, deadline, rule, effort, tried)
-    library: list[Ranked] = []
+    effort = efforts(budget, topology.ranks).programs
+    alone = request.strategy == NAME
+    ranking = ProgramRanking(specs, target, deadline, rule, effort, limit, tried, alone=alone)
+
+    def near() -> bool:
+        quickest, limit = ranking.best_seconds, ranking.limit
+        rival = rival_at(topology, request.collective, root, size, costs)
+        least = rival.seconds if isinstance(rival, Rival) and rival.seconds >= limit else math.inf
+        if limit >= NEAR_THE_LIMIT * quickest and least >= (1 - ALIKE) * quickest:
+            return True
+        enough = max(bounds.seconds(size) / ENOUGH, limit / 0.95)  # of what the target allows
+        return budget.effort is not None and budget.effort <= 1 and min(enough, least) >= quickest
+
     try:
-        if request.strategy != NAME:
-            for ranked in LibraryCandidates(specs, target, deadline, rule).all():
-                library.append(ranked)
-                tried(ranked)
-        candidates.try_all()
+        SteadyCandidates(ranking).try_all()
+        if not alone and not near():
+            LibraryCandidates(ranking).try_all()
     except KeyboardInterrupt:
-        kept = _merged(candidates.ranked, library) or [r for r in [candidates.verified] if r is not None]
-        if not kept:
+        if not ranking.ranked and ranking.verified is None:
             raise
-        return _Opening(size, bounds, kept, settled=True, interrupted=True)
-    every = _merged(candidates.ranked, library)
-    if not every:
-        return None
-    quickest = every[0].seconds or 0.0
-    rival = rival_at(topology, request.collective, root, size, costs)
-    least = rival.seconds if isinstance(rival, Rival) and rival.seconds >= candidates.limit else math.inf
-    near = candidates.limit >= NEAR_THE_LIMIT * quickest and least >= (1 - ALIKE) * quickest
-    if budget.effort is not None and budget.effort <= 1:
-        enough = max(bounds.seconds(size) / ENOUGH, candidates.limit / 0.95)  # of what the target allows
-        near = near or min(enough, least) >= quickest
-    settled = near or request.strategy == NAME
-    return _Opening(size, bounds, every, settled, unspent=max(0.0, effort.allotted - effort.spent))
+        return _Opening(bounds, ranking, settled=True, interrupted=True)
+    return _Opening(bounds, ranking, settled=alone or near()) if ranking.ranked else None

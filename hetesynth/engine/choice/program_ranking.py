@@ -1,29 +1,37 @@
-"""What users run is the program, so the programs of several schedules are timed: thread blocks keep the order of a
-schedule's steps only in part."""
+"""Which schedule's program is quickest: a closed form prunes, dispatch says what to expect, and the two of which
+most is expected are lowered and simulated. Of a program step by step only its bytes are counted before that."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
 from hetesynth.engine.artifacts import SolvedRequest
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.tuning import LATE, Candidate, Effort, efforts
+from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.request import Request
-from hetesynth.engine.steady_programs import Dispatched, Dispatching, Pipeline, dispatchings
+from hetesynth.engine.steady_programs import Dispatched, DispatchedPlan, Dispatching, Pipeline, dispatchings
+from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions
-from hetesynth.model.schedule import along_trees
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule, along_trees
 from hetesynth.model.target import Target
-from hetesynth.model.topology import Topology
 from hetesynth.model.words import microseconds
-from hetesynth.programs.msccl.lower import LoweringOptions
 
-DISPATCHED = 20.0  # messages for each transfer of a schedule, to find how it is lowered
-MOST_TRANSFERS = 33_000  # of a schedule whose program is timed; four times as many are only dispatched
+DISPATCHED = 20.0  # messages for each transfer of the effort
+MOST_DISPATCHED = 500_000
+MOST_TRANSFERS = 33_000  # of a schedule that is lowered step by step; four times as many are only dispatched
+LOWERED = 2
+NEARLY = 1.03  # of the least expected: a third is lowered where it is as near
+NEAR_THE_LIMIT = 0.98  # a program that is so near ends the choice
+NEAR = "the limit is near"
+UNTIMED = "programs left untimed"
 
 
 def step_candidate(solved: SolvedRequest, size: int) -> Candidate:
@@ -38,7 +46,7 @@ def step_program(
 ) -> Ranked:
     """``candidate``, made of ``solved``, with its quickest program."""
     specs = CandidateSpecs(solved.chunking.topology, solved.compilation.request, size)
-    effort = efforts(solved.compilation.budget, specs.topology.ranks).steady
+    effort = efforts(solved.compilation.budget, specs.topology.ranks).programs
     return ranked_programs(specs, [candidate], deadline, record, effort)[0]
 
 
@@ -56,93 +64,200 @@ class Ranked:
         return "step by step" if self.steady is None else self.steady.label
 
 
+Expected = tuple[float, Pipeline | None]
+"""Seconds of a way to lower a schedule; None: step by step."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """A schedule whose program may be the quickest. ``seconds``: expected of it before it is dispatched, which
+    takes ``work`` transfers. ``ways``: to lower it, the best first. ``candidate``: gives it verified; None: the
+    judge does not accept it."""
+
+    label: str
+    problem: Problem
+    schedule: Schedule
+    seconds: float
+    work: float
+    ways: Iterator[Expected]
+    candidate: Callable[[], Candidate | None]
+
+
+def nobody(_: Ranked) -> None:
+    """Is told of a program."""
+
+
 @dataclass
 class ProgramRanking:
-    """Times the programs of candidates, lowered as ``options`` say; after ``deadline`` only a first one. ``best``:
-    seconds of a program that was timed before."""
+    """The programs of routes for ``target``. ``limit``: seconds that nothing is quicker than. Nothing but a first
+    one is begun after ``deadline``, and that only where it is ``alone``. ``told``: of each program that was timed.
+    ``best``: seconds of one that was timed before. ``before``: timed elsewhere, and not lowered again.
+    ``verified``: the first verified schedule, timed or not."""
 
-    topology: Topology
-    size: int
-    options: LoweringOptions
-    costs: CostOptions
+    specs: CandidateSpecs
+    target: Target
     deadline: Deadline
     decisions: Decisions
     effort: Effort
+    limit: float = 0.0
+    told: Callable[[Ranked], None] = nobody
     best: float = math.inf
+    before: Ranked | None = None
+    alone: bool = True
+    ranked: list[Ranked] = field(default_factory=list)
+    verified: Ranked | None = None
+    dispatched: int = 0  # messages
+
+    @property
+    def near_bound(self) -> bool:
+        """Whether the best program is as near to the limit as makes others not worth trying."""
+        return self.limit >= NEAR_THE_LIMIT * self.best_seconds
+
+    @property
+    def best_seconds(self) -> float:
+        """Of the quickest program so far."""
+        return min((r.seconds or math.inf for r in self.ranked), default=self.best)
+
+    def run(self, routes: Iterable[Route]) -> None:
+        """Add the programs of ``routes`` that may be the quickest to ``ranked``."""
+        waiting: list[tuple[float, int, Route, Expected | None]] = [
+            (route.seconds, place, route, None) for place, route in enumerate(routes)
+        ]
+        heapify(waiting)
+        self.dispatched = 0
+        expected: list[float] = []  # of what was lowered
+        while waiting:
+            seconds, place, route, way = heappop(waiting)
+            pipeline = None if way is None else way[1]
+            name = route.label if pipeline is None else f"{route.label}: {pipeline.label}"
+            reason = self.against(seconds, route.work if way is None else 0.0)
+            if reason is None and pipeline is not None:
+                most = LOWERED + (len(expected) == LOWERED and seconds <= NEARLY * expected[0])
+                reason = f"more is expected of {most} others" if len(expected) >= most else None
+            if reason is not None:
+                self.decisions.note(name, "skipped", reason)
+            elif way is None:
+                self.effort.spent += route.work
+            elif self._lower(name, route, pipeline) and pipeline is not None:
+                expected.append(seconds)
+            if reason is None:
+                following = next(route.ways, None)
+                if following is not None:
+                    heappush(waiting, (following[0], place, route, following))
+
+    def against(self, seconds: float, work: float) -> str | None:
+        """Why nothing is tried of which ``seconds`` are expected."""
+        if self.near_bound:
+            return NEAR
+        if seconds >= self.best_seconds:
+            return (
+                f"{microseconds(seconds)} are expected, the best program takes {microseconds(self.best_seconds)}"
+            )
+        if self.ranked:
+            exceeded = self.effort.exceeded_by(work)
+            if exceeded is not None:
+                return exceeded
+        first = self.alone and not self.ranked
+        return LATE if not first and self.deadline.expired(UNTIMED) else None
+
+    def _lower(self, name: str, route: Route, pipeline: Pipeline | None) -> bool:
+        """Whether it fits; then it is timed."""
+        before = self.before
+        if (
+            before is not None
+            and before.steady == pipeline
+            and before.candidate.label == route.label
+            and before.candidate.solution.schedule == route.schedule
+        ):
+            self.ranked.append(before)
+            return True
+        candidate = route.candidate()
+        if candidate is None:
+            self.decisions.note(name, "refused", "its schedule was not accepted")
+            return False
+        self.verified = self.verified or Ranked(candidate, steady=pipeline)
+        options, size = self.specs.lowering_for(self.target), self.specs.size
+        lowering = Lowering(self.specs.topology, route.problem, route.schedule, size, options, self.specs.costs)
+        if isinstance(pipeline, DispatchedPlan):
+            quick = lowering.quick_plan(pipeline)
+            seconds = None if quick is None else quick.seconds
+        elif pipeline is None:
+            seconds = lowering.seconds()
+        else:
+            predictor = lowering.predictor(pipeline)
+            seconds = None if predictor is None else predictor.timeline(size).makespan
+        if seconds is None:
+            self.decisions.note(name, "refused", "it does not fit the target")
+            return False
+        self.decisions.note(name, "tried", microseconds(seconds))
+        self.keep(Ranked(candidate, seconds, pipeline))
+        return True
+
+    def keep(self, ranked: Ranked) -> None:
+        """Add a program that was timed."""
+        self.ranked.append(ranked)
+        self.told(ranked)
+        best = self.sorted[0].steady  # only its program is kept in memory
+        for steady in (r.steady for r in self.ranked):
+            if isinstance(steady, Dispatched) and steady is not best:
+                steady.forget()
+
+    @property
+    def sorted(self) -> list[Ranked]:
+        """The quickest first."""
+        return sorted(self.ranked, key=lambda r: r.seconds or 0.0)
+
+    def dispatchings(self, problem: Problem, schedule: Schedule) -> list[Dispatching]:
+        """``schedule``, to be dispatched for the size and the target."""
+        costs = self.specs.costs.costs(self.specs.topology)
+        return dispatchings(problem, schedule, costs, self.specs.lowering_for(self.target), self.specs.size)
+
+    def ways(self, dispatching: Dispatching) -> Iterator[Expected]:
+        """The arrangements of which most is expected; none where chunks do not take trees."""
+        messages = min(DISPATCHED * self.effort.allotted, MOST_DISPATCHED)
+        with suppress(HetesynthError):
+            arrangements, spent = dispatching.best((messages - self.dispatched) / 3)
+            self.dispatched += spent
+            for seconds, arrangement in arrangements:
+                yield seconds, dispatching.pipeline(arrangement)
+
+    def routes(self, candidate: Candidate) -> Iterator[Route]:
+        """Of a candidate: dispatched with each protocol, or step by step where it cannot be dispatched."""
+        problem, schedule = candidate.problem, candidate.solution.schedule
+        many = len(schedule.transfers)
+        if many > 4 * MOST_TRANSFERS:
+            self.decisions.note(
+                candidate.label, "skipped", f"{many:,} transfers are more than {4 * MOST_TRANSFERS:,}"
+            )
+            return
+        question = candidate.label, problem, schedule
+        if not self.target.format.table and along_trees(schedule, problem.arcs):
+            for dispatching in self.dispatchings(problem, schedule):
+                seconds = max(dispatching.estimate, dispatching.least_seconds)
+                yield Route(*question, seconds, many, self.ways(dispatching), lambda: candidate)
+        elif many <= MOST_TRANSFERS:
+            yield self.step_by_step(candidate)
+
+    def step_by_step(self, candidate: Candidate) -> Route:
+        """Its schedule in its steps."""
+        problem, schedule = candidate.problem, candidate.solution.schedule
+        bytes_alone = self.dispatchings(problem, schedule)[0].least_seconds
+        least = self.specs.costs.launch(self.specs.topology) + bytes_alone
+        question = candidate.label, problem, schedule, least, len(schedule.transfers)
+        return Route(*question, iter([(least, None)]), lambda: candidate)
 
     def of(self, candidates: Sequence[Candidate]) -> list[Ranked]:
-        """``candidates`` by the time of their programs, each step by step or in steady state."""
-        ranked: list[Ranked] = []
+        """``candidates`` by the time of their programs; those that are not timed follow."""
+        kept: dict[Schedule, Candidate] = {}
         for c in candidates:
-            transfers = len(c.solution.schedule.transfers)
-            work, most = transfers, 4 * MOST_TRANSFERS
-            if not self.options.target.format.program:  # others have several forms
-                work, most = 3 * transfers, MOST_TRANSFERS
-            reason = self.effort.exceeded_by(work)
-            if reason is None and transfers > most:
-                reason = f"{transfers:,} transfers are more than {most:,}"
-            if reason is None and ranked and self.deadline.expired("programs left untimed"):
-                reason = LATE
-            if any(c.solution.schedule == other.candidate.solution.schedule for other in ranked):
-                reason = "its schedule is that of another"
-            reason = reason or self._behind(c)
-            if reason is not None:
-                self.decisions.note(c.label, "skipped", reason)
-                ranked.append(Ranked(c))
-                continue
-            self.effort.spent += work
-            ways: list[Ranked] = []
-            if transfers <= MOST_TRANSFERS:
-                seconds = c.lowering(self.size, self.options, self.costs).seconds()
-                why = "its program does not fit" if seconds is None else microseconds(seconds)
-                self.decisions.note(c.label, "refused" if seconds is None else "tried", why)
-                ways.append(Ranked(c, seconds))
-            ways = [r for r in (*ways, self.in_steady_state(c)) if r.seconds is not None]
-            ranked.append(min(ways, key=lambda r: r.seconds or 0.0, default=Ranked(c)))
-            self.best = min(self.best, ranked[-1].seconds or math.inf)
-        return sorted(ranked, key=lambda r: math.inf if r.seconds is None else r.seconds)
-
-    def _behind(self, candidate: Candidate) -> str | None:
-        """Whether the bytes alone take its program longer than the best one."""
-        question = candidate.problem, candidate.solution.schedule, self.costs.costs(self.topology)
-        least = self.costs.launch(self.topology) + Dispatching(*question, self.options, self.size).least_seconds
-        if least < self.best:
-            return None
-        return f"its bytes take {microseconds(least)}, the best program {microseconds(self.best)}"
-
-    def in_steady_state(self, candidate: Candidate) -> Ranked:
-        """``candidate`` with its program in steady state; untimed where that is not tried, or does not fit."""
-        if not self.options.target.format.program:
-            return Ranked(candidate)  # of plans and tables the quicker lowering is timed anyway
-        label = f"{candidate.label}, in steady state"
-        if not along_trees(candidate.solution.schedule, candidate.problem.arcs):
-            self.decisions.note(
-                label, "skipped", "its sums go along no trees, so pieces may not change their order"
-            )
-            return Ranked(candidate)
-        if self.deadline.expired("programs left untimed"):
-            self.decisions.note(label, "skipped", LATE)
-            return Ranked(candidate)
-        costs, schedule = self.costs.costs(self.topology), candidate.solution.schedule
-        many = len(schedule.transfers)
-        dispatched: list[tuple[float, Pipeline]] = []
-        protocols = dispatchings(candidate.problem, schedule, costs, self.options, self.size)
-        for dispatching in sorted(protocols, key=lambda d: d.least_seconds):
-            if all(dispatching.estimate < seconds for seconds, _ in dispatched):
-                arrangements, _ = dispatching.best(min(DISPATCHED * many, 500_000))
-                dispatched += [(s, dispatching.pipeline(a)) for s, a in islice(arrangements, 1)]
-        steady = min(dispatched, key=lambda d: d[0])[1] if dispatched else None
-        lowering = candidate.lowering(self.size, self.options, self.costs)
-        predictor = lowering.predictor(steady) if steady else None
-        if steady is None or predictor is None:
-            self.decisions.note(label, "refused", "its program does not fit")
-            return Ranked(candidate)
-        self.effort.spent += many
-        seconds = predictor.timeline(self.size).makespan
-        if isinstance(steady, Dispatched):
-            steady.forget()
-        self.decisions.note(label, "tried", f"{steady.label}: {microseconds(seconds)}")
-        return Ranked(candidate, seconds, steady)
+            if kept.setdefault(c.solution.schedule, c) is not c:
+                self.decisions.note(c.label, "skipped", "its schedule is that of another")
+        self.run(route for c in kept.values() for route in self.routes(c))
+        if not self.ranked and math.isinf(self.best):  # none that was dispatched fits
+            self.run(self.step_by_step(c) for s, c in kept.items() if len(s.transfers) <= MOST_TRANSFERS)
+        timed = {id(r.candidate) for r in self.ranked}
+        untimed = [Ranked(c) for c in candidates if id(c) not in timed]
+        return [*self.sorted, *untimed]
 
 
 def timed_target(request: Request) -> Target | None:
@@ -164,6 +279,4 @@ def ranked_programs(
     target = timed_target(specs.request)
     if target is None:
         return [Ranked(candidate) for candidate in candidates]
-    options, record = specs.lowering_for(target), decisions.inside("programs")
-    ranking = ProgramRanking(specs.topology, specs.size, options, specs.costs, until, record, effort, best)
-    return ranking.of(candidates)
+    return ProgramRanking(specs, target, until, decisions.inside("programs"), effort, best=best).of(candidates)

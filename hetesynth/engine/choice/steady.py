@@ -6,27 +6,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
-from heapq import heapify, heappop, heappush
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 
 from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.program_ranking import DISPATCHED, Ranked
-from hetesynth.engine.choice.tuning import LATE, UNTRIED, Candidate, Effort, Pipelined
-from hetesynth.engine.lowering import Lowering
-from hetesynth.engine.problem import verified_solver
-from hetesynth.engine.steady_programs import Dispatched, DispatchedPlan, Dispatching, dispatchings
+from hetesynth.engine.choice.program_ranking import NEAR, Expected, ProgramRanking, Route
+from hetesynth.engine.choice.tuning import LATE, UNTRIED, Candidate, Pipelined
+from hetesynth.engine.problem import unbounded_solver
+from hetesynth.engine.steady_programs import Dispatching
 from hetesynth.errors import HetesynthError
-from hetesynth.model.cost import Costs
-from hetesynth.model.deadline import Deadline
-from hetesynth.model.decisions import OVER_EFFORT, Decisions
-from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
-from hetesynth.model.target import Target
 from hetesynth.model.verdict import GaveUp, Infeasible
-from hetesynth.model.words import microseconds
 from hetesynth.search.collectives import DUAL, invert
 from hetesynth.search.packing.rounding import WholePacking
 from hetesynth.search.registry import row_of, timed_strategies
@@ -35,38 +27,11 @@ from hetesynth.search.solve import Solution
 from hetesynth.search.steady_state import refuses, schedule_of, whole_packings
 
 NAME = "steady-state"
-NEAR_THE_LIMIT = 0.98  # a program that is so near ends the choice
 PEERS = 18  # of a rank where every chunk is for one, relays included: 24 to 64 GPUs lose with 12, 15 and 22
 COUNTS: tuple[int, ...] = (1, 2, 3, 4)  # trees of each root
 ROOTED_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # trees of a broadcast or a reduce
+STARS_BELOW = 1_000  # ratio of bytes to latency: above it no star was the quickest
 REDUCED = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # of an allreduce: 64 thread blocks hold about 16
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A packing with ``trees`` trees, or as many of each root, and one arrangement of its program or plan.
-    ``solved``: is asked for the verified ``schedule``. ``seconds_per_byte``: of the fullest resource."""
-
-    seconds_per_byte: float
-    chunks: int
-    trees: int
-    solved: Callable[[], Solution | Infeasible | GaveUp]
-    problem: Problem
-    schedule: Schedule
-    pipeline: Dispatched | DispatchedPlan | None  # None: a table
-    seconds: float  # expected
-    peers: int | None = None
-    stars: bool = False
-
-    @property
-    def label(self) -> str:
-        """What it is called."""
-        return label_of(self.chunks, self.trees, self.peers, stars=self.stars)
-
-    @property
-    def name(self) -> str:
-        """With its arrangement."""
-        return self.label if self.pipeline is None else f"{self.label}: {self.pipeline.label}"
 
 
 def label_of(chunks: int, trees: int, peers: int | None = None, *, stars: bool = False) -> str:
@@ -122,133 +87,86 @@ def numbers_of_peers(servers: Sequence[str], blocks: int, fewest: int) -> tuple[
     return every + narrow or (None,)
 
 
-NEAR = "the limit is near"
-
-
-@dataclass(frozen=True)
-class Turn:
-    """What may be tried: a packing, estimated, or its ``plan``, and the further ``plans`` of the packing, which
-    are looked at one by one."""
-
-    label: str
-    seconds: float
-    work: float
-    plans: Iterator[Plan]
-    plan: Plan | None = None
-
-    def of(self, plan: Plan, work: float) -> Turn:
-        """That of the next plan."""
-        return Turn(plan.name, plan.seconds, work, self.plans, plan)
-
-
 @dataclass
 class SteadyCandidates:
-    """Tries them. ``limit``: seconds that nothing is quicker than. Nothing is begun after ``deadline``. ``told``:
-    of each program that was timed. ``verified``: the first verified schedule, timed or not."""
+    """Routes in steady state for ``ranking``: packings, or exchanges where every chunk is for one rank."""
 
-    specs: CandidateSpecs
-    target: Target
-    limit: float
-    deadline: Deadline
-    decisions: Decisions
-    effort: Effort
-    told: Callable[[Ranked], None]
-    before: Ranked | None = None  # timed elsewhere, and not lowered again where its turn comes
-    ranked: list[Ranked] = field(default_factory=list)
-    verified: Ranked | None = None
-    dispatched: int = 0  # messages
+    ranking: ProgramRanking
 
     @property
-    def near_bound(self) -> bool:
-        """Whether the best program is as near to the limit as makes others not worth trying."""
-        best = self.best_seconds
-        return bool(best) and self.limit >= NEAR_THE_LIMIT * best
-
-    @property
-    def best_seconds(self) -> float:
-        """Of the quickest program so far; 0 where none is."""
-        return min((r.seconds or 0.0 for r in self.ranked), default=0.0)
+    def specs(self) -> CandidateSpecs:
+        """Of the ranking."""
+        return self.ranking.specs
 
     def try_all(self) -> None:
-        """Try the plans in their order, until a program is near the limit or the effort or the time is spent."""
+        """Try them, until a program is near the limit or the effort or the time is spent."""
         if not self.specs.personalized:
-            self._try(self._packings())
+            self.ranking.run(self._packings())
             return
         for paths in self._exchanges():
-            self._try([paths])
-
-    def _try(self, packings: Iterable[Turn]) -> None:
-        """The quickest first: a packing by its estimate, dispatched when its turn comes, then by its best plan."""
-        waiting = [(turn.seconds, place, turn) for place, turn in enumerate(packings)]
-        heapify(waiting)
-        while waiting:
-            _, place, turn = heappop(waiting)
-            reason = NEAR if self.near_bound else self._ended(turn)
-            if reason is not None:
-                self.decisions.note(turn.label, "skipped", reason)
-            elif turn.plan is not None:
-                self.try_plan(turn.plan)
-            if reason is None or OVER_EFFORT in reason:
-                following = next(turn.plans, None)
-                if following is not None:
-                    heappush(waiting, (following.seconds, place, turn.of(following, self._work(following))))
+            self.ranking.run([paths])
 
     def _late(self, *, first: bool) -> bool:
         """Whether the deadline has passed; of nothing but this strategy the ``first`` is tried all the same."""
-        alone = self.specs.request.strategy == NAME and first
-        return not alone and self.deadline.expired(UNTRIED)
+        return not (self.ranking.alone and first) and self.ranking.deadline.expired(UNTRIED)
 
-    def _ended(self, turn: Turn) -> str | None:
-        if self.ranked:
-            exceeded = self.effort.exceeded_by(turn.work)
-            if exceeded is not None:
-                return exceeded
-            best = self.best_seconds
-            if turn.seconds >= best:
-                return f"{microseconds(turn.seconds)} are expected, the best program takes {microseconds(best)}"
-        return LATE if self._late(first=not self.ranked) else None
-
-    def _work(self, plan: Plan) -> float:
-        if plan.pipeline is None:
-            return 3.0 * self.specs.transfers(plan.chunks)
-        each = 0.5 if isinstance(plan.pipeline, DispatchedPlan) else 1.0  # a plan has half as many operations
-        return each * plan.pipeline.arrangement.pieces * self.specs.transfers(plan.chunks)
-
-    def _packings(self) -> Iterator[Turn]:
+    def _packings(self) -> Iterator[Route]:
         """Different ones, by numbers of trees, until twice as many as load the fullest resource with its share."""
-        policy, enough, seen = self.specs.request.policy, math.inf, set[Schedule]()
+        policy, enough, seen, ranking = self.specs.request.policy, math.inf, set[Schedule](), self.ranking
         for place, (chunks, trees) in enumerate(self._counts()):
             if trees > enough:
                 break
             if self._late(first=place == 0):
-                self.decisions.note(label_of(chunks, chunks), "skipped", LATE)
+                ranking.decisions.note(label_of(chunks, chunks), "skipped", LATE)
                 continue
             problem = self.specs.factory.problem(self.specs.paper_chunking(chunks), chunks)
             packed = copied(problem)
             reason = refuses(packed, policy)
             if reason is not None:
-                self.decisions.note(NAME, "refused", reason)
+                ranking.decisions.note(NAME, "refused", reason)
                 break
-            question = packed, self.specs.rates(chunks), policy, self.deadline, trees, self.connections(trees)
-            packings = whole_packings(*question, stars=True)
-            self.limit = max(self.limit, packings[0].least * self.specs.size)
+            question = packed, self.specs.rates(chunks), policy, ranking.deadline, trees, self.connections(trees)
+            packings = whole_packings(*question, stars=self.specs.bandwidth_latency_ratio < STARS_BELOW)
+            ranking.limit = max(ranking.limit, packings[0].least * self.specs.size)
             if packings[0].near_bound:
                 enough = min(enough, 2 * trees)
             for packing in packings:
-                schedule = schedule_along(problem, packing)
-                if schedule in seen:
-                    continue
-                seen.add(schedule)
-                solved = cache(partial(self.solved_by, problem, along(packing)))
-                stars = packing is not packings[0]
-                plan = partial(Plan, packing.seconds, chunks, trees, solved, stars=stars)
-                label, work = label_of(chunks, trees, stars=stars), len(schedule.transfers)
-                for dispatching in self.dispatchings(problem, schedule):
-                    yield Turn(label, dispatching.estimate, work, self.arranged(plan, dispatching))
+                if (schedule := schedule_along(problem, packing)) not in seen:
+                    seen.add(schedule)
+                    yield from self.routes(problem, packing, schedule, trees, stars=packing is not packings[0])
+
+    def routes(
+        self, problem: Problem, packing: WholePacking, schedule: Schedule, trees: int, *, stars: bool = False
+    ) -> Iterator[Route]:
+        """``schedule``, which goes along the trees of ``packing``, dispatched with each protocol."""
+        chunks = problem.collective.chunks_per_rank
+        label = label_of(chunks, trees, stars=stars)
+        solved = cache(partial(self._candidate, label, problem, along(packing), packing.seconds, trees))
+        for dispatching in self.ranking.dispatchings(problem, schedule):
+            question = label, problem, schedule, dispatching.estimate, len(schedule.transfers)
+            yield Route(*question, self.ways(dispatching), solved)
+
+    def _candidate(
+        self, label: str, problem: Problem, strategy: Strategy, seconds_per_byte: float, trees: int
+    ) -> Candidate | None:
+        """What ``strategy`` finds, verified. ``seconds_per_byte``: of the fullest resource."""
+        solution = self.solved_by(problem, strategy)
+        if not isinstance(solution, Solution):
+            return None
+        return self.candidate(label, problem, solution, seconds_per_byte, trees)
+
+    def candidate(
+        self, label: str, problem: Problem, solution: Solution, seconds_per_byte: float, trees: int
+    ) -> Candidate:
+        """``solution`` with ``trees`` trees, or as many of each root."""
+        specs = self.specs
+        pipelined = Pipelined(specs.latency(problem, solution.schedule), seconds_per_byte, trees)
+        chunking = specs.paper_chunking(problem.collective.chunks_per_rank)
+        return Candidate.of(label, NAME, chunking, problem, solution, specs.size, specs.costs, pipelined)
 
     def connections(self, trees: int) -> int | None:
         """How many a rank may have for every tree to have its own; None where they are too many in any case."""
-        most, ranks = self.target.thread_blocks - 1, self.specs.topology.ranks
+        most, ranks = self.ranking.target.thread_blocks - 1, self.specs.topology.ranks
         ends = {"allgather": 2 * ranks, "reducescatter": 2 * ranks, "allreduce": 4}
         many = trees * ends.get(self.specs.request.collective, 2) * (ranks - 1) > most * ranks
         return None if many else most
@@ -278,10 +196,10 @@ class SteadyCandidates:
         ]
         return fitting or counts[:1]
 
-    def _exchanges(self) -> Iterator[Turn]:
+    def _exchanges(self) -> Iterator[Route]:
         """Balanced paths, where every chunk is for one rank; by numbers of chunks and of peers."""
         request, counts = self.specs.request, (1, 2)
-        fixed, blocks = request.fixed_chunks, self.target.thread_blocks - 1
+        fixed, blocks, ranking = request.fixed_chunks, self.ranking.target.thread_blocks - 1, self.ranking
         peers: tuple[int | None, ...] = (None,)  # as many as the request leaves
         if request.max_peers is None:
             peers = numbers_of_peers(self.specs.topology.servers, blocks, PEERS)
@@ -291,104 +209,43 @@ class SteadyCandidates:
             for few in peers
         ):
             label = label_of(chunks, chunks, few)
-            reason = NEAR if self.near_bound else None
-            if reason is None and self.ranked:
-                reason = self.effort.exceeded_by(4 * self.specs.transfers(chunks))  # balancing takes so long
+            reason = NEAR if ranking.near_bound else None
+            if reason is None and ranking.ranked:
+                reason = ranking.effort.exceeded_by(4 * self.specs.transfers(chunks))  # balancing takes so long
             if reason is not None:
-                self.decisions.note(label, "skipped", reason)
+                ranking.decisions.note(label, "skipped", reason)
             elif self._late(first=place == 0):
-                self.decisions.note(label, "skipped", LATE)
+                ranking.decisions.note(label, "skipped", LATE)
             else:
                 yield from self._exchange(label, chunks, few)
 
-    def _exchange(self, label: str, chunks: int, few: int | None) -> Iterator[Turn]:
+    def _exchange(self, label: str, chunks: int, few: int | None) -> Iterator[Route]:
         """That of paths for ``chunks`` chunks per rank over ``few`` peers of each."""
         problem = self.specs.factory.problem(self.specs.paper_chunking(chunks), chunks)
         _, strategy = timed_strategies(row_of("exchange"), self.specs.rates(chunks))[0]
-        solved = cache(partial(self.solved_by, problem, strategy if few is None else limited(strategy, few)))
         try:
-            solution = solved()
+            solution = self.solved_by(problem, strategy if few is None else limited(strategy, few))
         except HetesynthError as error:
-            self.decisions.note(label, "refused", error.message)
+            self.ranking.decisions.note(label, "refused", error.message)
             return
         if isinstance(solution, Solution):
-            dispatching = self.dispatchings(problem, solution.schedule)[0]
-            plan = partial(Plan, dispatching.load, chunks, chunks, solved, peers=few)
-            work, plans = len(solution.schedule.transfers), self.arranged(plan, dispatching)
-            yield Turn(label, dispatching.least_seconds, work, plans)
+            dispatching = self.ranking.dispatchings(problem, solution.schedule)[0]
+            candidate = partial(self.candidate, label, problem, solution, dispatching.load, chunks)
+            question = (
+                label,
+                problem,
+                solution.schedule,
+                dispatching.least_seconds,
+                len(solution.schedule.transfers),
+            )
+            yield Route(*question, self.ways(dispatching), candidate)
 
-    def dispatchings(self, problem: Problem, schedule: Schedule) -> list[Dispatching]:
-        """``schedule``, to be dispatched for the size and the target."""
-        options = self.specs.lowering_for(self.target)
-        return dispatchings(problem, schedule, self._costs, options, self.specs.size)
-
-    def arranged(self, plan: Callable[..., Plan], dispatching: Dispatching) -> Iterator[Plan]:
-        """A plan for each of the arrangements of the program that are expected to be quickest."""
-        problem, schedule = dispatching.problem, dispatching.schedule
-        if self.target.format.table:
-            yield plan(problem, schedule, None, dispatching.least_seconds)
-            return
-        messages = min(DISPATCHED * self.effort.allotted, 500_000)
-        with suppress(HetesynthError):  # chunks that do not take trees
-            arrangements, spent = dispatching.best((messages - self.dispatched) / 3)
-            self.dispatched += spent
-            for seconds, arrangement in arrangements:
-                yield plan(problem, schedule, dispatching.pipeline(arrangement), seconds)
-
-    @cached_property
-    def _costs(self) -> Costs:
-        return self.specs.costs.costs(self.specs.topology)
+    def ways(self, dispatching: Dispatching) -> Iterator[Expected]:
+        """To lower what is dispatched; a table in one way."""
+        if self.ranking.target.format.table:
+            return iter([(dispatching.least_seconds, None)])
+        return self.ranking.ways(dispatching)
 
     def solved_by(self, problem: Problem, strategy: Strategy) -> Solution | Infeasible | GaveUp:
         """What ``strategy`` finds, verified."""
-        request = self.specs.request
-        return verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
-
-    def try_plan(self, plan: Plan) -> None:
-        """Lower the packing and keep its program, if it is the quickest of its packing."""
-        before = self.before
-        if (
-            before is not None
-            and before.steady == plan.pipeline
-            and before.candidate.label == plan.label
-            and before.candidate.solution.schedule == plan.schedule
-        ):
-            self.effort.spent += self._work(plan)
-            self.ranked.append(before)
-            return
-        solution = plan.solved()
-        if not isinstance(solution, Solution):
-            self.decisions.note(plan.name, "refused", "its schedule was not accepted")
-            return
-        topology, size, pipeline = self.specs.topology, self.specs.size, plan.pipeline
-        costs, options = self.specs.costs, self.specs.lowering_for(self.target)
-        problem = plan.problem
-        pipelined = Pipelined(self.specs.latency(problem, solution.schedule), plan.seconds_per_byte, plan.trees)
-        chunking = self.specs.paper_chunking(plan.chunks)
-        candidate = Candidate.of(plan.label, NAME, chunking, problem, solution, size, costs, pipelined)
-        self.verified = self.verified or Ranked(candidate, steady=plan.pipeline)
-        self.effort.spent += self._work(plan)
-        seconds: float | None = None
-        lowering = Lowering(topology, problem, plan.schedule, size, options, costs)
-        if isinstance(pipeline, DispatchedPlan):
-            quick = lowering.quick_plan(pipeline)
-            seconds = None if quick is None else quick.seconds
-        elif pipeline is None:
-            seconds = lowering.seconds()
-        else:
-            predictor = lowering.predictor(pipeline)
-            seconds = None if predictor is None else predictor.timeline(size).makespan
-        if seconds is None:
-            self.decisions.note(plan.name, "refused", "it does not fit the target")
-            return
-        self.decisions.note(plan.name, "tried", microseconds(seconds))
-        ranked = Ranked(candidate, seconds, plan.pipeline)
-        self.told(ranked)
-        others = [r for r in self.ranked if r.candidate.label == plan.label]
-        if all(seconds < (r.seconds or 0.0) for r in others):
-            self.ranked = [r for r in self.ranked if r not in others]
-            self.ranked.append(ranked)
-        best = min(self.ranked, key=lambda r: r.seconds or 0.0).steady  # only its program is kept in memory
-        for steady in (pipeline, *(r.steady for r in self.ranked)):
-            if isinstance(steady, Dispatched) and steady is not best:
-                steady.forget()
+        return unbounded_solver(strategy, self.specs.request).solve(problem)

@@ -47,18 +47,16 @@ class Effort:
 class Efforts:
     """The effort of each stage of the choice for a size."""
 
-    steady: Effort
     schedules: Effort
     programs: Effort
 
 
 def efforts(budget: Budget, ranks: int) -> Efforts:
-    """What ``budget`` allots to the stages on ``ranks``; in steady state there is a limit in any case, as many are
-    alike."""
+    """What ``budget`` allots to the stages on ``ranks``; for programs there is a limit in any case."""
     if budget.effort is None:
-        return Efforts(Effort(100_000), Effort(math.inf), Effort(math.inf))
+        return Efforts(Effort(math.inf), Effort(100_000))
     whole = budget.effort * (3 + ranks)
-    return Efforts(Effort(1_500 * whole), Effort(280 * whole), Effort(150 * budget.effort * (10 + ranks)))
+    return Efforts(Effort(280 * whole), Effort(1_500 * whole))
 
 
 UNTRIED = "candidates left untried"  # what the clock decided
@@ -296,13 +294,13 @@ class _TuningRun:
         )
         problem = self.specs.problem(spec)
         policy = for_size(self.specs.request.policy, self.budget.effort)
+        by_steps = row_of(spec.name).objective == "steps"
         try:
             first = first_candidate(self.specs.request, problem, self.specs.topology)
-            told = {"first_candidate": first, "trace": self.trace.inside(spec.label)}
+            told = {"first_candidate": first, "trace": self.trace.inside(spec.label), "bounded": by_steps}
             outcome = verified_solver(spec.strategy, budget, policy, **told).solve(problem)
         except HetesynthError as error:
-            by_steps = row_of(spec.name).objective == "steps"  # whose reasons come first
-            self.refusals.insert(0 if by_steps else len(self.refusals), error.message)
+            self.refusals.insert(0 if by_steps else len(self.refusals), error.message)  # theirs come first
             record.note(spec.label, "refused", error.message)
             return
         self.effort.spent += self.specs.transfers(spec.chunks)

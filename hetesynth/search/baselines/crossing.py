@@ -8,6 +8,7 @@ all at once, before anything of it is added.
 import heapq
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
@@ -45,8 +46,16 @@ class _Steps:
         self.added: set[tuple[Rank, int, int]] = set()  # where a chunk is added in a step
         self.ready: Counter[tuple[Rank, int]] = Counter()  # the step from which a rank holds a chunk
         self.transfers: list[Transfer] = []
+        self.known: dict[tuple[Rank, bool, int], list[tuple[Rank, Rank]]] = {}
 
     def paths(self, home: Rank, group: Sequence[Rank], *, into: bool) -> list[tuple[Rank, Rank]]:
+        """As ``_paths``, each once."""
+        key = home, into, len(group)
+        if key not in self.known:
+            self.known[key] = self._paths(home, group, into=into)
+        return self.known[key]
+
+    def _paths(self, home: Rank, group: Sequence[Rank], *, into: bool) -> list[tuple[Rank, Rank]]:
         """The quickest paths from ``home`` to all of ``group``, or into it: pairs of ranks, the nearest first."""
         near: dict[Rank, list[tuple[Rank, float]]] = {rank: [] for rank in group}
         arcs, uses = self.tables.problem.arcs, self.tables.resources_of
@@ -144,18 +153,24 @@ def trading_strategy(rates: Rates) -> Strategy:
 
 
 def _strategy(name: str, levels: Callable[[Problem], list[Groups]], rates: Rates) -> Strategy:
-    def refuses(problem: Problem, policy: Policy) -> str | None:
+    @lru_cache(maxsize=1)
+    def found(problem: Problem) -> Schedule | str:
+        """The schedule, or why there is none."""
         if problem.collective.name != "allreduce":
             return "it is for allreduce"
         try:
-            if len(levels(problem)) < 3:
-                return "all links are alike"
-            crossing(problem, rates.alpha, levels(problem), 1)
+            groups = levels(problem)
+            return "all links are alike" if len(groups) < 3 else crossing(problem, rates.alpha, groups, 1)
         except NoRoute as missing:
             return str(missing)
-        return None
+
+    def refuses(problem: Problem, policy: Policy) -> str | None:
+        answer = found(problem)
+        return answer if isinstance(answer, str) else None
 
     def improve(search: Search) -> None:
-        search.offer(crossing(search.problem, rates.alpha, levels(search.problem), 1), name)
+        schedule = found(search.problem)
+        if isinstance(schedule, Schedule):
+            search.offer(schedule, name)
 
     return Strategy(name, improve, refuses, whole=True)
