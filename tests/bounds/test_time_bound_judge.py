@@ -8,7 +8,15 @@ from fractions import Fraction
 import pytest
 
 from hetesynth.judge.bounds.time_bounds import time_bound_violations
-from hetesynth.model.bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut
+from hetesynth.model.bound import (
+    DelayedPrices,
+    EnteredSet,
+    PartCrossings,
+    ResourcePrices,
+    SlowestPath,
+    TimeBound,
+    VertexCut,
+)
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.topology import Link, SharedGroup, Topology, Vertex, Wire
 
@@ -287,3 +295,19 @@ def test_parts_that_no_link_joins_show_no_latency() -> None:
     witness = PartCrossings(((0, 1), (2, 3)), ((2, 3, 4), (0, 1, 5)), F(1))
     assert judged("allgather", None, bound(witness, F(0), F(1, 8)), apart) == ""
     assert "the witness shows 0" in judged("allgather", None, bound(witness, F(1), F(1, 8)), apart)
+
+
+def test_what_resources_give_counts_from_their_soonest_link_on() -> None:
+    """The group from its first link on, which is sooner than its other; and a wire that no link uses, never."""
+    early = (F(1, 2), F(6)), (F(1), F(17, 2)), (F(2), F(6)), (F(3), F(15)), (F(4), F(10))
+    late = (F(1, 2), F(6)), (F(1), F(8)), (F(2), F(6)), (F(3), F(15)), (F(4), F(21, 2))
+    for supply, refused in ((early, ""), (late, "said to be less than the witness shows")):
+        stated = bound(TOLLS, HALF, 7 / EARNED, supply=tuple((time, rate / 7) for time, rate in supply))
+        assert refused in judged("broadcast", 0, stated) and bool(refused) == bool(judged("broadcast", 0, stated))
+    exactly("broadcast", 0, replace(TOLLS, wires=(4, 2, 3, 5, 0, 9, 6)), (HALF, 7 / (EARNED + 900)))
+
+
+def test_where_nothing_can_be_on_its_way_delays_prove_nothing() -> None:
+    owed = DelayedPrices((0,) * 7, (0, 0), (EnteredSet((0,), 1, 0),))
+    stated = TimeBound("delays", F(0), F(0), "", owed)
+    assert "nothing can be on its way" in judged("allgather", None, stated, cluster(cut_off=True))

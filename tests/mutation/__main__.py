@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[2]
 DEFAULTS: dict[str, tuple[bool, tuple[str, ...]]] = {
     "hetesynth/judge/schedule": (True, ("verify/test_schedule_*.py", "mutants/test_schedule_mutants.py")),
     "hetesynth/judge/bounds": (
-        False,
+        True,
         ("verify/test_[bc]*.py", "bounds/test_*.py", "mutants/test_cert*.py", "synthesis/test_contributions.py"),
     ),
     "hetesynth/judge/composition": (False, ("composition/test_composition_[cdm]*.py",)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 from random import Random
 
@@ -11,10 +12,13 @@ import pytest
 from support.graphs import Graph, full, problem
 from test_bounds_cuts import check, moving
 
+from hetesynth.judge.bounds import delays, laws
 from hetesynth.judge.bounds import judge as cuts
 from hetesynth.judge.bounds.laws import NONE, arborescence_cost, shortest_paths
-from hetesynth.model.bound import GrowthWitness
-from hetesynth.model.problem import Problem, Resource
+from hetesynth.model.bound import GrowthWitness, SteppedPriceWitness
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Arc, Problem, Resource
+from hetesynth.search.collectives import collective
 
 
 def all_distances(costs: list[list[int]]) -> list[list[int]]:
@@ -115,3 +119,25 @@ GROWTH: list[tuple[Problem, GrowthWitness, int | str]] = [
 @pytest.mark.parametrize("case", range(len(GROWTH)))
 def test_growth(case: int) -> None:
     check(cuts.growth_steps, *GROWTH[case])
+
+
+@pytest.mark.parametrize(
+    ("ranks", "arcs", "name", "work"), [(2, ((0, 1),), "broadcast", 1), (2, ((0, 1), (1, 0)), "allgather", 4)]
+)
+def test_prices_of_steps_are_rechecked_up_to_a_size(
+    ranks: int, arcs: tuple[tuple[int, int], ...], name: CollectiveName, work: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = 0 if name == "broadcast" else None
+    of = Problem(ranks, ranks, (), tuple(Arc(*ends, 1) for ends in arcs), (), collective(name, ranks, 2, root))
+    prices = tuple((resource.name, 0, 1) for resource in of.resources)
+    claim = SteppedPriceWitness(1, prices, paid=2 * len(arcs), earned=len(arcs))
+    monkeypatch.setattr(laws, "MAX_PRICED", work)
+    assert laws.stepped_price_steps(of, claim) == 2
+    monkeypatch.setattr(laws, "MAX_PRICED", work - 1)
+    with pytest.raises(laws.Refuted, match="not rechecked"):
+        laws.stepped_price_steps(of, claim)
+
+
+def test_a_supply_gives_what_came_since_it_began() -> None:
+    supply = [(Fraction(1), Fraction(2)), (Fraction(4), Fraction(5))]
+    assert [delays._by(supply, Fraction(time)) for time in (0, 1, 3, 6)] == [0, 0, 4, 20]

@@ -13,8 +13,10 @@ from test_bounds_cuts import check, moving
 from hetesynth.judge.bounds import query
 from hetesynth.judge.bounds.laws import AtMost, Clause, Refuted
 from hetesynth.judge.bounds.query import assertions
+from hetesynth.judge.bounds.query_sums import SumFacts
 from hetesynth.model.bound import UnsatWitness
-from hetesynth.model.problem import Problem, Resource
+from hetesynth.model.problem import Arc, Problem, Resource
+from hetesynth.search.collectives import collective
 
 XYZ = "(declare-fun x () Bool)(declare-const y Bool)(declare-fun z () Bool)"
 
@@ -168,3 +170,24 @@ COUNTS: list[tuple[Problem, str, str]] = [
 def test_counts(case: int) -> None:
     wanted, formula, message = COUNTS[case]
     check(query.query_steps, wanted, asserted(wanted, 3, formula), message or 4)
+
+
+def sums(*groups: Resource) -> SumFacts:
+    """An allreduce of three ranks, whose links 0 and 1 lead to rank 2."""
+    ends = (0, 2), (1, 2), (2, 0), (2, 1)
+    arcs = tuple(Arc(*pair, 3) for pair in ends)
+    goal = collective("allreduce", 3, 1, None)
+    return SumFacts(Problem(3, 3, (), arcs, groups, goal, exclusive_reduction=True), 4)
+
+
+def test_a_count_of_what_is_not_sent_is_refuted() -> None:
+    """Ranks 0 and 1 look like links to the same rank."""
+    with pytest.raises(Refuted, match="something that is not sent"):
+        sums().check_count(AtMost(("new_0_0_0_1", "new_0_0_1_1"), 1))
+
+
+def test_the_narrowest_resource_limits_a_count() -> None:
+    facts = sums(Resource("narrow", (0,), 1))
+    facts.check_count(AtMost(("send_0_0_1", "send_1_0_1"), 1))
+    with pytest.raises(Refuted, match="what no law"):
+        sums().check_count(AtMost(("send_0_0_1", "send_1_0_1"), 1))
