@@ -85,25 +85,6 @@ class PodsPolicy:
 
 
 @dataclass(frozen=True)
-class CompilePolicy:
-    """From a request to files: peers, chunking, predictions nobody asked for."""
-
-    max_both_receives: int = 10_000
-    """Transfers: Of a schedule whose programs with and without fused receives are both timed, which takes some
-    seconds (docs/decisions.md, 7). Not measured."""
-    max_spread: int = 10_000
-    """Transfers: Of a schedule whose program is also timed with as many channels as the copy rate of thread blocks
-    asks for. Of ten schedules of 8 to 32 GPUs it is up to 18 % quicker at 1 GB, and 7 % slower for one."""
-    instances: tuple[int, ...] = (2, 4)
-    """Parts of a chunk: Into how many every chunk is cut in programs that are timed too, where one thread block
-    does not fill a link: greedy schedules on 16 clusters of up to 24 GPUs take 4 % less time on average than with
-    whole chunks. Without any 23 % more (seed 203), with 8 parts 0.6 % less for half as much work again."""
-    max_cut: int = 2_500
-    """Transfers: Of a schedule with its chunks cut, up to which its program is timed: lowering and simulating
-    takes a second for about 2,000."""
-
-
-@dataclass(frozen=True)
 class Policy:
     """Every threshold, by the package that decides with it."""
 
@@ -111,7 +92,6 @@ class Policy:
     smt: SmtPolicy = field(default_factory=SmtPolicy)
     trees: TreesPolicy = field(default_factory=TreesPolicy)
     pods: PodsPolicy = field(default_factory=PodsPolicy)
-    compile: CompilePolicy = field(default_factory=CompilePolicy)
     packing: PackingPolicy = field(default_factory=PackingPolicy)
 
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from math import ceil, inf
+from math import inf
 from typing import Literal
 
 from hetesynth.model.program import Protocol
@@ -132,11 +131,6 @@ class RuntimeCosts:
     def launch(self, models: Iterable[str]) -> float:
         """The same of the protocol that starts first: no program does sooner."""
         return max(self.of(model).launch for model in {*models})
-
-
-def thread_blocks_for(rate: float | Fraction, copy_rate: float) -> int:
-    """How many thread blocks, each on a channel of its own, a connection of ``rate`` bytes per second needs."""
-    return max(1, ceil(Fraction(rate) / Fraction(copy_rate)))
 
 
 def _copying(ll128: float, simple: float) -> ByProtocol:

@@ -5,11 +5,11 @@ block j goes to rank j and its output block j comes from rank j, in place means 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from hetesynth.errors import HetesynthError
-from hetesynth.model.collective import COLLECTIVES, Collective, CollectiveName
+from hetesynth.model.collective import COLLECTIVES, Chunk, Collective, CollectiveName
 from hetesynth.model.program import Buffer, BufferSlice
 from hetesynth.model.topology import Rank
 
@@ -145,3 +145,18 @@ class Layout:
             return k
         chunk = self.collective.chunks[k]
         return chunk.block[end] * self.collective.chunks_per_rank + chunk.part
+
+
+def collective_in_pieces(collective: Collective, pieces: int) -> Collective:
+    """``collective`` with every chunk cut into ``pieces``: those of chunk k are k x pieces and the following."""
+    return replace(
+        collective,
+        chunks_per_rank=collective.chunks_per_rank * pieces,
+        chunks=tuple(
+            Chunk(chunk.index * pieces + j, chunk.block, chunk.part * pieces + j)
+            for chunk in collective.chunks
+            for j in range(pieces)
+        ),
+        pre=tuple(pre for pre in collective.pre for _ in range(pieces)),
+        post=tuple(post for post in collective.post for _ in range(pieces)),
+    )

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from hetesynth.machine_code import Bools, Floats, Ints, rows
 from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.search.machine_code import Bools, Floats, Ints, rows
 
 Key = TypeVar("Key")
 Routes = Sequence[Sequence[int]]

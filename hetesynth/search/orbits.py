@@ -13,12 +13,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from hetesynth.machine_code import Ints
 from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.schedule import Schedule
 from hetesynth.search.bounds.lower import lower_bound
 from hetesynth.search.copy_problem import CopyProblem, grouped, of_chunks
 from hetesynth.search.greedy import greedy
-from hetesynth.search.machine_code import Ints
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.symmetry import Automorphisms, candidates, closure
 from hetesynth.search.search import Improve, Search

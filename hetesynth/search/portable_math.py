@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetesynth.search.machine_code import Floats
+from hetesynth.machine_code import Floats
 
 
 def dearer(price: Any, share: Any, growth: float, exponent: int) -> Any:

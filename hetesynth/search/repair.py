@@ -15,12 +15,12 @@ from functools import partial
 
 import numpy as np
 
+from hetesynth.machine_code import Floats, Ints
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.search.copy_problem import CopyProblem, cheapest_links
 from hetesynth.search.greedy import greedy
 from hetesynth.search.list_scheduling import Task, Tasks
-from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.portable_math import exp
 from hetesynth.search.search import Search, Strategy
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from hetesynth.machine_code import Floats, Ints
 from hetesynth.model.bound import LowerBound, SteppedPriceWitness
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.effort import scaled
-from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.search import Search, Strategy
 
 GRAIN = 10**6  # the highest price, when prices are rounded to whole numbers

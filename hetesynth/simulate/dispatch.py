@@ -16,6 +16,7 @@ from hetesynth.model.cost import Costs
 from hetesynth.model.program import Protocol
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.timeline import Dispatch, Floats, Ints, Lanes, TransferGraph
+from hetesynth.model.topology import WAN_LATENCY
 from hetesynth.simulate.engine import Queues, simulate
 
 
@@ -109,9 +110,12 @@ class Dispatcher:
         return Lanes(of, np.maximum(1, np.ceil(needed - 1e-9)).astype(np.int64)[used])
 
     def _held(self, piece_bytes: float) -> Floats:
-        """Seconds of each link that a lane waits for a slot after a message, when it sends one after the other."""
+        """Seconds of each link that a lane waits for a slot after a message, when it sends one after the other;
+        between sites until it has arrived, as what waits there holds slots for long."""
         copying = piece_bytes / self.limit
-        return np.maximum(0.0, (self._lag + copying) / self.slots - copying)
+        waiting = np.maximum(0.0, (self._lag + copying) / self.slots - copying)
+        far = (self._lag >= float(WAN_LATENCY)) & (self._lag > copying)
+        return np.where(far, self._lag, waiting)
 
     def busiest(self, lanes: Lanes, message_bytes: float) -> float:
         """Seconds for a message of every transfer of the resource, or of the lanes, that have most to do."""
@@ -169,7 +173,7 @@ class Dispatcher:
         costs, transfers = self.costs, self.schedule.transfers
         n = len(transfers)
         before, after = self.adding
-        lag, held = self._lag[self.links], self._held(piece_bytes)[self.links]
+        lag, waiting = self._lag[self.links], self._held(piece_bytes)[self.links]
         ways = self.ways(lag + before * piece_bytes + piece_bytes / self.rate)
         # the longest way first, of equal ones the first piece
         group, turn, _ = self._trees
@@ -189,9 +193,9 @@ class Dispatcher:
             waits_start=np.concatenate(([0], np.cumsum(np.tile(waited, pieces)))),
             uses=np.tile(uses, pieces),
             uses_start=np.concatenate(([0], np.cumsum(np.tile(used, pieces)))),
-            delay=np.tile(held + before * piece_bytes, pieces),
+            delay=np.tile(waiting + before * piece_bytes, pieces),
             size=np.full(n * pieces, piece_bytes * self.overhead),
-            after=np.tile(lag - held + after * piece_bytes, pieces),
+            after=np.tile(lag - waiting + after * piece_bytes, pieces),
         )
         queues = Queues(
             of=np.tile(lanes.of, pieces),

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from hetesynth.machine_code import machine_code, pays
 from hetesynth.model.timeline import Floats, Ints, Timeline, TransferGraph
-from hetesynth.search.machine_code import machine_code, pays
 from hetesynth.simulate import fluid_kernel
 from hetesynth.simulate.fluid_kernel import State
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hetesynth import machine_code
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.program import Program
 from hetesynth.model.target import TARGETS
@@ -13,7 +14,6 @@ from hetesynth.programs.msccl.channels import Message
 from hetesynth.programs.msccl.lower import LoweringOptions, lowered_as
 from hetesynth.programs.msccl.placement import Placer
 from hetesynth.programs.msccl.thread_blocks import BlockPlan
-from hetesynth.search import machine_code
 from hetesynth.search.collectives import collective
 
 RANKS = 4

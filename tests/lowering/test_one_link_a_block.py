@@ -16,7 +16,7 @@ from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.program import SENDS, Program, ThreadBlock
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE, Target
-from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower, lower_with_notes
+from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower_with_notes
 from hetesynth.search.collectives import collective
 
 
@@ -76,24 +76,3 @@ def carried(program: Program, rank: int, peer: int) -> dict[int, list[int]]:
     """By channel the number of chunks of each message to a peer."""
     blocks = [b for b in program.gpus[rank].thread_blocks if b.send_peer == peer]
     return {b.channel: [x.count for x in b.instructions if x.op in SENDS] for b in blocks}
-
-
-@pytest.mark.parametrize("instances", [2, 3, 4])
-def test_one_chunk_goes_over_several_channels(instances: int) -> None:
-    """Of a pair that asks for them; for another the parts stay in one message."""
-    problem = Problem(3, 3, (), (Arc(0, 1, 4), Arc(1, 2, 1)), (), collective("broadcast", 3, 1, 0))
-    schedule = Schedule.of([Transfer(0, 1, 0, 0), Transfer(1, 2, 0, 1)])
-    program = lowered(problem, schedule, min_channels={(0, 1): instances}, instances=instances).program
-    assert carried(program, 0, 1) == {c: [1] for c in range(instances)}
-    assert carried(program, 1, 2) == {0: [instances]}
-    assert program.chunks_per_loop == instances and not program_violations(program)
-
-
-@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
-def test_cut_programs_are_right(name: str) -> None:
-    root = 1 if name in ("broadcast", "reduce", "gather", "scatter") else None
-    problem, schedule = case("h4p8", name, 1, root)
-    every = {(arc.src, arc.dst): 2 for arc in problem.arcs}
-    options = LoweringOptions("x", min_channels=every, instances=2)
-    program = lower(problem, schedule, options)
-    assert not program_violations(program) and program == lower(problem, replace(schedule), options)

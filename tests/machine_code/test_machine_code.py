@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.search import machine_code as module
-from hetesynth.search.machine_code import leavable, machine_code, pays
+from hetesynth import machine_code as module
+from hetesynth.machine_code import leavable, machine_code, pays
 
 
 def double(value: int) -> int:

@@ -15,6 +15,7 @@ from support.graphs import Graph, full, line, problem, ring, servers
 from support.random_graphs import COPYING, clusters
 from support.replay import complaint
 
+from hetesynth import machine_code
 from hetesynth.engine.predictors import SchedulePredictor
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
@@ -23,7 +24,6 @@ from hetesynth.model.bound import tightest
 from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.policy import DEFAULT
-from hetesynth.search import machine_code
 from hetesynth.search.bounds.throughput import time_bounds
 from hetesynth.search.chunking import ChunkingOptions, chunk
 from hetesynth.search.copy_problem import CopyProblem

@@ -44,10 +44,10 @@ class ChannelPlan:
     """How to depart from one channel per concurrent chunk, so that limits hold.
 
     Of pairs: ``max_channels`` for concurrent chunks; ``runs_in_time``, on channels of their own, into which the
-    longest track is cut; ``min_channels`` over which it is spread; ``dealt_evenly``: instead of all that, over how
-    many its transfers are dealt out. ``merge``: neighbouring chunks of a channel and tick are one message, but for
-    ``unmerged`` (pair, tick); with ``adjacent_only`` only those with adjacent numbers.
-    ``spread_peers_evenly``: not on the lowest channel with room."""
+    longest track is cut; ``dealt_evenly``: instead of all that, over how many its transfers are dealt out.
+    ``merge``: neighbouring chunks of a channel and tick are one message, but for ``unmerged`` (pair, tick); with
+    ``adjacent_only`` only those with adjacent numbers. ``spread_peers_evenly``: not on the lowest channel with
+    room."""
 
     max_channels: Mapping[Pair, int] = field(default_factory=dict)
     runs_in_time: Mapping[Pair, int] = field(default_factory=dict)
@@ -56,7 +56,6 @@ class ChannelPlan:
     adjacent_only: bool = False
     dealt_evenly: Mapping[Pair, int] = field(default_factory=dict)
     spread_peers_evenly: bool = False
-    min_channels: Mapping[Pair, int] = field(default_factory=dict)
 
 
 def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Target, slots: int) -> list[Message]:
@@ -127,9 +126,8 @@ def tracks_of(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: T
     """How many channels each pair uses for concurrent chunks, not counting those for further runs in time."""
     tracks: dict[Pair, int] = {}
     for pair, transfers in transfers_by_pair(problem, schedule).items():
-        spread = min(plan.min_channels.get(pair, 1), len(transfers))
         most = min(plan.max_channels.get(pair, target.channels), target.channels)
-        tracks[pair] = min(max(spread, _tracks(transfers)[1]), most)
+        tracks[pair] = min(_tracks(transfers)[1], most)
     return tracks
 
 
@@ -141,9 +139,6 @@ def _runs_of_pair(
     channels = min(plan.max_channels.get(pair, target.channels), target.channels)
     dealt = plan.dealt_evenly.get(pair, 0)
     track_of, number = ({}, 0) if dealt else _tracks(transfers)
-    if not dealt and pair not in plan.runs_in_time:
-        spread = min(plan.min_channels.get(pair, 1), channels, len(transfers))
-        dealt = spread if spread > number else 0
     if dealt:  # each goes to the track with the fewest steps so far
         tracks: list[list[Transfer]] = [[] for _ in range(dealt)]
         loads = [(0, track) for track in range(dealt)]

@@ -12,19 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetesynth.errors import HetesynthError
+from hetesynth.machine_code import run_kernel
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
 from hetesynth.model.timeline import Dispatch, Ints
-from hetesynth.programs.cut_chunks import collective_in_pieces
-from hetesynth.programs.layout import Layout
+from hetesynth.programs.layout import Layout, collective_in_pieces
 from hetesynth.programs.msccl.assembly import grouped, ordered
 from hetesynth.programs.msccl.channels import ChannelRoom, Message, Pair
 from hetesynth.programs.msccl.lower import FEWER, Lowered, LoweringOptions, lowered_as, within
 from hetesynth.programs.msccl.placement import Placer, starts
 from hetesynth.programs.msccl.run_kernels import Cut, Ended, Held, LaneStates, Sent, cut, hold
 from hetesynth.programs.msccl.thread_blocks import BlockPlan, Connection
-from hetesynth.search.machine_code import run_kernel
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,6 @@ from hetesynth.model.program import GpuProgram, Program, Protocol
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank
-from hetesynth.programs.cut_chunks import at_once
 from hetesynth.programs.layout import FileOptions, Layout
 from hetesynth.programs.msccl.assembly import Draft, Fusion, grouped, ordered
 from hetesynth.programs.msccl.channels import ChannelPlan, Message, Pair, messages, steps_of, tracks_of
@@ -34,18 +33,14 @@ FEWER = "use fewer chunks per rank, another strategy or another target"
 
 @dataclass(frozen=True, slots=True)
 class LoweringOptions(FileOptions):
-    """What to make of a schedule. ``servers``: of each rank; empty: all in one. ``min_channels``: over how many
-    channels what a pair carries is spread where limits allow, as a thread block may be slower than its link.
-    ``chunk_seconds``: of a chunk between ranks, by which links share thread blocks; empty: 1 / C(u, v).
-    ``instances``: into how many parts every chunk is cut."""
+    """What to make of a schedule. ``servers``: of each rank; empty: all in one. ``chunk_seconds``: of a chunk
+    between ranks, by which links share thread blocks; empty: 1 / C(u, v)."""
 
     target: Target = PORTABLE
     protocol: Protocol = "Simple"
     fusion: Fusion = "forward"
     servers: tuple[str, ...] = ()
-    min_channels: Mapping[Pair, int] = field(default_factory=dict)
     chunk_seconds: Mapping[Pair, float] = field(default_factory=dict)
-    instances: int = 1
 
     @property
     def unnamed(self) -> LoweringOptions:
@@ -85,13 +80,8 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
         if number > options.target.thread_blocks:
             raise _too_many_blocks(rank, number, options.target)
     settle = _settled if len(schedule.transfers) > LARGE else _kept
-    try:
-        job, fit, draft = settle(Job(problem, schedule, options))
-    except HetesynthError:
-        if not options.min_channels:
-            raise
-        narrow = replace(options, min_channels={}, instances=1)
-        job, fit, draft = settle(Job(problem, schedule, narrow))
+    job = Job(problem, schedule, options)
+    fit, draft = settle(job)
     return lowered_as(job.layout, draft, options, fit.notes)
 
 
@@ -173,9 +163,8 @@ class Job:
         """What decides how it is lowered."""
         o, t = self.options, self.options.target
         sizes = (t.max_steps, t.thread_blocks, t.channels, t.max_peers_per_channel, t.max_count, t.max_nodes)
-        rates = (tuple(sorted(o.min_channels.items())), tuple(sorted(o.chunk_seconds.items())))
-        asked = (o.in_place, o.fusion, self.slots, o.instances)
-        return id(self.problem), id(self.schedule), asked, t.ops, sizes, rates
+        asked = (o.in_place, o.fusion, self.slots, tuple(sorted(o.chunk_seconds.items())))
+        return id(self.problem), id(self.schedule), asked, t.ops, sizes
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Job) and self.facts == other.facts
@@ -185,22 +174,13 @@ class Job:
 
 
 Steps = Sequence[Sequence[int]]
-_Settled = tuple[Job, Fit, Draft]
-"""What was lowered, its chunks cut into their instances; decisions with which its program fits; what was made."""
+_Settled = tuple[Fit, Draft]
+"""Decisions with which a program fits, and what was made."""
 
 
 def _settled(job: Job) -> _Settled:
     options = job.options
-    large = len(job.schedule.transfers) * options.instances > LARGE
-    plan = ChannelPlan(adjacent_only=large, min_channels=options.min_channels)
-    if options.instances > 1:
-        # as many channels as chunks at once or as the link needs: so the parts of a chunk stay in one message
-        # where one thread block fills the link
-        tracks = tracks_of(job.problem, job.schedule, ChannelPlan(), options.target)
-        most = options.target.channels
-        most_of_pair = {pair: min(most, max(n, options.min_channels.get(pair, 1))) for pair, n in tracks.items()}
-        plan = replace(plan, max_channels=most_of_pair)
-        job = Job(*at_once(job.problem, job.schedule, options.instances), options)
+    plan = ChannelPlan(adjacent_only=len(job.schedule.transfers) > LARGE)
     fit, target = Fit(plan), options.target
     for _ in range(400):
         carried = messages(job.problem, job.schedule, fit.channels, target, job.slots)
@@ -223,7 +203,7 @@ def _settled(job: Job) -> _Settled:
         better = _fewer_thread_blocks(job, carried, draft.steps, fit) or _fewer_steps(job, draft, fit)
         better = better or _fewer_elements(target, draft.steps, fit)
         if better is None:
-            return job, fit, draft
+            return fit, draft
         fit = better
         del carried, placement, draft  # a large program takes much memory
     raise InternalError("the lowering did not settle")

@@ -12,13 +12,13 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from hetesynth.machine_code import run_kernel
 from hetesynth.model.collective import Collective
 from hetesynth.model.program import Buffer, BufferSlice, Op
 from hetesynth.model.target import Target
 from hetesynth.programs.layout import Layout, chunk_at, not_held
 from hetesynth.programs.msccl.channels import Message
 from hetesynth.programs.msccl.kernels import ADD, RECEIVE, SEND, Carried, Placed, Room, place
-from hetesynth.search.machine_code import run_kernel
 
 OPS: tuple[Op, ...] = get_args(Op)
 BUFFERS: tuple[Buffer, ...] = ("i", "o", "s")

@@ -26,6 +26,7 @@ from typing import Literal
 
 import numpy as np
 
+from hetesynth.machine_code import run_kernel
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import RECEIVES, BufferSlice, Instruction, ThreadBlock
 from hetesynth.model.target import Target
@@ -34,7 +35,6 @@ from hetesynth.programs.msccl import kernels
 from hetesynth.programs.msccl.channels import Message, Pair
 from hetesynth.programs.msccl.kernels import SEND
 from hetesynth.programs.msccl.placement import OPS, Ints, Operations, named_place, starts
-from hetesynth.search.machine_code import run_kernel
 
 Connection = tuple[Rank, int]  # (peer, channel); the direction is known from where it stands
 Sharing = Literal["all", "needed"]

@@ -30,8 +30,7 @@ from hetesynth.model.program import Buffer, BufferSlice
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.timeline import Dispatch
 from hetesynth.model.topology import Rank
-from hetesynth.programs.cut_chunks import collective_in_pieces
-from hetesynth.programs.layout import CopySlice, FileOptions, Layout, in_place_supported
+from hetesynth.programs.layout import CopySlice, FileOptions, Layout, collective_in_pieces, in_place_supported
 from hetesynth.programs.mscclpp.blocks import NOP, in_parts, local, on_channels
 from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, buffer_sizes, plan_of_gpus
 from hetesynth.programs.mscclpp.placement import in_target_order

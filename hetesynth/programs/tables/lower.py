@@ -16,8 +16,7 @@ from hetesynth.model.program import BufferSlice
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.table import MAX_OPERATIONS, Copy, Message, Table
 from hetesynth.model.topology import Rank
-from hetesynth.programs.cut_chunks import collective_in_pieces
-from hetesynth.programs.layout import FileOptions, Layout, chunk_at, neighbours, not_held
+from hetesynth.programs.layout import FileOptions, Layout, chunk_at, collective_in_pieces, neighbours, not_held
 
 Order = Literal["soonest", "steps"]
 """A transfer goes in the round after what it waits for, or in the round of its step."""

@@ -15,9 +15,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from hetesynth.machine_code import Floats, Ints
 from hetesynth.model.topology import Rank
 from hetesynth.search.copy_problem import NoRoute, cheapest_links
-from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.portable_math import power
 
 

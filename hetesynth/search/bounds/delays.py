@@ -18,6 +18,7 @@ from math import lcm
 
 import numpy as np
 
+from hetesynth.machine_code import Bools, Ints
 from hetesynth.model.bound import (
     DelayedPrices,
     EnteredSet,
@@ -31,7 +32,6 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.pods import rate_of
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.search.copy_problem import cheapest_links, transposed
-from hetesynth.search.machine_code import Bools, Ints
 from hetesynth.search.packing.structures import contract
 
 SIZES = tuple(4**k for k in range(5, 18))

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hetesynth.machine_code import Ints
 from hetesynth.model.bound import FlowWitness, LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.search.copy_problem import grouped
-from hetesynth.search.machine_code import Ints
 from hetesynth.search.packing.symmetry import StepGraph, classes
 
 INT32 = 2**31 - 1  # what scipy's flows are stored in

@@ -20,6 +20,7 @@ from math import lcm
 
 import numpy as np
 
+from hetesynth.machine_code import Floats
 from hetesynth.model.bound import LowerBound, PriceWitness, ResourcePrices, Scope, TimeBound
 from hetesynth.model.collective import PERSONALIZED, CollectiveName
 from hetesynth.model.deadline import no_deadline
@@ -27,7 +28,6 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import PackingPolicy, Policy
 from hetesynth.search.copy_problem import CopyProblem, grouped, transposed
-from hetesynth.search.machine_code import Floats
 from hetesynth.search.packing.column_generation import optimal_packing
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.structures import BACKWARDS, ShortestPaths, contract

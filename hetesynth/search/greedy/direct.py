@@ -10,11 +10,11 @@ from collections import defaultdict
 
 import numpy as np
 
+from hetesynth.machine_code import Ints
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.copy_problem import CopyProblem
-from hetesynth.search.machine_code import Ints
 from hetesynth.search.search import Search, Strategy, excess
 
 

@@ -14,11 +14,11 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.random import Generator
 
+from hetesynth.machine_code import Floats, Ints, Kernel, machine_code, pays, rows
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.search.copy_problem import CopyProblem, distances, start_arrays, without_useless
 from hetesynth.search.effort import scaled
 from hetesynth.search.greedy.kernel import Network, Progress, Rules, run_round
-from hetesynth.search.machine_code import Floats, Ints, Kernel, machine_code, pays, rows
 from hetesynth.search.portable_math import dearer, power
 from hetesynth.search.search import Search, Strategy
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetesynth.search.machine_code import Bools, Floats, Ints
+from hetesynth.machine_code import Bools, Floats, Ints
 
 MIN_GAIN = 1e-9  # less is rounding
 LIST_LENGTH = 16  # deliveries that an ingress lists at a time

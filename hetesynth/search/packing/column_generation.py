@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from hetesynth.machine_code import Floats, Ints
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.topology import Rank
 from hetesynth.policy import PackingPolicy
-from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.structures import Demands, Exchanging, Offer, Structure, demands
 from hetesynth.search.packing.symmetry import Symmetry, symmetry

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hetesynth.machine_code import Floats, Ints
 from hetesynth.search.copy_problem import grouped
-from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.packing.column_generation import GAP
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.rounding import NONE, ROUND, Carrier, Expansion, WholePacking, whole

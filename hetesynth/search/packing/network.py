@@ -13,10 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
+from hetesynth.machine_code import Floats, Ints
 from hetesynth.model.pods import rate_of
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.search.copy_problem import cheapest_links, transposed
-from hetesynth.search.machine_code import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
+from hetesynth.machine_code import Floats, Ints
 from hetesynth.search.copy_problem import grouped
-from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.packing.column_generation import GAP, FractionalPacking
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.structures import Demands

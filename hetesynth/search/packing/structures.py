@@ -20,10 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hetesynth.machine_code import Floats, Ints
 from hetesynth.model.collective import CollectiveName
 from hetesynth.policy import PackingPolicy
 from hetesynth.search.copy_problem import grouped
-from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.symmetry import Symmetry
 from hetesynth.search.portable_math import dot

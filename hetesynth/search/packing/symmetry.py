@@ -16,9 +16,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from hetesynth.machine_code import Ints
 from hetesynth.model.topology import Rank
 from hetesynth.search.copy_problem import grouped
-from hetesynth.search.machine_code import Ints
 from hetesynth.search.packing.network import Network
 
 

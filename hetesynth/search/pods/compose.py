@@ -12,10 +12,10 @@ from typing import Literal
 import numpy as np
 
 from hetesynth.errors import HetesynthError
+from hetesynth.machine_code import Ints
 from hetesynth.model.pods import PodCluster
 from hetesynth.search.chunking import ChunkingOptions
 from hetesynth.search.copy_problem import NoRoute
-from hetesynth.search.machine_code import Ints
 from hetesynth.search.pods.gates import Entries, GateTable, Move, Round, doubling, entries, gates_of, ring
 from hetesynth.search.pods.loads import Crossings, Inside, Spread, Spreads, StepLoads, picoseconds
 from hetesynth.search.search import Progress

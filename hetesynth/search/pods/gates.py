@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from hetesynth.errors import HetesynthError
+from hetesynth.machine_code import Ints
 from hetesynth.model.pods import PodCluster, rate_of
 from hetesynth.model.topology import Rank
 from hetesynth.search.copy_problem import grouped
-from hetesynth.search.machine_code import Ints
 
 
 class Move(NamedTuple):

@@ -16,13 +16,13 @@ from fractions import Fraction
 import numpy as np
 
 from hetesynth.errors import HetesynthError
+from hetesynth.machine_code import Ints, rows
 from hetesynth.model.collective import Chunk
 from hetesynth.model.pods import rate_of
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.search.chunking import ChunkingOptions, chunk
 from hetesynth.search.collectives import collective
 from hetesynth.search.copy_problem import NoRoute, grouped
-from hetesynth.search.machine_code import Ints, rows
 from hetesynth.search.pods.gates import Gates, Network
 from hetesynth.search.solve import Solution, Solver
 

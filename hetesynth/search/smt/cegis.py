@@ -16,6 +16,7 @@ from itertools import chain
 import numpy as np
 
 from hetesynth.errors import InternalError
+from hetesynth.machine_code import Bools
 from hetesynth.model.cegis_trace import Action, CegisEntry, Sent
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
@@ -23,7 +24,6 @@ from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized, Vi
 from hetesynth.search.copy_problem import CopyProblem, of_chunks, start_arrays, without_useless
 from hetesynth.search.effort import scaled
 from hetesynth.search.interrupts import deferred
-from hetesynth.search.machine_code import Bools
 from hetesynth.search.search import Candidate, OutOfTime, Search, excess
 from hetesynth.search.smt.clauses import Answer, Clauses
 from hetesynth.search.smt.step_choice import Peers, Refill, Send, Step, StepChoice, SuffixLaws

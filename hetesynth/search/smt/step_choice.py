@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hetesynth.machine_code import Bools, Floats
 from hetesynth.search.bounds.lower import most_copies
 from hetesynth.search.bounds.regions import Coverer, partitions
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.list_scheduling import StepRoom
-from hetesynth.search.machine_code import Bools, Floats
 from hetesynth.search.smt.clauses import Clauses
 
 Send = tuple[int, int]  # chunk, arc

@@ -13,9 +13,9 @@ from math import inf
 
 import numpy as np
 
+from hetesynth.machine_code import rows, run_kernel
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.search.copy_problem import CopyProblem, distances, start_arrays, without_useless
-from hetesynth.search.machine_code import rows, run_kernel
 from hetesynth.search.peers import stranded, within_peers
 from hetesynth.search.portable_math import added, dearer
 from hetesynth.search.search import Accepts, Search, Strategy

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetesynth.search.machine_code import Row
+from hetesynth.machine_code import Row
 
 ROUNDING = 1e-15  # seconds by which an entry of a queue may be too early
 

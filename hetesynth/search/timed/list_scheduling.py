@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from hetesynth.machine_code import Floats, Ints, rows, run_kernel
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.copy_problem import CopyProblem
-from hetesynth.search.machine_code import Floats, Ints, rows, run_kernel
 from hetesynth.search.peers import stranded
 from hetesynth.search.portable_math import exp
 from hetesynth.search.search import Search, Strategy

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hetesynth.machine_code import Row, run_kernel
 from hetesynth.model.problem import Problem
 from hetesynth.policy import Policy
 from hetesynth.search.copy_problem import CopyProblem, start_arrays
-from hetesynth.search.machine_code import Row, run_kernel
 from hetesynth.search.peers import stranded, within_peers
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.timed.earliest_arrival import LinkTimes, Rates, TimedRoutes, network_of, quickest

@@ -12,12 +12,12 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from hetesynth.machine_code import Ints
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import WAN_LATENCY
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.bounds.regions import components
 from hetesynth.search.copy_problem import CopyProblem, distances
-from hetesynth.search.machine_code import Ints
 from hetesynth.search.peers import stranded
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.timed.earliest_arrival import LinkTimes, Rates, TimedRoutes, quickest

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from hetesynth.machine_code import Floats, Ints
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.copy_problem import CopyProblem, cheapest_links, grouped, of_chunks
 from hetesynth.search.list_scheduling import Task, Tasks
-from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.peers import stranded, within_peers
 from hetesynth.search.portable_math import exp
 from hetesynth.search.search import Search, Strategy

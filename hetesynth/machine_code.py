@@ -74,7 +74,7 @@ def _on_disk(kernel: FunctionType, cache_folder: str | None) -> bool:
 
 
 def run_kernel(kernel: Kernel, *records: Any, seconds: float) -> Any:
-    """``kernel`` on ``records``: named tuples of numbers and of arrays. The last is what the kernel changes.
+    """``kernel`` on ``records``: named tuples of numbers and of arrays. It may change all but the first.
     ``seconds``: about as long as it takes interpreted."""
     if pays(kernel, seconds):
         return machine_code(kernel)(*records)
@@ -83,9 +83,10 @@ def run_kernel(kernel: Kernel, *records: Any, seconds: float) -> Any:
         for record in records
     ]
     result = kernel(*plain)
-    for column, values in zip(records[-1], plain[-1], strict=True):
-        if len(column):
-            column[:] = values
+    for record, lists in zip(records[1:], plain[1:], strict=True):
+        for column, values in zip(record, lists, strict=True):
+            if isinstance(values, list) and values:
+                column[:] = values
     return result
 
 
