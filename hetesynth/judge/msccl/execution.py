@@ -26,26 +26,33 @@ that calls lead to (the least that one message orders).
 """
 
 from bisect import bisect_left
-from collections import deque
-from dataclasses import dataclass, field
-from functools import partial
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hetesynth.judge.layout import Layout, SumDefect, Value, added
+from hetesynth.judge.layout import Layout, Value, named
+from hetesynth.judge.msccl import execution_kernel as kernel
 from hetesynth.judge.msccl.checks import READS, RECEIVES, SENDS, WRITES, publishers
-from hetesynth.judge.race_detection import Access, Clock, Conflict, Kind, Memory
+from hetesynth.judge.msccl.execution_kernel import COLUMNS, Blocks, Clocks, Code, Data, Found, Memory, Waits
 from hetesynth.judge.rules import Place, ProgramFindings, shown
-from hetesynth.model.program import Buffer, BufferSlice, Instruction
+from hetesynth.machine_code import run_kernel
+from hetesynth.model.program import Buffer, Instruction
 
 _BUFFERS: tuple[Buffer, ...] = ("i", "o", "s")
-_SUM_RULES: dict[SumDefect, str] = {"different chunks": "different-chunks", "added twice": "added-twice"}
+_FLAGS = {
+    op: kernel.RECEIVES * (op in RECEIVES)
+    | kernel.SENDS * (op in SENDS)
+    | kernel.READS * (op in READS)
+    | kernel.WRITES * (op in WRITES)
+    | kernel.COPIES * (op == "cpy")
+    | kernel.ADDS * (op == "re")
+    for op in (*SENDS, *RECEIVES, "cpy", "re", "nop")
+}
+_KINDS = ("read", "write", "read")
 MAX_SHOWN_WAITS = 6
-ENDLESS = np.iinfo(np.int64).max  # the segment of a thread block whose steps are in order
-
-_Event = tuple[Clock, int, int]
-"""(clock, thread block, stamp): what is known once that instruction is done."""
+Ints = NDArray[np.int64]
 
 
 def parts(x: Instruction, split: int) -> int:
@@ -53,83 +60,19 @@ def parts(x: Instruction, split: int) -> int:
     return -(-x.count // split) if split and (x.op in SENDS or x.op in RECEIVES) else 1
 
 
-@dataclass(slots=True)
-class _Channel:
-    """A connection: messages under way, and the receives that free slots for later sends. ``sends``: in the whole
-    program."""
+class _Run(NamedTuple):
+    """What changes while a program runs."""
 
-    sender: int = -1
-    receiver: int = -1
-    sends: int = 0
-    messages: list[tuple[list[Value], _Event]] = field(default_factory=list)  # at most one a slot
-    freed: list[_Event] = field(default_factory=list)
-    sent: int = 0
-    received: int = 0
+    blocks: Blocks
+    waits: Waits
+    clocks: Clocks
+    memory: Memory
+    data: Data
+    found: Found
 
 
-@dataclass(slots=True)
-class _Publication:
-    """A published step: how many instructions still wait for it, which thread blocks stand still for it, and what
-    they learn from it."""
-
-    waiting: int = 0
-    event: _Event | None = None
-    sleepers: list[int] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Step:
-    """An instruction: whether it takes a message and sends one, in how many ``parts``; what it waits for, a thread
-    block, its step that publishes it, and that publication; and what it publishes."""
-
-    x: Instruction
-    receives: bool
-    sends: bool
-    parts: int
-    wait: tuple[int, int, _Publication] | None = None
-    publishes: _Publication | None = None
-
-
-@dataclass(slots=True)
-class _Block:
-    """A thread block while it runs. ``step``: the instruction it is at, ``part``: which message of that one;
-    ``done``: instructions, or messages of them, finished. ``shared``: others may hold ``clock``, it must stay."""
-
-    index: int
-    place: Place
-    steps: list[_Step]
-    bases: dict[Buffer, int]
-    clock: Clock
-    step: int = 0
-    part: int = 0
-    done: int = 0
-    shared: bool = True
-    inbound: _Channel = field(default_factory=_Channel)
-    outbound: _Channel = field(default_factory=_Channel)
-
-    @property
-    def runs(self) -> bool:
-        """Whether instructions are left."""
-        return self.step < len(self.steps)
-
-    @property
-    def here(self) -> Place:
-        """The step that the thread block is at."""
-        return Place(self.place.gpu, self.place.block, self.step)
-
-    def event(self) -> _Event:
-        """What is known once the instruction, or message, at hand is done."""
-        self.shared = True
-        return self.clock, self.index, self.done + 1
-
-    def learn(self, event: _Event) -> None:
-        """The thread block now knows all that ``event`` knows."""
-        clock, source, stamp = event
-        if source == self.index or self.clock.item(source) >= stamp:
-            return
-        self.clock = np.maximum(self.clock, clock, out=None if self.shared else self.clock)
-        self.shared = False
-        self.clock[source] = stamp
+def _zeros(number: int) -> Ints:
+    return np.zeros(number, dtype=np.int64)
 
 
 class Execution:
@@ -137,178 +80,239 @@ class Execution:
     ``split``: the most chunks of a message, 0: as many as its instruction says."""
 
     def __init__(self, layout: Layout, slots: int, findings: ProgramFindings, split: int = 0) -> None:
-        self._slots, self._findings, self._split = slots, findings, split
+        self._layout, self._findings, self._split = layout, findings, split
         gpus = findings.program.gpus
-        places = [Place(g, t) for g, gpu in enumerate(gpus) for t in range(len(gpu.thread_blocks))]
-        code = [block for gpu in gpus for block in gpu.thread_blocks]
-        longest = max((sum(parts(x, split) for x in block.instructions) for block in code), default=0)
-        self._start: Clock = np.zeros(len(places), dtype=np.min_scalar_type(longest))
-        self._memory = [Memory(layout, gpu.rank, partial(self._conflict, places), False) for gpu in gpus]
-        bases = [{b: layout.cell(gpu.rank, gpu.rank, b, 0) for b in _BUFFERS} for gpu in gpus]
-        position = {(p.gpu, block.id): k for k, (p, block) in enumerate(zip(places, code, strict=True))}
-        published = [publishers(block) for block in code]
-        channels: dict[tuple[int | None, int | None, int], _Channel] = {}
-        self._blocks: list[_Block] = []
-        for k, (place, tb) in enumerate(zip(places, code, strict=True)):
-            steps = [_Step(x, x.op in RECEIVES, x.op in SENDS, parts(x, split)) for x in tb.instructions]
-            block = _Block(k, place, steps, bases[place.gpu], self._start)
+        self._places = [Place(g, t) for g, gpu in enumerate(gpus) for t in range(len(gpu.thread_blocks))]
+        self._blocks = [block for gpu in gpus for block in gpu.thread_blocks]
+        self._steps = [x for block in self._blocks for x in block.instructions]
+        self._parts = np.array([parts(x, split) for x in self._steps], dtype=np.int64)
+        self._words = -(-len(layout.inputs) // kernel.BITS)
+        self._bases = self._cells()
+        self._code = self._coded(slots)
+        self._state: _Run
+
+    def _cells(self) -> list[dict[Buffer, int]]:
+        """Of each GPU the cells at which its buffers begin, scratch behind the others. ``_cells_of_all``: how many
+        there are."""
+        bases: list[dict[Buffer, int]] = []
+        begin, layout = 0, self._layout
+        for gpu in self._findings.program.gpus:
+            starts: dict[Buffer, int] = {b: layout.cell(gpu.rank, gpu.rank, b, 0) for b in _BUFFERS}
+            inputs, outputs = layout.inputs[gpu.rank], layout.outputs[gpu.rank]
+            ends = starts["i"] + max(gpu.input_chunks, inputs), starts["o"] + max(gpu.output_chunks, outputs)
+            starts["s"] = max(ends)
+            bases.append({b: begin + start for b, start in starts.items()})
+            begin += starts["s"] + gpu.scratch_chunks
+        self._cells_of_all = begin
+        return bases
+
+    def _coded(self, slots: int) -> Code:
+        """The program as arrays."""
+        gpus, steps, blocks = self._findings.program.gpus, self._steps, self._blocks
+        first = np.array([0, *accumulate(len(block.instructions) for block in blocks)], dtype=np.int64)
+        channels: dict[tuple[int | None, int | None, int], int] = {}
+        into, out = np.zeros((2, len(blocks)), dtype=np.int64)
+        for k, (place, block) in enumerate(zip(self._places, blocks, strict=True)):
             rank = gpus[place.gpu].rank
-            block.outbound = channels.setdefault((rank, tb.send_peer, tb.channel), _Channel())
-            block.outbound.sender = k
-            block.outbound.sends = sum(parts(x, split) for x in tb.instructions if x.op in SENDS)
-            block.inbound = channels.setdefault((tb.recv_peer, rank, tb.channel), _Channel())
-            block.inbound.receiver = k
-            self._blocks.append(block)
-        for block in self._blocks:
-            for step in block.steps:
-                if step.x.depends is None:
+            out[k] = channels.setdefault((rank, block.send_peer, block.channel), len(channels))
+            into[k] = channels.setdefault((block.recv_peer, rank, block.channel), len(channels))
+        sender, receiver = np.full((2, len(channels)), -1)
+        sender[out], receiver[into] = np.arange(len(blocks)), np.arange(len(blocks))
+        flags = np.array([_FLAGS[x.op] for x in steps], dtype=np.int64)
+        count = np.array([x.count for x in steps], dtype=np.int64)
+        of = np.repeat(np.arange(len(blocks)), np.diff(first))
+        sending = flags & kernel.SENDS > 0
+        sends = np.bincount(out[of[sending]], self._parts[sending], len(channels)).astype(np.int64)
+        width, message = np.ones(len(channels), dtype=np.int64), np.minimum(count, self._split or count)
+        np.maximum.at(width, out[of[sending]], message[sending])
+        bases = [self._bases[self._places[b].gpu] for b in of.tolist()]
+        cells = [
+            -1 if part is None else base[part.buffer] + part.offset
+            for base, x in zip(bases, steps, strict=True)
+            for part in (x.src, x.dst)
+        ]
+        source, target = np.array(cells, dtype=np.int64).reshape(-1, 2).T
+        awaited, awaited_block, awaited_step, publishes = self._dependences(first)
+        return Code(
+            flags=flags,
+            count=count,
+            source=source,
+            target=target,
+            parts=self._parts,
+            awaited=awaited,
+            awaited_block=awaited_block,
+            awaited_step=awaited_step,
+            publishes=publishes,
+            first=first,
+            inbound=into,
+            outbound=out,
+            sender=sender,
+            receiver=receiver,
+            sends=sends,
+            store=slots * (np.cumsum(width) - width),
+            width=width,
+            slots=slots,
+            split=self._split,
+        )
+
+    def _dependences(self, first: Ints) -> Ints:
+        """Of each step the publication that it waits for, with its thread block and step; and what it
+        publishes."""
+        position = {(p.gpu, b.id): k for k, (p, b) in enumerate(zip(self._places, self._blocks, strict=True))}
+        published = [publishers(block) for block in self._blocks]
+        table, number = np.full((4, len(self._steps)), -1), 0
+        for k, (place, block) in enumerate(zip(self._places, self._blocks, strict=True)):
+            for s, x in enumerate(block.instructions):
+                if x.depends is None:
                     continue
-                other = position[block.place.gpu, step.x.depends[0]]
-                at = published[other][step.x.depends[1]]
-                if at is not None:
-                    publishing = self._blocks[other].steps[at]
-                    publishing.publishes = publishing.publishes or _Publication()
-                    publishing.publishes.waiting += 1
-                    step.wait = other, at, publishing.publishes
+                other = position[place.gpu, x.depends[0]]
+                at = published[other][x.depends[1]]
+                if at is None:
+                    continue
+                if table[3, first[other] + at] < 0:
+                    table[3, first[other] + at], number = number, number + 1
+                table[:3, first[k] + s] = table[3, first[other] + at], other, at
+        return table
+
+    def _fresh(self, rows: int) -> _Run:
+        """Before the first step, with ``rows`` rows of clocks."""
+        c, b, channels, slots = self._code, len(self._blocks), len(self._code.sender), self._code.slots
+        waiting = np.bincount(c.awaited[c.awaited >= 0], minlength=int(c.publishes.max(initial=-1)) + 1)
+        messages = np.diff(np.append(0, np.cumsum(self._parts))[c.first])  # of each thread block
+        users = _zeros(rows)
+        users[0] = b + 1  # nobody knows anything
+        most, stored = int(c.count.max(initial=1)), int((c.width * slots).sum())
+        size = COLUMNS + 2 * (1 + self._words)
+        room = max(1, self._findings.limit - len(self._findings.violations))
+        return _Run(
+            Blocks(
+                _zeros(b), _zeros(b), _zeros(b), _zeros(b), np.full(b, kernel.AWAKE), _zeros(b + 1), _zeros(2)
+            ),
+            Waits(
+                waiting, _zeros(len(waiting)), _zeros(len(waiting)), np.full(len(waiting), -1),
+                _zeros(channels), _zeros(channels), _zeros(channels * slots), _zeros(channels * slots),
+                _zeros(channels * slots), _zeros(channels * slots),
+            ),
+            Clocks(
+                np.zeros(rows * b, dtype=np.uint8 if messages.max(initial=0) < 256 else np.int64), users,
+                np.append(np.arange(1, rows), -1), np.ones(1, dtype=np.int64), _zeros(b), b,
+            ),
+            self._memory(),
+            Data(_zeros(stored), _zeros(stored * self._words), _zeros(most), _zeros(most * self._words)),
+            Found(_zeros(room * size), _zeros(1), size),
+        )  # fmt: skip
+
+    def _memory(self) -> Memory:
+        """With the inputs in it."""
+        c, cells, words, layout = self._code, self._cells_of_all, self._words, self._layout
+        chunk, ranks = np.full(cells, kernel.NOTHING), _zeros(cells * words)
+        for base, gpu in zip(self._bases, self._findings.program.gpus, strict=True):
+            if layout.initial(gpu.rank, layout.cell(gpu.rank, gpu.rank, "i", 0)) is not None:
+                own = np.arange(base["i"], base["i"] + layout.inputs[gpu.rank])
+                word, bit = divmod(gpu.rank, kernel.BITS)
+                chunk[own], ranks[own * words + word] = own - base["i"], 1 << bit
+        reads = 1 + int(c.count[c.flags & kernel.READS > 0].sum() + c.count[c.flags & kernel.ADDS > 0].sum())
+        return Memory(
+            chunk, ranks, np.full(cells, -1), _zeros(cells), np.full(cells, -1),
+            np.append(np.arange(1, reads), -1), _zeros(reads), _zeros(reads), _zeros(1), words,
+        )  # fmt: skip
 
     def run(self) -> None:
         """Executes until nothing moves; then deadlock or final data."""
-        ready = deque(self._blocks)
-        queued = {block.index for block in ready}
-        while ready and not self._findings.full:
-            block = ready.popleft()
-            queued.discard(block.index)
-            while block.runs and self._blocked_on(block) is None:
-                for woken in self._execute(block, block.steps[block.step]):
-                    if woken not in queued:
-                        queued.add(woken)
-                        ready.append(self._blocks[woken])
-            wait = block.steps[block.step].wait if block.runs else None
-            if wait is not None and self._blocks[wait[0]].step <= wait[1]:
-                wait[2].sleepers.append(block.index)
+        blocks, ended = len(self._blocks), kernel.NO_ROWS
+        rows, seconds = 2 * blocks + 16, 8e-6 * len(self._steps) * (1 + 0.01 * blocks)
+        while ended == kernel.NO_ROWS:
+            self._state = self._fresh(rows)
+            ended, rows = run_kernel(kernel.run, self._code, *self._state, seconds=seconds), 2 * rows
+        self._report()
         if self._findings.full:
             return
-        if any(block.runs for block in self._blocks):
+        if self._waiting:
             self._deadlocks()
             return
-        for g, memory in enumerate(self._memory):
-            defect = memory.final_defect()
+        for g, gpu in enumerate(self._findings.program.gpus):
+            defect = self._final_defect(g, gpu.rank)
             if defect:
                 self._findings.add("final-data", defect, Place(g))
 
-    def _blocked_on(self, block: _Block) -> tuple[str, int] | None:
-        """What the next instruction waits for, and which thread block could end the wait."""
-        step = block.steps[block.step]
-        wait = step.wait
-        if wait is not None and self._blocks[wait[0]].step <= wait[1]:
-            return "dependence", wait[0]
-        if step.receives and not block.inbound.messages:
-            return "message", block.inbound.sender
-        if step.sends and len(block.outbound.messages) >= self._slots:
-            return "slot", block.outbound.receiver
-        return None
+    @property
+    def _waiting(self) -> list[int]:
+        """Thread blocks with steps left."""
+        return np.flatnonzero(self._state.blocks.step < np.diff(self._code.first)).tolist()
 
-    def _execute(self, block: _Block, step: _Step) -> list[int]:
-        """Does an instruction, or a message of it; the thread blocks that may go on because of it."""
-        woken: list[int] = []
-        if step.wait is not None and not block.part:
-            publication = step.wait[2]
-            if publication.event is not None:
-                block.learn(publication.event)
-            publication.waiting -= 1
-            if not publication.waiting:
-                publication.event = None  # nobody needs it again
-        incoming: list[Value] = []
-        inbound, outbound = block.inbound, block.outbound
-        if step.receives:
-            incoming, event = inbound.messages.pop(0)
-            block.learn(event)
-        if step.sends:
-            if outbound.sent >= self._slots:
-                block.learn(outbound.freed.pop(0))
-            outbound.sent += 1
-        outgoing = self._move(block, step, incoming)
-        if step.receives:
-            if inbound.received + self._slots < inbound.sends:  # else no send waits for it
-                inbound.freed.append(block.event())
-            inbound.received += 1
-            woken.append(inbound.sender)
-        if step.sends:
-            outbound.messages.append((outgoing, block.event()))
-            woken.append(outbound.receiver)
-        block.part += 1
-        if block.part >= step.parts:
-            block.part, block.step = 0, block.step + 1
-            if step.publishes is not None:
-                step.publishes.event = block.event()
-                woken = step.publishes.sleepers + woken
-            if not block.runs:
-                block.clock = self._start  # what it knew stays only in the events that others wait for
-        block.done += 1
-        return woken
+    def _value(self, words: Ints) -> Value:
+        """Of a chunk and the words of a set of ranks."""
+        chunk, *ranks = words.tolist()
+        return chunk, sum(word << kernel.BITS * k for k, word in enumerate(ranks))
 
-    def _move(self, block: _Block, step: _Step, incoming: list[Value]) -> list[Value]:
-        """Reads, adds, writes; returns what a sending instruction sends."""
-        x, size, src, dst = step.x, step.x.count, step.x.src, step.x.dst
-        if step.parts > 1:
-            before = block.part * self._split  # chunks in earlier messages
-            size = min(self._split, size - before)
-            src, dst = (
-                None if part is None else BufferSlice(part.buffer, part.offset + before) for part in (src, dst)
-            )
-        reads = src is not None and x.op in READS
-        writes = dst is not None and x.op in WRITES
-        if not (reads or writes):
-            return incoming
-        source = block.bases[src.buffer] + src.offset if src is not None and reads else -1
-        target = block.bases[dst.buffer] + dst.offset if dst is not None and writes else -1
-        access = Access(block.index, block.done + 1, block.step, block.clock, block.index, ENDLESS)
-        memory = self._memory[block.place.gpu]
-        data = incoming
-        if src is not None and reads:
-            values = memory.read(access, source, size, src)
-            data = self._added(incoming, values, block) if step.receives else values
-        if x.op == "cpy" and reads and writes and source == target:
-            return data  # a chunk copied onto itself (the own block, in place) changes nothing for its readers
-        if dst is not None and writes:
-            if x.op == "re":
-                data = self._added(memory.read(access, target, size, dst), data, block)
-            if reads and 0 < abs(source - target) < size:
-                self._findings.add("overlap", f"`{x.op}` reads and writes overlapping chunks", block.here)
-            memory.write(access, target, data, dst)
-        return data
+    def _final_defect(self, g: int, rank: int) -> str:
+        """What is wrong with the output, chunks that another finding spoilt aside; empty: nothing."""
+        first, wrong, chunks, words, memory = "", 0, self._layout.outputs[rank], self._words, self._state.memory
+        for i in range(chunks):
+            cell = self._bases[g]["o"] + i
+            expected, chunk = self._layout.expected(rank, i), memory.chunk[cell : cell + 1]
+            value = self._value(np.append(chunk, memory.ranks[cell * words : (cell + 1) * words]))
+            if expected is not None and value != expected and value[0] != kernel.BROKEN:
+                wrong += 1
+                told = None if value[0] == kernel.NOTHING else value
+                first = first or f"o[{i}] ends with {named(told)}, not {named(expected)}"
+        return first + (f" ({wrong} of its {chunks} output chunks are wrong)" if wrong > 1 else "")
 
-    def _added(self, a: list[Value], b: list[Value], block: _Block) -> list[Value]:
-        def report(defect: SumDefect, text: str) -> None:
-            self._findings.add(_SUM_RULES[defect], text, block.here)
+    def _report(self) -> None:
+        """What the run found, in words."""
+        words, reports = self._words, self._state.found
+        for row in reports.rows.reshape(-1, reports.size)[: int(reports.number[0])]:
+            kind, b, s, at, position, other, stamp, other_kind = row[:COLUMNS].tolist()
+            place, x = self._places[b], self._blocks[b].instructions[s]
+            x_value, y_value = (self._value(row[i : i + 1 + words]) for i in (COLUMNS, COLUMNS + 1 + words))
+            if at == kernel.READ_TARGET:
+                x_value, y_value = y_value, x_value
+            part = x.src if at == kernel.READ else x.dst
+            cell = "" if part is None else f"{part.buffer}[{part.offset + position}]"
+            match kind:
+                case kernel.DIFFERENT:
+                    rule, text = "different-chunks", f"adds {named(x_value)} to {named(y_value)}: different chunks"
+                case kernel.TWICE:
+                    twice = named((x_value[0], x_value[1] & y_value[1]))
+                    rule = "added-twice"
+                    text = f"contribution added twice: both sides already hold {twice}"
+                case kernel.OVERLAP:
+                    rule, text = "overlap", f"`{x.op}` reads and writes overlapping chunks"
+                case kernel.UNDEFINED:
+                    rule, text = "undefined-data", f"reads {cell}, which nothing has written yet"
+                case _:
+                    done = list(accumulate(parts(y, self._split) for y in self._blocks[other].instructions))
+                    step = bisect_left(done, stamp)
+                    there = self._findings.where(Place(place.gpu, self._places[other].block, step))
+                    rule = "split-race" if self._split else "race"
+                    text = f"{_KINDS[at]}s {cell} while {there} {_KINDS[other_kind]}s it: "
+                    text += "no dependence or message orders them"
+            self._findings.add(rule, text, Place(place.gpu, place.block, s))
 
-        return added(a, b, report)
-
-    def _conflict(
-        self, places: list[Place], access: Access, kind: Kind, other: Conflict | None, where: BufferSlice, at: int
-    ) -> None:
-        own, cell = places[access.actor], f"{where.buffer}[{where.offset + at}]"
-        rule, text = "undefined-data", f"reads {cell}, which nothing has written yet"
-        if other is not None:
-            code = self._blocks[other.actor].steps
-            step = bisect_left(list(accumulate(x.parts for x in code)), other.stamp)
-            there = self._findings.where(Place(own.gpu, places[other.actor].block, step))
-            rule = "split-race" if self._split else "race"
-            text = f"{kind}s {cell} while {there} {other.kind}s it: no dependence or message orders them"
-        self._findings.add(rule, text, Place(own.gpu, own.block, access.operation))
+    def _blocked_on(self, b: int) -> tuple[str, int]:
+        """What the next instruction of thread block b waits for, and which one could end the wait."""
+        c, step, s = self._code, self._state.blocks.step, self._state.waits
+        at = int(c.first[b] + step[b])
+        if c.awaited[at] >= 0 and step[c.awaited_block[at]] <= c.awaited_step[at]:
+            return "dependence", int(c.awaited_block[at])
+        into, out = c.inbound[b], c.outbound[b]
+        if c.flags[at] & kernel.RECEIVES and s.sent[into] == s.taken[into]:
+            return "message", int(c.sender[into])
+        return "slot", int(c.receiver[out])
 
     def _deadlocks(self) -> None:
         """Follows who waits for whom from the first that waits, into the circle that it ends in."""
         path: dict[int, str] = {}
-        index = next(block.index for block in self._blocks if block.runs)
-        while index not in path and self._blocks[index].runs:
-            block = self._blocks[index]
-            what, other = self._blocked_on(block) or ("nothing", index)
-            on = self._findings.where(self._blocks[other].place)
-            wait = block.steps[block.step].wait
-            if what == "dependence" and wait is not None:
-                on = f"step {wait[1]} of {on}"
-            path[index] = f"{self._findings.where(block.here)} waits for a {what}: {on}"
+        waiting = self._waiting
+        index, left = waiting[0], {*waiting}
+        while index not in path and index in left:
+            (what, other), step = self._blocked_on(index), int(self._state.blocks.step[index])
+            place = self._places[index]
+            on = self._findings.where(self._places[other])
+            if what == "dependence":
+                on = f"step {self._code.awaited_step[self._code.first[index] + step]} of {on}"
+            here = self._findings.where(Place(place.gpu, place.block, step))
+            path[index] = f"{here} waits for a {what}: {on}"
             index = other
         circle = list(path)[list(path).index(index) :] if index in path else list(path)
         waits = [path[k] for k in circle[:MAX_SHOWN_WAITS]]
@@ -316,7 +320,8 @@ class Execution:
             waits.append(f"and {len(circle) - MAX_SHOWN_WAITS} more")
         text = f"deadlock, {len(circle)} thread blocks wait in a circle: " + "; ".join(waits)
         rule = "split-deadlock" if self._split else "deadlock"
-        self._findings.add(rule, text, self._blocks[circle[0]].here)
+        place = self._places[circle[0]]
+        self._findings.add(rule, text, Place(place.gpu, place.block, int(self._state.blocks.step[circle[0]])))
 
 
 def buffers_touched(layout: Layout, findings: ProgramFindings) -> None:
