@@ -357,7 +357,8 @@ def _chosen(
             run.improved(replace(synthesis, verdict=verdict_of(synthesis)))
             shown.handed = _seconds(ranked)
 
-    return choose(CandidateSpecs(topology, sized, size), run.progress, budget, record, keep, run.trace)
+    soon = run.improved is not None
+    return choose(CandidateSpecs(topology, sized, size), run.progress, budget, record, keep, run.trace, soon=soon)
 
 
 def _seconds(ranked: Ranked) -> float:

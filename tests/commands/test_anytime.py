@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -16,7 +16,9 @@ import pytest
 from hetesynth.cli.synth_report import synthesis_report, synthesis_summary
 from hetesynth.engine import synth
 from hetesynth.engine.choice import choice
+from hetesynth.engine.choice.program_ranking import ProgramRanking, Ranked
 from hetesynth.engine.choice.steady import SteadyCandidates
+from hetesynth.engine.choice.tuning import Candidate
 from hetesynth.engine.request import Request
 from hetesynth.engine.rival import Rival
 from hetesynth.engine.synth import synthesize
@@ -80,7 +82,12 @@ def test_the_first_result_is_what_the_library_runs(size: int | None, monkeypatch
 def test_of_a_strategy_for_a_size_a_candidate_with_its_program_is_handed_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(choice, "ranked_programs", endless)
+    class Endless(ProgramRanking):
+        def of(self, candidates: Sequence[Candidate]) -> list[Ranked]:
+            endless()
+            return super().of(candidates)
+
+    monkeypatch.setattr(choice, "ProgramRanking", Endless)
     made = synthesize(replace(BY_TIME, topology=RING, size=1 << 20, strategy="greedy"))
     assert made.cut_short and made.programs and made.program_seconds and made.strategy == "greedy"
 

@@ -1,7 +1,6 @@
-"""The one choice for a size: the candidate whose program is quickest. What the library runs comes first, so that
-there soon is a program that is not slower, then steady-state candidates; where the best of them is near what is
-possible, nothing else is tried. Else candidates of all strategies follow, by the rules, and are ranked
-together."""
+"""The one choice for a size: the candidate whose program is quickest. Steady-state candidates come first; where
+the best of them is near what is possible, nothing else is tried. Else what the library runs follows, and then
+candidates of all strategies, by the rules."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from hetesynth.engine.choice.tuning import (
     SECONDS_AFTER_INTERRUPT,
     UNTRIED,
     Candidate,
+    Effort,
     Pipelined,
     TuningRun,
     efforts,
@@ -36,7 +36,7 @@ from hetesynth.engine.problem import unbounded_solver
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import MOST_RANKS_RINGS, Baseline, ring_baseline, tree_baseline
 from hetesynth.engine.rival import Rival
-from hetesynth.engine.steady_programs import LibraryProgram, Pipeline
+from hetesynth.engine.steady_programs import LibraryProgram
 from hetesynth.engine.time_verdict import ALIKE, Bounds, rival_at, target_seconds
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
@@ -102,17 +102,16 @@ class LibraryCandidates:
                 self._timed(trees)
 
     def _timed(self, baseline: Baseline) -> None:
-        """The programs of ``baseline``, or its plan where the target takes plans."""
+        """The programs of ``baseline``; where the target takes others, its chunks dispatched."""
         reason = self.ranking.against(baseline.seconds, 0.0)
         if reason is not None:
             self.record.note(baseline.label, "skipped", reason)
             return
-        fitting = self._fitting(baseline)
         if not self.target.format.program:
-            one = LibraryProgram(baseline.orders[: baseline.rings], channels=1)
-            fitting = iter([(one, self.specs.request.fixed_chunks or max(1, baseline.rings))])
+            self._dispatched(baseline)
+            return
         least = math.inf
-        for program, chunks in fitting:
+        for program, chunks in self._fitting(baseline):
             if self.ranking.deadline.expired(UNTRIED):
                 self.record.note(baseline.name, "skipped", LATE)
                 return
@@ -124,13 +123,13 @@ class LibraryCandidates:
                 self.ranking.keep(ranked)
         if math.isinf(least):
             self.record.note(baseline.name, "refused", f"no program of them fits {self.target.name}")
-        if baseline.orders and self.target.format.program and (1 - ALIKE) * least > baseline.seconds:
+        if baseline.orders and (1 - ALIKE) * least > baseline.seconds:
             self._dispatched(baseline)
 
     def _dispatched(self, baseline: Baseline) -> None:
         """Chunks along the rings of ``baseline``, dispatched: for a target that does not hold its channels."""
-        specs, program = self.specs, LibraryProgram(baseline.orders[: baseline.rings])
-        chunks = specs.request.fixed_chunks or baseline.rings
+        specs, program = self.specs, LibraryProgram(baseline.orders[: baseline.rings], channels=1)
+        chunks = specs.request.fixed_chunks or max(1, baseline.rings)
         solved = self._solution(program, chunks) if specs.chunk_bytes(chunks) >= 1 else None
         if solved is None or len(solved[1].schedule.transfers) > MOST_TRANSFERS:
             return
@@ -167,36 +166,21 @@ class LibraryCandidates:
         return (problem, solution) if isinstance(solution, Solution) else None
 
     def _ranked(self, label: str, program: LibraryProgram, chunks: int) -> Ranked | None:
-        """The verified schedule along the links of ``program`` with the time of that, or of its plan; None: there
-        is none."""
-        specs, topology = self.specs, self.specs.topology
-        solved, options = self._solution(program, chunks), specs.costs
+        """The verified schedule along the links of ``program`` with the time of that; None: there is none."""
+        specs = self.specs
+        solved, options, size = self._solution(program, chunks), specs.costs, specs.size
         if solved is None:
             return None
         problem, solution = solved
-        steady: Pipeline | None = program
-        pipelined: Pipelined | None = None
         under = specs.lowering_for(self.target)
-        lowering = Lowering(topology, problem, solution.schedule, specs.size, under, options)
-        if self.target.format.plan:
-            quick = lowering.quickest_plan()
-            if quick is None:
-                return None
-            seconds, steady = quick.seconds, quick.steady
-        elif self.target.format.table:
-            quickest = lowering.quickest_table()
-            if quickest is None:
-                return None
-            seconds, steady = quickest.seconds, None
-        else:
-            predictor = lowering.predictor(program)
-            if predictor is None:
-                return None
-            seconds = predictor.timeline(specs.size).makespan
-            latency = min(seconds, specs.latency(problem, solution.schedule))
-            pipelined = Pipelined(latency, (seconds - latency) / specs.size)
-        question = label, RING, specs.paper_chunking(chunks), problem, solution, specs.size, options
-        return Ranked(Candidate.of(*question, pipelined, seconds), seconds, steady)
+        predictor = Lowering(specs.topology, problem, solution.schedule, size, under, options).predictor(program)
+        if predictor is None:
+            return None
+        seconds = predictor.timeline(size).makespan
+        latency = min(seconds, specs.latency(problem, solution.schedule))
+        pipelined = Pipelined(latency, (seconds - latency) / size)
+        question = label, RING, specs.paper_chunking(chunks), problem, solution, size, options
+        return Ranked(Candidate.of(*question, pipelined, seconds), seconds, program)
 
 
 def _narrower(baseline: Baseline, stated: int | None) -> Iterator[Iterator[tuple[LibraryProgram, int]]]:
@@ -236,12 +220,13 @@ WAY_OUT = "raise --time-budget"
 
 @dataclass(frozen=True)
 class _Question:
-    """What the choice is for, and who is told."""
+    """What the choice is for, and who is told. ``soon``: there is to be a program, whatever it is."""
 
     specs: CandidateSpecs
     progress: Progress
     keep: Keep
     trace: CegisTrace
+    soon: bool
 
 
 @dataclass(frozen=True)
@@ -259,13 +244,16 @@ def choose(
     decisions: Decisions | None = None,
     keep: Keep | None = None,
     trace: CegisTrace | None = None,
+    *,
+    soon: bool = False,
 ) -> Chosen:
-    """The candidates of ``specs``, the quickest program first. Nothing is begun after ``budget``; with a strict
-    deadline none may be found. ``keep``: is told of each candidate, with the bounds and how many there were. What
-    effort 1 finds is part of what more effort finds, as what is tried depends on the effort."""
+    """The candidates of ``specs``, the quickest program first; ``soon``: of the library's ``keep`` is told before.
+    Nothing is begun after ``budget``; with a strict deadline none may be found. ``keep``: is told of each
+    candidate, with the bounds and how many there were. What effort 1 finds is part of what more effort finds, as
+    what is tried depends on the effort."""
     record, spent, started = decisions or Decisions(), budget or specs.request.budget, now()
     steps = CegisTrace() if trace is None else trace
-    asked = _Question(specs, progress, keep or (lambda *_: None), steps)
+    asked = _Question(specs, progress, keep or (lambda *_: None), steps, soon)
     if spent.effort is None or spent.effort <= 1:
         return _chosen(asked, spent, record)
     first = _chosen(asked, replace(spent, effort=1.0), record.inside("effort 1"))
@@ -431,12 +419,17 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         enough = max(bounds.seconds(size) / ENOUGH, limit / 0.95)  # of what the target allows
         return budget.effort is not None and budget.effort <= 1 and min(enough, least) >= quickest
 
+    # of what is tried before there is no trace: the choice is that of a run without a budget
+    before = replace(ranking, decisions=Decisions(), effort=Effort(math.inf), ranked=[])
     try:
+        if asked.soon and not alone:
+            LibraryCandidates(before).try_all()
         SteadyCandidates(ranking).try_all()
         if not alone and not near():
             LibraryCandidates(ranking).try_all()
     except KeyboardInterrupt:
-        if not ranking.ranked and ranking.verified is None:
+        kept = before if not ranking.ranked and ranking.verified is None else ranking
+        if not kept.ranked and kept.verified is None:
             raise
-        return _Opening(bounds, ranking, settled=True, interrupted=True)
+        return _Opening(bounds, kept, settled=True, interrupted=True)
     return _Opening(bounds, ranking, settled=alone or near()) if ranking.ranked else None
