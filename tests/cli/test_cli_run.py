@@ -37,7 +37,7 @@ def test_a_right_program_says_so(program: Path, capsys: pytest.CaptureFixture[st
     capsys.readouterr()
     assert run(["run", str(program), "--backend", "inprocess", "--repeat", "2", "--size", "64KB"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("allreduce on 8 ranks in one process: 64000 bytes of float32 sum, chunks of 4000\n")
+    assert shown.startswith("allreduce on 8 ranks in one process: 64000 bytes of float32 sum, chunks of 8000\n")
     assert shown.count("0 of 1024000 bytes wrong") == 2
     assert shown.endswith("every byte is right\n")
 
@@ -78,7 +78,7 @@ def test_sizes_that_do_not_fit_exit_2_with_those_that_do(
     program: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["run", str(program), "--backend", "inprocess", "--size", "1001"]) == 2
-    assert "use --size 960 or 1024" in capsys.readouterr().err
+    assert "use --size 992 or 1024" in capsys.readouterr().err
 
 
 def test_without_mpi_it_says_what_to_install(

@@ -89,8 +89,12 @@ class CandidateSpecs:
     @property
     def between_sites(self) -> bool:
         """Whether strategy ``auto`` tries wan: links of the cluster join data centres, and chunks are for all."""
-        several = any(link.latency >= WAN_LATENCY for link in self.topology.links)
-        return self.request.strategy == "auto" and not self.personalized and several
+        return self.request.strategy == "auto" and not self.personalized and self.far
+
+    @cached_property
+    def far(self) -> bool:
+        """Whether links of the cluster join data centres."""
+        return any(link.latency >= WAN_LATENCY for link in self.topology.links)
 
     @property
     def bandwidth_latency_ratio(self) -> float:

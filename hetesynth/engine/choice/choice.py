@@ -43,7 +43,6 @@ from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.model.target import Target
 from hetesynth.model.words import microseconds
 from hetesynth.search.baselines.table import DOUBLE_TREE, ring_strategy
 from hetesynth.search.search import BEST, Ending, Progress, no_progress
@@ -74,55 +73,49 @@ class LibraryCandidates:
         """Of the ranking."""
         return self.ranking.specs
 
-    @property
-    def target(self) -> Target:
-        """Of the ranking."""
-        return self.ranking.target
-
-    @property
-    def record(self) -> Decisions:
-        """Of the ranking."""
-        return self.ranking.decisions
-
     def try_all(self) -> None:
         """Of rings or sends, whichever are soonest, then of trees where these are sooner."""
         specs, name, options = self.specs, self.specs.request.collective, self.specs.costs
         reason = why_skipped(specs, self.ranking.deadline)
         if reason is not None:
-            self.record.note(LABEL, "skipped", reason)
+            self.ranking.decisions.note(LABEL, "skipped", reason)
             return
         baseline = ring_baseline(specs.topology, name, specs.factory.root, specs.size, options)
         if isinstance(baseline, str):
-            self.record.note(LABEL, "refused", baseline)
+            self.ranking.decisions.note(LABEL, "refused", baseline)
             return
         self._timed(baseline)
         if name == "allreduce":
             trees = tree_baseline(specs.topology, specs.size, options)
-            if trees is not None and trees.seconds < baseline.seconds and self.target.format.program:
+            if trees is not None and trees.seconds < baseline.seconds and self.ranking.target.format.program:
                 self._timed(trees)
 
     def _timed(self, baseline: Baseline) -> None:
         """The programs of ``baseline``; where the target takes others, its chunks dispatched."""
         reason = self.ranking.against(baseline.seconds, 0.0)
         if reason is not None:
-            self.record.note(baseline.label, "skipped", reason)
+            self.ranking.decisions.note(baseline.label, "skipped", reason)
             return
-        if not self.target.format.program:
+        if not self.ranking.target.format.program:
             self._dispatched(baseline)
             return
         least = math.inf
         for program, chunks in self._fitting(baseline):
             if self.ranking.deadline.expired(UNTRIED):
-                self.record.note(baseline.name, "skipped", LATE)
+                self.ranking.decisions.note(baseline.name, "skipped", LATE)
                 return
             label = f"{baseline.name}, c={chunks}"
             ranked = self._ranked(label, program, chunks)
             if ranked is not None:
                 least = min(least, ranked.seconds or 0.0)
-                self.record.note(f"{label}: {program.label}", "tried", microseconds(ranked.seconds or 0.0))
+                self.ranking.decisions.note(
+                    f"{label}: {program.label}", "tried", microseconds(ranked.seconds or 0.0)
+                )
                 self.ranking.keep(ranked)
         if math.isinf(least):
-            self.record.note(baseline.name, "refused", f"no program of them fits {self.target.name}")
+            self.ranking.decisions.note(
+                baseline.name, "refused", f"no program of them fits {self.ranking.target.name}"
+            )
         if baseline.orders and (1 - ALIKE) * least > baseline.seconds:
             self._dispatched(baseline)
 
@@ -140,13 +133,15 @@ class LibraryCandidates:
     def _fitting(self, baseline: Baseline) -> Iterator[tuple[LibraryProgram, int]]:
         """The program of ``baseline`` and its chunks; where the target holds only less of it, the widest of each
         kind."""
-        specs, lowering = self.specs, self.specs.lowering_for(self.target)
+        specs, lowering = self.specs, self.specs.lowering_for(self.ranking.target)
         ranks, least = baseline.ranks, 0 if specs.personalized else 1  # plain sends go to their receivers at once
         for kind in _narrower(baseline, specs.request.fixed_chunks):
             for place, (program, chunks) in enumerate(kind):
                 sends = specs.transfers(chunks) // ranks  # of a rank; an instruction takes one chunk at most
-                long = program.orders and sends > self.target.max_steps * len(program.orders)
-                if long or 1 + ranks + least * sends > self.target.max_nodes:  # no need to make the program
+                long = program.orders and sends > self.ranking.target.max_steps * len(program.orders)
+                if (
+                    long or 1 + ranks + least * sends > self.ranking.target.max_nodes
+                ):  # no need to make the program
                     continue
                 if specs.chunk_bytes(chunks) >= 1 and program.fit(specs.factory.collective(chunks), lowering):
                     yield program, chunks
@@ -172,7 +167,7 @@ class LibraryCandidates:
         if solved is None:
             return None
         problem, solution = solved
-        under = specs.lowering_for(self.target)
+        under = specs.lowering_for(self.ranking.target)
         predictor = Lowering(specs.topology, problem, solution.schedule, size, under, options).predictor(program)
         if predictor is None:
             return None

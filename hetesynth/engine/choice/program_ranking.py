@@ -24,10 +24,11 @@ from hetesynth.model.schedule import Schedule, along_trees
 from hetesynth.model.target import Target
 from hetesynth.model.words import microseconds
 
-DISPATCHED = 20.0  # messages for each transfer of the effort
+DISPATCHED = 20.0  # messages for each transfer of a schedule, to find how it is lowered
 MOST_DISPATCHED = 500_000
 MOST_TRANSFERS = 33_000  # of a schedule that is lowered step by step; four times as many are only dispatched
-LOWERED = 2
+LOWERED, LOWERED_FAR = 2, 8
+UNSURE = 0.8  # of what is expected between sites is possible
 NEARLY = 1.03  # of the least expected: a third is lowered where it is as near
 NEAR_THE_LIMIT = 0.98  # a program that is so near ends the choice
 NEAR = "the limit is near"
@@ -130,17 +131,21 @@ class ProgramRanking:
             seconds, place, route, way = heappop(waiting)
             pipeline = None if way is None else way[1]
             name = route.label if pipeline is None else f"{route.label}: {pipeline.label}"
-            reason = self.against(seconds, route.work if way is None else 0.0)
+            possible = seconds * (UNSURE if self.specs.far else 1.0)
+            reason = self.against(possible, route.work if way is None else 0.0)
             if reason is None and pipeline is not None:
                 most = LOWERED + (len(expected) == LOWERED and seconds <= NEARLY * expected[0])
+                most = LOWERED_FAR if self.specs.far else most
                 reason = f"more is expected of {most} others" if len(expected) >= most else None
+            fits = False
             if reason is not None:
                 self.decisions.note(name, "skipped", reason)
             elif way is None:
                 self.effort.spent += route.work
-            elif self._lower(name, route, pipeline) and pipeline is not None:
-                expected.append(seconds)
-            if reason is None:
+            else:
+                fits = self._lower(name, route, pipeline)
+                expected += [seconds] if fits and pipeline is not None else []
+            if reason is None and not (fits and self.specs.far):  # there other schedules tell more
                 following = next(route.ways, None)
                 if following is not None:
                     heappush(waiting, (following[0], place, route, following))
@@ -194,9 +199,12 @@ class ProgramRanking:
         return True
 
     def keep(self, ranked: Ranked) -> None:
-        """Add a program that was timed."""
-        self.ranked.append(ranked)
+        """Add a program that was timed, if it is the quickest of its candidate."""
+        others = [r for r in self.ranked if r.candidate.label == ranked.candidate.label]
         self.told(ranked)
+        if any((r.seconds or 0.0) <= (ranked.seconds or 0.0) for r in others):
+            return
+        self.ranked = [*(r for r in self.ranked if r not in others), ranked]
         best = self.sorted[0].steady  # only its program is kept in memory
         for steady in (r.steady for r in self.ranked):
             if isinstance(steady, Dispatched) and steady is not best:
@@ -214,9 +222,10 @@ class ProgramRanking:
 
     def ways(self, dispatching: Dispatching) -> Iterator[Expected]:
         """The arrangements of which most is expected; none where chunks do not take trees."""
-        messages = min(DISPATCHED * self.effort.allotted, MOST_DISPATCHED)
+        of_all, own = DISPATCHED * self.effort.allotted, DISPATCHED * len(dispatching.schedule.transfers)
+        third = (min(of_all, MOST_DISPATCHED) - self.dispatched) / 3
         with suppress(HetesynthError):
-            arrangements, spent = dispatching.best((messages - self.dispatched) / 3)
+            arrangements, spent = dispatching.best(max(min(own, MOST_DISPATCHED), third))
             self.dispatched += spent
             for seconds, arrangement in arrangements:
                 yield seconds, dispatching.pipeline(arrangement)
