@@ -119,6 +119,18 @@ def named(value: Value | None) -> str:
     return f"input chunk {chunk} of rank{'s' if len(ranks) != 1 else ''} {text}"
 
 
+def final_defect(layout: Layout, rank: Rank, value: Callable[[int], Value | None]) -> str:
+    """What is wrong with the output of ``rank``, chunks that another finding spoilt aside; empty: nothing.
+    ``value``: of an output chunk."""
+    first, wrong, chunks = "", 0, layout.outputs[rank]
+    for chunk in range(chunks):
+        expected, ends = layout.expected(rank, chunk), value(chunk)
+        if expected is not None and ends not in (expected, BROKEN):
+            wrong += 1
+            first = first or f"o[{chunk}] ends with {named(ends)}, not {named(expected)}"
+    return first + (f" ({wrong} of its {chunks} output chunks are wrong)" if wrong > 1 else "")
+
+
 def added(a: Sequence[Value], b: Sequence[Value], report: Callable[[SumDefect, str], None]) -> list[Value]:
     """Sums chunk by chunk. Different chunks, or a contribution that both sides hold, are reported with a
     sentence."""

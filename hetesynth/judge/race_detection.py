@@ -4,9 +4,8 @@ Reported is every read of undefined data, and every pair of actors with accesses
 that nothing orders.
 
 An actor is what has an entry in the vector clocks: a thread block, or the engine of a port channel. As in
-FastTrack (Flanagan and Freund, PLDI 2009) a cell keeps its last write and the reads since. The judges of
-programs and of plans share this; what an actor knows they derive apart, since messages through FIFOs and signals
-order different things.
+FastTrack (Flanagan and Freund, PLDI 2009) a cell keeps its last write and the reads since. What an actor knows the
+judge of plans derives.
 """
 
 from collections import defaultdict
@@ -17,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hetesynth.judge.layout import BROKEN, Layout, Value, named
+from hetesynth.judge.layout import BROKEN, Layout, Value, final_defect
 from hetesynth.model.program import BufferSlice
 from hetesynth.model.topology import Rank
 
@@ -26,7 +25,7 @@ Part = tuple[int, int]
 """(operation of the actor, position in its slice). Where the threads of an actor share out a slice by position,
 what two slices of one operation do to a cell is ordered where their positions are the same, and only there."""
 MANY: Part = (-1, -1)
-"""In place of a part: several, or it does not matter."""
+"""In place of a part: several."""
 Drawn = tuple[Rank, int, int, int, int]
 """A read: whose memory, which cell, the actor, its stamp and its operation."""
 Kind = Literal["read", "write"]
@@ -88,13 +87,11 @@ not ordered; None: nothing has written what it reads."""
 
 @dataclass(slots=True)
 class Memory:
-    """The cells of ``rank``. ``by_position``: whether the threads of an actor share out slices by position, so
-    that parts matter."""
+    """The cells of ``rank``."""
 
     layout: Layout
     rank: Rank
     report: Report
-    by_position: bool
     _values: dict[int, Value] = field(default_factory=dict)
     _cells: dict[int, Cell] = field(default_factory=lambda: defaultdict(Cell))
     _raced: set[tuple[int, int]] = field(default_factory=set)
@@ -115,7 +112,7 @@ class Memory:
             record = self._cells[cell]
             if record.writer >= 0 and not waited:
                 self._after_write(access, "read", record, where, position)
-            record.add_read(access.actor, access.stamp, (access.operation, position) if self.by_position else MANY)
+            record.add_read(access.actor, access.stamp, (access.operation, position))
             value = self.value(cell)
             if value is None:
                 self.report(access, "read", None, where, position)
@@ -145,7 +142,7 @@ class Memory:
                     self._race(access, "write", Conflict(reader, stamp, "read", part), where, position)
             record.reads.clear()
             record.writer, record.written = access.actor, access.stamp
-            record.wrote = (access.operation, position) if self.by_position else MANY
+            record.wrote = access.operation, position
             self._values[cell] = value
 
     def readers(self, cell: int) -> list[Drawn]:
@@ -164,15 +161,9 @@ class Memory:
         return sorted(late)
 
     def final_defect(self) -> str:
-        """What is wrong with the output, chunks that another finding spoilt aside; empty: nothing."""
-        first, wrong, chunks = "", 0, self.layout.outputs[self.rank]
-        for chunk in range(chunks):
-            expected = self.layout.expected(self.rank, chunk)
-            value = self.value(self.layout.cell(self.rank, self.rank, "o", chunk))
-            if expected is not None and value not in (expected, BROKEN):
-                wrong += 1
-                first = first or f"o[{chunk}] ends with {named(value)}, not {named(expected)}"
-        return first + (f" ({wrong} of its {chunks} output chunks are wrong)" if wrong > 1 else "")
+        """What is wrong with the output; empty: nothing."""
+        first = self.layout.cell(self.rank, self.rank, "o", 0)
+        return final_defect(self.layout, self.rank, lambda chunk: self.value(first + chunk))
 
     def _after_write(self, access: Access, kind: Kind, record: Cell, where: BufferSlice, position: int) -> None:
         if not access.knows(record.writer, record.written, record.wrote, position, "write"):

@@ -26,13 +26,14 @@ that calls lead to (the least that one message orders).
 """
 
 from bisect import bisect_left
+from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetesynth.judge.layout import Layout, Value, named
+from hetesynth.judge.layout import BROKEN, Layout, SumDefect, Value, added, final_defect
 from hetesynth.judge.msccl import execution_kernel as kernel
 from hetesynth.judge.msccl.checks import READS, RECEIVES, SENDS, WRITES, publishers
 from hetesynth.judge.msccl.execution_kernel import COLUMNS, Blocks, Clocks, Code, Data, Found, Memory, Waits
@@ -51,6 +52,7 @@ _FLAGS = {
     for op in (*SENDS, *RECEIVES, "cpy", "re", "nop")
 }
 _KINDS = ("read", "write", "read")
+_SUM_RULES: dict[SumDefect, str] = {"different chunks": "different-chunks", "added twice": "added-twice"}
 MAX_SHOWN_WAITS = 6
 Ints = NDArray[np.int64]
 
@@ -189,7 +191,7 @@ class Execution:
                 _zeros(b), _zeros(b), _zeros(b), _zeros(b), np.full(b, kernel.AWAKE), _zeros(b + 1), _zeros(2)
             ),
             Waits(
-                waiting, _zeros(len(waiting)), _zeros(len(waiting)), np.full(len(waiting), -1),
+                waiting, _zeros(len(waiting)), _zeros(len(waiting)), np.full(len(waiting), kernel.END),
                 _zeros(channels), _zeros(channels), _zeros(channels * slots), _zeros(channels * slots),
                 _zeros(channels * slots), _zeros(channels * slots),
             ),
@@ -231,7 +233,7 @@ class Execution:
             self._deadlocks()
             return
         for g, gpu in enumerate(self._findings.program.gpus):
-            defect = self._final_defect(g, gpu.rank)
+            defect = final_defect(self._layout, gpu.rank, partial(self._output, g))
             if defect:
                 self._findings.add("final-data", defect, Place(g))
 
@@ -240,42 +242,43 @@ class Execution:
         """Thread blocks with steps left."""
         return np.flatnonzero(self._state.blocks.step < np.diff(self._code.first)).tolist()
 
-    def _value(self, words: Ints) -> Value:
-        """Of a chunk and the words of a set of ranks."""
-        chunk, *ranks = words.tolist()
-        return chunk, sum(word << kernel.BITS * k for k, word in enumerate(ranks))
+    @staticmethod
+    def _value(chunk: int, ranks: Ints) -> Value | None:
+        """A value, of the words of its set of ranks; None: undefined."""
+        if chunk == kernel.NOTHING:
+            return None
+        if chunk == kernel.BROKEN:
+            return BROKEN
+        return chunk, sum(word << kernel.BITS * k for k, word in enumerate(ranks.tolist()))
 
-    def _final_defect(self, g: int, rank: int) -> str:
-        """What is wrong with the output, chunks that another finding spoilt aside; empty: nothing."""
-        first, wrong, chunks, words, memory = "", 0, self._layout.outputs[rank], self._words, self._state.memory
-        for i in range(chunks):
-            cell = self._bases[g]["o"] + i
-            expected, chunk = self._layout.expected(rank, i), memory.chunk[cell : cell + 1]
-            value = self._value(np.append(chunk, memory.ranks[cell * words : (cell + 1) * words]))
-            if expected is not None and value != expected and value[0] != kernel.BROKEN:
-                wrong += 1
-                told = None if value[0] == kernel.NOTHING else value
-                first = first or f"o[{i}] ends with {named(told)}, not {named(expected)}"
-        return first + (f" ({wrong} of its {chunks} output chunks are wrong)" if wrong > 1 else "")
+    def _output(self, g: int, chunk: int) -> Value | None:
+        """What an output chunk of a GPU holds."""
+        cell, memory = self._bases[g]["o"] + chunk, self._state.memory
+        return self._value(int(memory.chunk[cell]), memory.ranks[cell * self._words : (cell + 1) * self._words])
+
+    def _sum_defect(self, row: Ints, *, swapped: bool) -> tuple[str, str]:
+        """The rule that a sum breaks, and what is wrong; of a finding, whose values may be ``swapped``."""
+        words, defects = self._words, list[tuple[str, str]]()
+
+        def report(defect: SumDefect, text: str) -> None:
+            defects.append((_SUM_RULES[defect], text))
+
+        starts = (COLUMNS, COLUMNS + 1 + words)
+        first, second = ([self._value(int(row[i]), row[i + 1 : i + 1 + words]) or BROKEN] for i in starts)
+        added(second if swapped else first, first if swapped else second, report)
+        return defects[0]
 
     def _report(self) -> None:
         """What the run found, in words."""
-        words, reports = self._words, self._state.found
+        reports = self._state.found
         for row in reports.rows.reshape(-1, reports.size)[: int(reports.number[0])]:
             kind, b, s, at, position, other, stamp, other_kind = row[:COLUMNS].tolist()
             place, x = self._places[b], self._blocks[b].instructions[s]
-            x_value, y_value = (self._value(row[i : i + 1 + words]) for i in (COLUMNS, COLUMNS + 1 + words))
-            if at == kernel.READ_TARGET:
-                x_value, y_value = y_value, x_value
             part = x.src if at == kernel.READ else x.dst
             cell = "" if part is None else f"{part.buffer}[{part.offset + position}]"
             match kind:
-                case kernel.DIFFERENT:
-                    rule, text = "different-chunks", f"adds {named(x_value)} to {named(y_value)}: different chunks"
-                case kernel.TWICE:
-                    twice = named((x_value[0], x_value[1] & y_value[1]))
-                    rule = "added-twice"
-                    text = f"contribution added twice: both sides already hold {twice}"
+                case kernel.SUM:
+                    rule, text = self._sum_defect(row, swapped=at == kernel.READ_TARGET)
                 case kernel.OVERLAP:
                     rule, text = "overlap", f"`{x.op}` reads and writes overlapping chunks"
                 case kernel.UNDEFINED:

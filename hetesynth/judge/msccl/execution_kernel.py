@@ -12,10 +12,10 @@ Row = Any  # a list or an array of numbers
 BITS, COLUMNS = 62, 8  # ranks in a word of a set, numbers of a finding
 BROKEN, NOTHING = -1, -2
 RECEIVES, SENDS, READS, WRITES, COPIES, ADDS = 1, 2, 4, 8, 16, 32  # flags of a step
-DIFFERENT, TWICE, OVERLAP, UNDEFINED, RACE = 0, 1, 2, 3, 4  # kinds of a finding
+SUM, OVERLAP, UNDEFINED, RACE = 0, 1, 2, 3  # kinds of a finding
 READ, WRITE, READ_TARGET = 0, 1, 2  # what an access does: with the source, with the target
 ENDED, FULL, NO_ROWS = 0, 1, 2
-END, AWAKE = -1, -2  # in place of the next that sleeps
+END, AWAKE = -1, -2  # in place of the next that sleeps: there is none, it does not sleep
 
 
 class Code(NamedTuple):
@@ -220,20 +220,19 @@ def write_cell(m: Memory, k: Clocks, f: Found, a: Act, cell: int, position: int)
 
 def add(m: Memory, d: Data, f: Found, a: Act, at: int, i: int, cell: int) -> None:
     """Add the value of the cell to the i-th of the data."""
-    w, x, y, kind = m.words, d.chunk[i], m.chunk[cell], -1
+    w, x, y = m.words, d.chunk[i], m.chunk[cell]
     if x == BROKEN or y == BROKEN:
         d.chunk[i] = BROKEN
         return
-    if x != y:
-        kind = DIFFERENT
+    good = x == y
     for j in range(w):
-        if d.ranks[i * w + j] & m.ranks[cell * w + j] and kind < 0:
-            kind = TWICE
-    if kind < 0:
+        if d.ranks[i * w + j] & m.ranks[cell * w + j]:
+            good = False
+    if good:
         for j in range(w):
             d.ranks[i * w + j] |= m.ranks[cell * w + j]
         return
-    start = find(f, kind, a, at, i)
+    start = find(f, SUM, a, at, i)
     if start >= 0:
         start += COLUMNS
         f.rows[start], f.rows[start + 1 + w] = x, y
@@ -338,8 +337,8 @@ def publish(s: Blocks, q: Waits, k: Clocks, p: int, row: int, stamp: int) -> Non
     """Publication p is there; who sleeps for it wakes."""
     q.event_row[p], q.event_stamp[p] = row, stamp
     k.users[row] += 1
-    asleep, q.sleeper[p] = q.sleeper[p], -1
-    while asleep >= 0:
+    asleep, q.sleeper[p] = q.sleeper[p], END
+    while asleep != END:
         following, s.sleeps[asleep] = s.sleeps[asleep], AWAKE
         wake(s, asleep)
         asleep = following

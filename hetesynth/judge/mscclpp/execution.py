@@ -83,7 +83,7 @@ class PlanExecution:
             for end, far in zip(mine, met.get((peer, g, kind), []), strict=False):
                 end.far = far
         self._started = len(self._names)
-        self._memory = [Memory(layout, g, partial(self._conflict, g), True) for g in range(plan.ranks)]
+        self._memory = [Memory(layout, g, partial(self._conflict, g)) for g in range(plan.ranks)]
         self._semaphores = [[SemaphoreState(v, v) for v in gpu.semaphores] for gpu in plan.gpus]
         self._releasers: dict[tuple[Rank, int], Counter[int]] = defaultdict(Counter)
         self._barriers: dict[tuple[Rank, int | None], list[BlockState]] = defaultdict(list)
