@@ -17,7 +17,7 @@ from hetesynth.engine.predictors import (
 )
 from hetesynth.engine.protocols import quickest_protocol
 from hetesynth.engine.steady_programs import DispatchedPlan, Pipeline, PlanDispatching, no_collections
-from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import Costs, chunk_bytes, runtime_bytes
 from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Problem
@@ -25,7 +25,7 @@ from hetesynth.model.program import Program, Protocol
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PLAIN_OPS
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower, lower_with_notes
+from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower_with_notes
 from hetesynth.programs.mscclpp.lower import largest_call, lower_plan
 from hetesynth.programs.tables.lower import ORDERS, lower_table
 
@@ -108,17 +108,7 @@ class Lowering:
         pipelined = self._pipelined(steady)
         if pipelined is not None:
             return xml_of(self._quickest(pipelined), options)
-        variants = self.variants()
-        for number, variant in enumerate(variants):
-            try:
-                lowered = lower_with_notes(self.problem, self.schedule, variant)
-            except HetesynthError:
-                if variant is variants[-1]:
-                    raise
-                continue
-            program = xml_of(self._quickest(lowered), variant)
-            return replace(program, notes=(*program.notes, UNFUSED)) if number else program
-        raise InternalError("a schedule without variants")
+        return xml_of(self._quickest(self._step_by_step()), options)
 
     def seconds(self) -> float | None:
         """What the program step by step takes, or the quickest plan; None where the target cannot hold it."""
@@ -128,8 +118,8 @@ class Lowering:
         if self.options.target.format.table:
             table = self.quickest_table()
             return None if table is None else table.seconds
-        program = self._step_by_step()
-        return None if program is None else self._predictor(program).timeline(self.size).makespan
+        predictor = self.predictor()
+        return None if predictor is None else predictor.timeline(self.size).makespan
 
     def predictor(self, steady: Pipeline | None = None) -> ProgramPredictor | TablePredictor | None:
         """Of the program along ``steady``, or step by step, for any size, or of the table; None where the target
@@ -137,16 +127,12 @@ class Lowering:
         if self.options.target.format.table:
             quick = self.quickest_table()
             return None if quick is None else quick.predictor
-        program: Program | None = None
         with no_collections():
+            lowered = self._pipelined(steady)
             if steady is None:
-                program = self._step_by_step()
-            else:
-                pipelined = self._pipelined(steady)
-                program = None if pipelined is None else pipelined.program
-            if program is None:
-                return None
-            return self._predictor(program)
+                with suppress(HetesynthError):
+                    lowered = self._step_by_step()
+            return None if lowered is None else self._predictor(lowered.program)
 
     def _predictor(self, program: Program) -> ProgramPredictor:
         """Of ``program`` with the quickest protocol."""
@@ -216,25 +202,17 @@ class Lowering:
 
     # programs step by step
 
-    def program(self, options: LoweringOptions) -> Program | None:
-        """The program that ``options`` make; None where the target cannot hold it."""
-        try:
-            return lower(self.problem, self.schedule, options)
-        except HetesynthError:
-            return None
-
-    def _step_by_step(self) -> Program | None:
-        """The first of ``variants`` that fits."""
-        programs = (self.program(options) for options in self.variants())
-        return next((program for program in programs if program is not None), None)
-
-    def variants(self) -> list[LoweringOptions]:
-        """How the schedule may be lowered: with fused receives where the target has them, which are a third fewer
-        instructions where data is added, then with plain ones, which need fewer thread blocks that are shared."""
+    def _step_by_step(self) -> Lowered:
+        """The program with fused receives where the target has them, which are a third fewer instructions where
+        data is added; plain ones need fewer thread blocks that are shared. HetesynthError where neither fits."""
         options, prices = self.options, self.costs.costs(self.topology)
-        priced = replace(options, chunk_seconds=chunk_seconds(prices, options.protocol))
-        fuses = options.target.ops > PLAIN_OPS and options.fusion != "none"
-        return [priced, replace(priced, fusion="none")] if fuses else [priced]
+        options = replace(options, chunk_seconds=chunk_seconds(prices, options.protocol))
+        if not (options.target.ops > PLAIN_OPS and options.fusion != "none"):
+            return lower_with_notes(self.problem, self.schedule, options)
+        with suppress(HetesynthError):
+            return lower_with_notes(self.problem, self.schedule, options)
+        plain = lower_with_notes(self.problem, self.schedule, replace(options, fusion="none"))
+        return replace(plain, notes=(*plain.notes, UNFUSED))
 
 
 @lru_cache(maxsize=64)

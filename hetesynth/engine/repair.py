@@ -23,7 +23,7 @@ from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.choice import LibraryCandidates
 from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, ProgramRanking, Ranked, Route, timed_target
 from hetesynth.engine.choice.steady import SteadyCandidates, copied, label_of, schedule_along
-from hetesynth.engine.choice.tuning import Candidate, efforts, tune
+from hetesynth.engine.choice.tuning import Candidate, program_effort, tune
 from hetesynth.engine.compilation import Compilation, compilation
 from hetesynth.engine.formats import suffixes
 from hetesynth.engine.predictors import CostOptions
@@ -188,7 +188,7 @@ class Repair:
         self, specs: CandidateSpecs, target: Target, record: Decisions, before: Ranked | None = None
     ) -> ProgramRanking:
         """Of programs, with the effort of a fresh choice."""
-        effort = efforts(self.run.budget, self.changes.after.ranks).programs
+        effort = program_effort(self.run.budget, self.changes.after.ranks)
         limit = specs.bounds.seconds(specs.size)
         return ProgramRanking(specs, target, self.run.deadline, record, effort, limit, before=before)
 
@@ -249,8 +249,7 @@ class Repair:
             )
             question = label, problem, outcome, dispatching.load, trees or chunks
             candidate = partial(candidates.candidate, *question)
-            work, ways = len(outcome.schedule.transfers), ranking.ways(dispatching)
-            yield Route(label, problem, outcome.schedule, dispatching.estimate, work, ways, candidate)
+            yield Route(label, dispatching, dispatching.estimate, ranking.ways(dispatching), candidate)
         if specs.personalized or trees is None:
             return
         if request.collective == "allreduce" and chunks * ranks % trees:

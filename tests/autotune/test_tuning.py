@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.clusters import cluster, ring
 
 from hetesynth.engine.choice import candidates, tuning
-from hetesynth.engine.choice.tuning import CandidateSpecs, Effort, Efforts, tune
+from hetesynth.engine.choice.tuning import CandidateSpecs, Effort, tune
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
@@ -127,7 +127,7 @@ def test_what_is_stated_restricts_the_tuning_run() -> None:
 def test_what_is_refused_takes_no_effort(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else strategies that are not for a cluster leave others untried."""
     effort = Effort(100.0)
-    monkeypatch.setattr(tuning, "efforts", lambda *_: Efforts(effort, effort))
+    monkeypatch.setattr(tuning, "schedule_effort", lambda *_: effort)
     with pytest.raises(HetesynthError, match="it is for allreduce"):
         tune(CandidateSpecs(load_topology(EXAMPLES / "dgx1" / "topo.dsl"), asked(strategy="crossing"), 10**6))
     assert effort.spent == 0

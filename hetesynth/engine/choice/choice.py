@@ -13,6 +13,7 @@ from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.program_ranking import (
     MOST_TRANSFERS,
     NEAR_THE_LIMIT,
+    UNTIMED,
     ProgramRanking,
     Ranked,
     step_candidate,
@@ -28,7 +29,7 @@ from hetesynth.engine.choice.tuning import (
     Effort,
     Pipelined,
     TuningRun,
-    efforts,
+    program_effort,
     tune,
 )
 from hetesynth.engine.lowering import Lowering
@@ -92,30 +93,27 @@ class LibraryCandidates:
 
     def _timed(self, baseline: Baseline) -> None:
         """The programs of ``baseline``; where the target takes others, its chunks dispatched."""
-        reason = self.ranking.against(baseline.seconds, 0.0)
+        ranking, record, least = self.ranking, self.ranking.decisions, math.inf
+        reason = ranking.against(baseline.seconds, 0)
         if reason is not None:
-            self.ranking.decisions.note(baseline.label, "skipped", reason)
+            record.note(baseline.label, "skipped", reason)
             return
-        if not self.ranking.target.format.program:
+        if not ranking.target.format.program:
             self._dispatched(baseline)
             return
-        least = math.inf
         for program, chunks in self._fitting(baseline):
-            if self.ranking.deadline.expired(UNTRIED):
-                self.ranking.decisions.note(baseline.name, "skipped", LATE)
+            if ranking.deadline.expired(UNTRIED):
+                record.note(baseline.name, "skipped", LATE)
                 return
             label = f"{baseline.name}, c={chunks}"
             ranked = self._ranked(label, program, chunks)
             if ranked is not None:
-                least = min(least, ranked.seconds or 0.0)
-                self.ranking.decisions.note(
-                    f"{label}: {program.label}", "tried", microseconds(ranked.seconds or 0.0)
-                )
-                self.ranking.keep(ranked)
+                seconds = ranked.seconds or 0.0
+                least = min(least, seconds)
+                record.note(f"{label}: {program.label}", "tried", microseconds(seconds))
+                ranking.keep(ranked)
         if math.isinf(least):
-            self.ranking.decisions.note(
-                baseline.name, "refused", f"no program of them fits {self.ranking.target.name}"
-            )
+            record.note(baseline.name, "refused", f"no program of them fits {ranking.target.name}")
         if baseline.orders and (1 - ALIKE) * least > baseline.seconds:
             self._dispatched(baseline)
 
@@ -133,15 +131,14 @@ class LibraryCandidates:
     def _fitting(self, baseline: Baseline) -> Iterator[tuple[LibraryProgram, int]]:
         """The program of ``baseline`` and its chunks; where the target holds only less of it, the widest of each
         kind."""
-        specs, lowering = self.specs, self.specs.lowering_for(self.ranking.target)
-        ranks, least = baseline.ranks, 0 if specs.personalized else 1  # plain sends go to their receivers at once
+        specs, target = self.specs, self.ranking.target
+        lowering, ranks = specs.lowering_for(target), baseline.ranks
+        least = 0 if specs.personalized else 1  # plain sends go to their receivers at once
         for kind in _narrower(baseline, specs.request.fixed_chunks):
             for place, (program, chunks) in enumerate(kind):
                 sends = specs.transfers(chunks) // ranks  # of a rank; an instruction takes one chunk at most
-                long = program.orders and sends > self.ranking.target.max_steps * len(program.orders)
-                if (
-                    long or 1 + ranks + least * sends > self.ranking.target.max_nodes
-                ):  # no need to make the program
+                long = program.orders and sends > target.max_steps * len(program.orders)
+                if long or 1 + ranks + least * sends > target.max_nodes:  # no need to make the program
                     continue
                 if specs.chunk_bytes(chunks) >= 1 and program.fit(specs.factory.collective(chunks), lowering):
                     yield program, chunks
@@ -313,7 +310,7 @@ def _ranking(
     specs: CandidateSpecs, deadline: Deadline, record: Decisions, budget: Budget
 ) -> ProgramRanking | None:
     """Of programs for the target; None where none is asked for."""
-    target, effort = timed_target(specs.request), efforts(budget, specs.topology.ranks).programs
+    target, effort = timed_target(specs.request), program_effort(budget, specs.topology.ranks)
     return None if target is None else ProgramRanking(specs, target, deadline, record, effort)
 
 
@@ -325,7 +322,7 @@ def with_schedule(chosen: Chosen, request: Request, solved: SolvedRequest, deadl
     if timed_target(request) is None:
         return replace(chosen, ranked=sorted(untimed, key=lambda r: r.candidate.seconds))
     behind = best.seconds is not None and candidate.seconds >= best.seconds
-    if behind or chosen.run.interrupted or deadline.expired("programs left untimed"):
+    if behind or chosen.run.interrupted or deadline.expired(UNTIMED):
         return replace(chosen, ranked=untimed)
     program = step_program(solved, candidate, size, deadline, Decisions())
     return replace(chosen, ranked=_merged(chosen.ranked, [program]))
@@ -401,7 +398,7 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
 
     root, topology, costs = specs.factory.root, specs.topology, specs.costs
     limit = max(bounds.seconds(size), target_seconds(topology, bounds, root, size, costs, target))
-    effort = efforts(budget, topology.ranks).programs
+    effort = program_effort(budget, topology.ranks)
     alone = request.strategy == NAME
     ranking = ProgramRanking(specs, target, deadline, rule, effort, limit, tried, alone=alone)
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.choice import choose
-from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, Ranked, timed_target
+from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, UNTIMED, Ranked, timed_target
 from hetesynth.engine.choice.tuning import SECONDS_AFTER_INTERRUPT, Candidate, tune
 from hetesynth.engine.formats import plan_of
 from hetesynth.engine.predictors import AnyPredictor, CostOptions, first_predictor
@@ -225,7 +225,7 @@ class _TuningRuns:
         costs = CostOptions.of(self.request)
         if len(candidate.solution.schedule.transfers) > MOST_TRANSFERS:
             return plain
-        if self.members and self.deadline.expired("programs left untimed"):
+        if self.members and self.deadline.expired(UNTIMED):
             return plain
         options = CandidateSpecs(self.topology, self.request, size).lowering_for(self.target)
         lowering = candidate.lowering(size, options, costs)

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 
 from hetesynth.engine.artifacts import SolvedRequest
 from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.tuning import LATE, Candidate, Effort, efforts
+from hetesynth.engine.choice.tuning import LATE, Candidate, Effort, program_effort
 from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.request import Request
@@ -27,12 +27,12 @@ from hetesynth.model.words import microseconds
 DISPATCHED = 20.0  # messages for each transfer of a schedule, to find how it is lowered
 MOST_DISPATCHED = 500_000
 MOST_TRANSFERS = 33_000  # of a schedule that is lowered step by step; four times as many are only dispatched
-LOWERED, LOWERED_FAR = 2, 8
+LOWERED, LOWERED_FAR = 2, 8  # programs; between sites
 UNSURE = 0.8  # of what is expected between sites is possible
 NEARLY = 1.03  # of the least expected: a third is lowered where it is as near
 NEAR_THE_LIMIT = 0.98  # a program that is so near ends the choice
 NEAR = "the limit is near"
-UNTIMED = "programs left untimed"
+UNTIMED = "programs left untimed"  # what the clock decided
 
 
 def step_candidate(solved: SolvedRequest, size: int) -> Candidate:
@@ -47,7 +47,7 @@ def step_program(
 ) -> Ranked:
     """``candidate``, made of ``solved``, with its quickest program."""
     specs = CandidateSpecs(solved.chunking.topology, solved.compilation.request, size)
-    effort = efforts(solved.compilation.budget, specs.topology.ranks).programs
+    effort = program_effort(solved.compilation.budget, specs.topology.ranks)
     return ranked_programs(specs, [candidate], deadline, record, effort)[0]
 
 
@@ -71,17 +71,20 @@ Expected = tuple[float, Pipeline | None]
 
 @dataclass(frozen=True)
 class Route:
-    """A schedule whose program may be the quickest. ``seconds``: expected of it before it is dispatched, which
-    takes ``work`` transfers. ``ways``: to lower it, the best first. ``candidate``: gives it verified; None: the
-    judge does not accept it."""
+    """A schedule whose program may be the quickest, to be dispatched with one protocol. ``seconds``: expected of
+    it before that. ``ways``: to lower it, the best first. ``candidate``: gives it verified; None: the judge does
+    not accept it."""
 
     label: str
-    problem: Problem
-    schedule: Schedule
+    dispatching: Dispatching
     seconds: float
-    work: float
     ways: Iterator[Expected]
     candidate: Callable[[], Candidate | None]
+
+    @property
+    def transfers(self) -> int:
+        """Of the schedule."""
+        return len(self.dispatching.schedule.transfers)
 
 
 def nobody(_: Ranked) -> None:
@@ -92,8 +95,7 @@ def nobody(_: Ranked) -> None:
 class ProgramRanking:
     """The programs of routes for ``target``. ``limit``: seconds that nothing is quicker than. Nothing but a first
     one is begun after ``deadline``, and that only where it is ``alone``. ``told``: of each program that was timed.
-    ``best``: seconds of one that was timed before. ``before``: timed elsewhere, and not lowered again.
-    ``verified``: the first verified schedule, timed or not."""
+    ``before``: timed elsewhere, and not lowered again. ``verified``: the first verified schedule, timed or not."""
 
     specs: CandidateSpecs
     target: Target
@@ -102,7 +104,6 @@ class ProgramRanking:
     effort: Effort
     limit: float = 0.0
     told: Callable[[Ranked], None] = nobody
-    best: float = math.inf
     before: Ranked | None = None
     alone: bool = True
     ranked: list[Ranked] = field(default_factory=list)
@@ -117,7 +118,7 @@ class ProgramRanking:
     @property
     def best_seconds(self) -> float:
         """Of the quickest program so far."""
-        return min((r.seconds or math.inf for r in self.ranked), default=self.best)
+        return min((r.seconds or math.inf for r in self.ranked), default=math.inf)
 
     def run(self, routes: Iterable[Route]) -> None:
         """Add the programs of ``routes`` that may be the quickest to ``ranked``."""
@@ -132,7 +133,7 @@ class ProgramRanking:
             pipeline = None if way is None else way[1]
             name = route.label if pipeline is None else f"{route.label}: {pipeline.label}"
             possible = seconds * (UNSURE if self.specs.far else 1.0)
-            reason = self.against(possible, route.work if way is None else 0.0)
+            reason = self.against(possible, route.transfers if way is None else 0)
             if reason is None and pipeline is not None:
                 most = LOWERED + (len(expected) == LOWERED and seconds <= NEARLY * expected[0])
                 most = LOWERED_FAR if self.specs.far else most
@@ -141,7 +142,7 @@ class ProgramRanking:
             if reason is not None:
                 self.decisions.note(name, "skipped", reason)
             elif way is None:
-                self.effort.spent += route.work
+                self.effort.spent += route.transfers
             else:
                 fits = self._lower(name, route, pipeline)
                 expected += [seconds] if fits and pipeline is not None else []
@@ -150,8 +151,8 @@ class ProgramRanking:
                 if following is not None:
                     heappush(waiting, (following[0], place, route, following))
 
-    def against(self, seconds: float, work: float) -> str | None:
-        """Why nothing is tried of which ``seconds`` are expected."""
+    def against(self, seconds: float, transfers: int) -> str | None:
+        """Why nothing is tried of which ``seconds`` are expected, and which dispatches ``transfers``; or None."""
         if self.near_bound:
             return NEAR
         if seconds >= self.best_seconds:
@@ -159,7 +160,7 @@ class ProgramRanking:
                 f"{microseconds(seconds)} are expected, the best program takes {microseconds(self.best_seconds)}"
             )
         if self.ranked:
-            exceeded = self.effort.exceeded_by(work)
+            exceeded = self.effort.exceeded_by(transfers)
             if exceeded is not None:
                 return exceeded
         first = self.alone and not self.ranked
@@ -167,12 +168,12 @@ class ProgramRanking:
 
     def _lower(self, name: str, route: Route, pipeline: Pipeline | None) -> bool:
         """Whether it fits; then it is timed."""
-        before = self.before
+        before, problem, schedule = self.before, route.dispatching.problem, route.dispatching.schedule
         if (
             before is not None
             and before.steady == pipeline
             and before.candidate.label == route.label
-            and before.candidate.solution.schedule == route.schedule
+            and before.candidate.solution.schedule == schedule
         ):
             self.ranked.append(before)
             return True
@@ -182,7 +183,7 @@ class ProgramRanking:
             return False
         self.verified = self.verified or Ranked(candidate, steady=pipeline)
         options, size = self.specs.lowering_for(self.target), self.specs.size
-        lowering = Lowering(self.specs.topology, route.problem, route.schedule, size, options, self.specs.costs)
+        lowering = Lowering(self.specs.topology, problem, schedule, size, options, self.specs.costs)
         if isinstance(pipeline, DispatchedPlan):
             quick = lowering.quick_plan(pipeline)
             seconds = None if quick is None else quick.seconds
@@ -221,7 +222,10 @@ class ProgramRanking:
         return dispatchings(problem, schedule, costs, self.specs.lowering_for(self.target), self.specs.size)
 
     def ways(self, dispatching: Dispatching) -> Iterator[Expected]:
-        """The arrangements of which most is expected; none where chunks do not take trees."""
+        """The arrangements of which most is expected, none where chunks do not take trees; of a table its one."""
+        if self.target.format.table:
+            yield dispatching.least_seconds, None
+            return
         of_all, own = DISPATCHED * self.effort.allotted, DISPATCHED * len(dispatching.schedule.transfers)
         third = (min(of_all, MOST_DISPATCHED) - self.dispatched) / 3
         with suppress(HetesynthError):
@@ -239,21 +243,18 @@ class ProgramRanking:
                 candidate.label, "skipped", f"{many:,} transfers are more than {4 * MOST_TRANSFERS:,}"
             )
             return
-        question = candidate.label, problem, schedule
         if not self.target.format.table and along_trees(schedule, problem.arcs):
             for dispatching in self.dispatchings(problem, schedule):
-                seconds = max(dispatching.estimate, dispatching.least_seconds)
-                yield Route(*question, seconds, many, self.ways(dispatching), lambda: candidate)
+                ways = self.ways(dispatching)
+                yield Route(candidate.label, dispatching, dispatching.estimate, ways, lambda: candidate)
         elif many <= MOST_TRANSFERS:
             yield self.step_by_step(candidate)
 
     def step_by_step(self, candidate: Candidate) -> Route:
         """Its schedule in its steps."""
-        problem, schedule = candidate.problem, candidate.solution.schedule
-        bytes_alone = self.dispatchings(problem, schedule)[0].least_seconds
-        least = self.specs.costs.launch(self.specs.topology) + bytes_alone
-        question = candidate.label, problem, schedule, least, len(schedule.transfers)
-        return Route(*question, iter([(least, None)]), lambda: candidate)
+        dispatching = self.dispatchings(candidate.problem, candidate.solution.schedule)[0]
+        least = self.specs.costs.launch(self.specs.topology) + dispatching.least_seconds
+        return Route(candidate.label, dispatching, least, iter([(least, None)]), lambda: candidate)
 
     def of(self, candidates: Sequence[Candidate]) -> list[Ranked]:
         """``candidates`` by the time of their programs; those that are not timed follow."""
@@ -262,7 +263,7 @@ class ProgramRanking:
             if kept.setdefault(c.solution.schedule, c) is not c:
                 self.decisions.note(c.label, "skipped", "its schedule is that of another")
         self.run(route for c in kept.values() for route in self.routes(c))
-        if not self.ranked and math.isinf(self.best):  # none that was dispatched fits
+        if not self.ranked:  # none that was dispatched fits
             self.run(self.step_by_step(c) for s, c in kept.items() if len(s.transfers) <= MOST_TRANSFERS)
         timed = {id(r.candidate) for r in self.ranked}
         untimed = [Ranked(c) for c in candidates if id(c) not in timed]
@@ -276,16 +277,10 @@ def timed_target(request: Request) -> Target | None:
 
 
 def ranked_programs(
-    specs: CandidateSpecs,
-    candidates: Sequence[Candidate],
-    until: Deadline,
-    decisions: Decisions,
-    effort: Effort,
-    best: float = math.inf,
+    specs: CandidateSpecs, candidates: Sequence[Candidate], until: Deadline, decisions: Decisions, effort: Effort
 ) -> list[Ranked]:
-    """The candidates by the time of their programs for ``timed_target``; as they are without one. ``best``:
-    seconds of a program that was timed before."""
+    """The candidates by the time of their programs for ``timed_target``; as they are without one."""
     target = timed_target(specs.request)
     if target is None:
         return [Ranked(candidate) for candidate in candidates]
-    return ProgramRanking(specs, target, until, decisions.inside("programs"), effort, best=best).of(candidates)
+    return ProgramRanking(specs, target, until, decisions.inside("programs"), effort).of(candidates)

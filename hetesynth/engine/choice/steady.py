@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.program_ranking import NEAR, Expected, ProgramRanking, Route
+from hetesynth.engine.choice.program_ranking import NEAR, ProgramRanking, Route
 from hetesynth.engine.choice.tuning import LATE, UNTRIED, Candidate, Pipelined
 from hetesynth.engine.problem import unbounded_solver
-from hetesynth.engine.steady_programs import Dispatching
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
@@ -143,8 +142,7 @@ class SteadyCandidates:
         label = label_of(chunks, trees, stars=stars)
         solved = cache(partial(self._candidate, label, problem, along(packing), packing.seconds, trees))
         for dispatching in self.ranking.dispatchings(problem, schedule):
-            question = label, problem, schedule, dispatching.estimate, len(schedule.transfers)
-            yield Route(*question, self.ways(dispatching), solved)
+            yield Route(label, dispatching, dispatching.estimate, self.ranking.ways(dispatching), solved)
 
     def _candidate(
         self, label: str, problem: Problem, strategy: Strategy, seconds_per_byte: float, trees: int
@@ -231,20 +229,7 @@ class SteadyCandidates:
         if isinstance(solution, Solution):
             dispatching = self.ranking.dispatchings(problem, solution.schedule)[0]
             candidate = partial(self.candidate, label, problem, solution, dispatching.load, chunks)
-            question = (
-                label,
-                problem,
-                solution.schedule,
-                dispatching.least_seconds,
-                len(solution.schedule.transfers),
-            )
-            yield Route(*question, self.ways(dispatching), candidate)
-
-    def ways(self, dispatching: Dispatching) -> Iterator[Expected]:
-        """To lower what is dispatched; a table in one way."""
-        if self.ranking.target.format.table:
-            return iter([(dispatching.least_seconds, None)])
-        return self.ranking.ways(dispatching)
+            yield Route(label, dispatching, dispatching.least_seconds, self.ranking.ways(dispatching), candidate)
 
     def solved_by(self, problem: Problem, strategy: Strategy) -> Solution | Infeasible | GaveUp:
         """What ``strategy`` finds, verified."""

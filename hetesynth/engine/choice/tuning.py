@@ -43,20 +43,14 @@ class Effort:
         return f"{work:,.0f} {OVER_EFFORT} the {max(0.0, self.allotted - self.spent):,.0f} that are left"
 
 
-@dataclass(frozen=True)
-class Efforts:
-    """The effort of each stage of the choice for a size."""
-
-    schedules: Effort
-    programs: Effort
+def schedule_effort(budget: Budget, ranks: int) -> Effort:
+    """What ``budget`` allots to finding schedules on ``ranks``."""
+    return Effort(math.inf if budget.effort is None else 280 * budget.effort * (3 + ranks))
 
 
-def efforts(budget: Budget, ranks: int) -> Efforts:
-    """What ``budget`` allots to the stages on ``ranks``; for programs there is a limit in any case."""
-    if budget.effort is None:
-        return Efforts(Effort(math.inf), Effort(100_000))
-    whole = budget.effort * (3 + ranks)
-    return Efforts(Effort(280 * whole), Effort(1_500 * whole))
+def program_effort(budget: Budget, ranks: int) -> Effort:
+    """What it allots to dispatching them; there is a limit in any case."""
+    return Effort(100_000 if budget.effort is None else 1_500 * budget.effort * (3 + ranks))
 
 
 UNTRIED = "candidates left untried"  # what the clock decided
@@ -161,7 +155,7 @@ def tune(
     request, budget = specs.request, budget or specs.request.budget
     clock_decisions = budget.clock_decisions.inside()
     deadline = replace(budget, clock_decisions=clock_decisions).deadline()
-    effort, steps = efforts(budget, specs.topology.ranks).schedules, CegisTrace() if trace is None else trace
+    effort, steps = schedule_effort(budget, specs.topology.ranks), CegisTrace() if trace is None else trace
     record = decisions or Decisions()
     run = _TuningRun(specs, budget, progress, clock_decisions, deadline, record, effort, steps, told)
     try:

@@ -49,7 +49,7 @@ class _Steps:
         self.known: dict[tuple[Rank, bool, int], list[tuple[Rank, Rank]]] = {}
 
     def paths(self, home: Rank, group: Sequence[Rank], *, into: bool) -> list[tuple[Rank, Rank]]:
-        """As ``_paths``, each once."""
+        """As ``_paths``, each once: a rank is in one group of each size."""
         key = home, into, len(group)
         if key not in self.known:
             self.known[key] = self._paths(home, group, into=into)
