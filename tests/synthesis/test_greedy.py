@@ -9,7 +9,6 @@ import pytest
 from support.graphs import fig10, problem, ring, servers, star
 from support.solving import solve
 
-from hetesynth.engine.lowering import fitting_width
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.search.auto import _many_checkpoints
@@ -53,15 +52,6 @@ def test_a_direct_exchange_takes_one_link_a_chunk() -> None:
 
 
 # -- work does not grow with a number that a file or an option states: it is worked out, bounded or ended
-
-
-def test_channels_of_a_link_of_any_rate_are_not_counted_down_one_by_one() -> None:
-    """A link of 1e9 GB/s asks for hundreds of millions of channels."""
-    for numbers, room in (([10**15] * 7, 64), ([3, 10**12, 2], 11), ([1, 1], 1), ([], 4), ([5, 5, 5], 2)):
-        width = fitting_width(numbers, room)
-        assert width == 1 or sum(min(number, width) for number in numbers) <= room
-        wider = sum(min(number, width + 1) for number in numbers)
-        assert wider > room or width == max(numbers, default=1)
 
 
 def test_many_chunks_over_a_switch_are_not_looked_at_step_by_step() -> None:
