@@ -1,5 +1,4 @@
-"""What strategies take at several sizes, every figure simulated beside the bound. ``ring`` without stated rings
-and chunks is the best rings that are found, with the best number of channels."""
+"""What strategies take at several sizes, every figure simulated beside the bound."""
 
 import math
 from collections.abc import Sequence
@@ -11,8 +10,7 @@ from hetesynth.engine.choice.pool import Pool, pool
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
-from hetesynth.engine.ring_baseline import ring_baseline, seconds_of
-from hetesynth.engine.time_verdict import TimeOptimality, TimeVerdict, bounds_of, time_verdict, verdict_line
+from hetesynth.engine.time_verdict import TimeOptimality, TimeVerdict, time_verdict, verdict_line
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import ClockDecisions
 from hetesynth.model.topology import Topology
@@ -121,23 +119,6 @@ def compare(
             table[name] = [Entry(name, size, None, refusal=INTERRUPTED) for size in sizes]
             continue
         rings = request.rings if name == "ring" else ()
-        if name == "ring" and not rings and request.fixed_chunks is None:
-            root = ProblemFactory(topology, request).root
-            bounds = bounds_of(topology, request.collective, root, options.line_rate)
-            rivals = [(n, ring_baseline(topology, request.collective, root, n, options)) for n in sizes]
-            table[name] = [
-                Entry(name, size, None, refusal=rival)
-                if isinstance(rival, str)
-                else Entry(
-                    name,
-                    size,
-                    bounds.optimality(size, rival.seconds, seconds_of(topology, rival, size, options.line_rate)),
-                    rival.label,
-                    rival.chunks,
-                )
-                for size, rival in rivals
-            ]
-            continue
         budget = replace(request.budget, seconds=seconds, clock_decisions=whole.inside(name))
         of_strategy = replace(request, strategy=name, rings=rings)
         try:
@@ -172,16 +153,15 @@ def compare(
     cut_short = interrupted or bool(whole)
     ending = combined(endings, interrupted=interrupted, cut_short=bool(whole))
     root, verdicts = ProblemFactory(topology, request).root, []
-    for size in sizes:  # the quickest, of equally quick ones the first; the library's own rings only where alone
+    for size in sizes:  # the quickest, of equally quick ones the first
         of_size = [e for e in entries if e.size == size]
-        ours = [e for e in of_size if e.strategy != "ring"] or of_size
-        timed = [(e.time_optimality.seconds, e) for e in ours if e.time_optimality]
+        timed = [(e.time_optimality.seconds, e) for e in of_size if e.time_optimality]
         fastest = min(((s, e) for s, e in timed if s), key=lambda pair: pair[0], default=None)
         if fastest is not None:
             seconds, first = fastest
             line_seconds = None if first.time_optimality is None else first.time_optimality.line_seconds
             times = (seconds, line_seconds) if first.simulated else (None, None)
-            target = None if first.strategy == "ring" or request.schedule_only else request.targets[0]
+            target = None if request.schedule_only else request.targets[0]
             question = topology, request.collective, root, size, times, options
             verdicts.append((first, time_verdict(*question, target=target)))
     told = whole.told()

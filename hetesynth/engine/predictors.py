@@ -227,7 +227,7 @@ class ProgramPredictor(_Predictor):
         self.program, self.target = program, target
         self.collective, self.ranks = program.collective, program.ranks
         self.costs = options.costs(topology).of(program.protocol)
-        self._latest: tuple[tuple[int | Fraction, int], tuple[Timeline, float]] | None = None
+        self._latest: tuple[int | Fraction, tuple[Timeline, float]] | None = None
         try:
             self._loops = ProgramLoops(program, self.costs, target=target)
         except ValueError as error:
@@ -237,22 +237,21 @@ class ProgramPredictor(_Predictor):
         """Return the predictor of the same program by other costs."""
         return ProgramPredictor(topology, self.program, options, self.target)
 
-    def tasks(self, size: int | Fraction, alike: int = 1) -> ProgramTasks:
+    def tasks(self, size: int | Fraction) -> ProgramTasks:
         """What is simulated, and which instruction each task stands for."""
         whole = Fraction(size) / (self.ranks if self.collective in ("gather", "scatter") else 1)
-        costs = self.costs if alike == 1 else self.costs.shared(alike)
-        return self._loops.tasks(float(whole / self.program.chunks_per_loop / alike), costs)
+        return self._loops.tasks(float(whole / self.program.chunks_per_loop))
 
-    def run(self, size: int | Fraction, alike: int = 1) -> tuple[Timeline, float]:
+    def run(self, size: int | Fraction) -> tuple[Timeline, float]:
         """When each task runs; the latest answer is kept, as whoever chose a protocol for a size asks again."""
-        if self._latest is None or self._latest[0] != (size, alike):
-            tasks = self.tasks(size, alike)
+        if self._latest is None or self._latest[0] != size:
+            tasks = self.tasks(size)
             try:
                 timeline = simulate(tasks.tasks.graph(1.0))
             except ValueError as error:
                 raise _misfit(error) from error
             makespan, unsteady = tasks.whole(timeline)
-            self._latest = (size, alike), (replace(timeline, makespan=makespan), unsteady)
+            self._latest = size, (replace(timeline, makespan=makespan), unsteady)
         return self._latest[1]
 
 

@@ -56,18 +56,17 @@ def quickest_protocol(
     options: CostOptions,
     target: Target = PORTABLE,
     servers: Sequence[str] = (),
-    alike: int = 1,
 ) -> ProgramPredictor:
     """The predictor of ``program`` with that of the ``runnable`` protocols that is quickest for ``size`` bytes.
     Not tried is what loses more on the wire than all latency of the program, or takes longer than another by its
-    bytes alone. ``alike``: so many programs share all."""
+    bytes alone."""
     stated = ProgramPredictor(topology, program, options, target)
     protocols, costs = runnable(program, stated.costs, target, servers), stated.costs
     if protocols == [program.protocol]:
         return stated
     wire = {p: float(target.fifo(p, program.collective).overhead) for p in protocols}
-    bytes_alone = _fullest(stated, size, alike) / float(target.fifo(program.protocol, program.collective).overhead)
-    latency, least = stated.run(program.chunks_per_loop * alike, alike)[0].makespan, min(wire.values())
+    bytes_alone = _fullest(stated, size) / float(target.fifo(program.protocol, program.collective).overhead)
+    latency, least = stated.run(program.chunks_per_loop)[0].makespan, min(wire.values())
     near = sorted((p for p in protocols if (wire[p] - least) * bytes_alone <= latency), key=wire.__getitem__)
     best, seconds = stated, math.inf
     for protocol in near:
@@ -78,14 +77,14 @@ def quickest_protocol(
             tried = ProgramPredictor(topology, replace(program, protocol=protocol), options, target)
         if len(near) == 1:  # there is nothing to compare it with
             return tried
-        if (took := tried.run(size, alike)[0].makespan) < seconds:
+        if (took := tried.run(size)[0].makespan) < seconds:
             best, seconds = tried, took
     return best
 
 
-def _fullest(predictor: ProgramPredictor, size: int, alike: int) -> float:
+def _fullest(predictor: ProgramPredictor, size: int) -> float:
     """Seconds that the bytes alone take on the fullest resource of the wires."""
-    tasks = predictor.tasks(size, alike)
+    tasks = predictor.tasks(size)
     graph, wires = tasks.tasks.graph(1.0), len(predictor.costs.resource_rate)
     load = np.bincount(graph.uses, np.repeat(graph.size, np.diff(graph.uses_start)), len(graph.rate))[:wires]
     return float((load / graph.rate[:wires]).max(initial=0.0)) * tasks.loops / tasks.simulated

@@ -10,14 +10,15 @@ from fractions import Fraction
 from typing import Any, Literal, get_args
 
 from hetesynth.engine.request import Exclusion, Request
-from hetesynth.engine.steady_programs import LibraryProgram, Pipeline
+from hetesynth.engine.steady_programs import Pipeline
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import JsonValue, ScheduleDocument
 from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Topology
 from hetesynth.search.chunking import ROUNDINGS, ChunkingOptions, Rounding
 
-Way = Literal["steps", "trees", "rings"]
+Way = Literal["steps", "trees"]
+RINGS = "rings"  # what earlier versions called a way that is along trees too
 MOST = 2**53
 """Integers in a document are no larger."""
 
@@ -45,7 +46,7 @@ HOLDS: dict[str, Callable[[Any], bool]] = {
     "tuple[str, ...]": lambda value: isinstance(value, list) and value != [] and {*value} <= {*TARGETS},
     "Rounding": lambda value: value in ROUNDINGS,
     "Exclusion": lambda value: value in get_args(Exclusion),
-    "Way": lambda value: value in get_args(Way),
+    "Way": lambda value: value in (*get_args(Way), RINGS),
 }
 """What a value of a recipe in a document has to be, by its type in ``Recipe``."""
 
@@ -84,7 +85,7 @@ def recipe_of(
     request: Request, steady: Pipeline | None, size: int | None, *, by_time: bool, trees: int | None
 ) -> Recipe:
     """Return the recipe of a schedule for ``request``, chosen for ``size`` bytes, whose program is lowered so."""
-    way: Way = "steps" if steady is None else "rings" if isinstance(steady, LibraryProgram) else "trees"
+    way: Way = "steps" if steady is None else "trees"
     return Recipe(
         by_time=by_time,
         size=size,
@@ -115,6 +116,7 @@ def recipe_in(document: ScheduleDocument, name: str) -> Recipe:
         for one in fields(Recipe):
             if not HOLDS[str(one.type)](values[one.name]):
                 raise ValueError(f"{one.name} is {str(values[one.name])[:40]}")
+        values["way"] = "trees" if values["way"] == RINGS else values["way"]
         values["targets"] = tuple(dict.fromkeys(values["targets"]))
         return Recipe(**values)
     except (KeyError, TypeError, ValueError, OverflowError, ZeroDivisionError) as error:

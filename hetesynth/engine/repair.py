@@ -20,7 +20,6 @@ from hetesynth.engine.artifacts import (
 )
 from hetesynth.engine.carry_over import CarryOver, demand_same_cluster
 from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.choice import LibraryCandidates
 from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, ProgramRanking, Ranked, Route, timed_target
 from hetesynth.engine.choice.steady import SteadyCandidates, copied, label_of, schedule_along
 from hetesynth.engine.choice.tuning import Candidate, program_effort, tune
@@ -96,9 +95,7 @@ class Repair:
         specs.demand_possible()  # bounds in seconds divide by what enters a rank
         ranked, record = None, self.run.decisions.inside("opening")
         with self.run.timer.phase("choice"):  # the program that is made as the old winner was, if there is one
-            if target is not None and self.recipe.way == "rings":
-                ranked = self._library(specs, target, record)
-            elif target is not None and self.recipe.way == "trees":
+            if target is not None and self.recipe.way == "trees":
                 ranking = self._ranking(specs, target, record)
                 ranking.run(self._routes(specs, SteadyCandidates(ranking)))
                 ranked = next(iter(ranking.sorted), None)
@@ -212,20 +209,12 @@ class Repair:
                 return Ranked(best) if best.seconds < ranked.candidate.seconds else ranked
             ranking = self._ranking(specs, target, record, ranked)
             SteadyCandidates(ranking).try_all()
-            if not specs.personalized and self.recipe.way != "rings" and not ranking.near_bound:
-                LibraryCandidates(ranking).try_all()
             timed = [ranked, *ranking.ranked]
             return min((r for r in timed if r.seconds), key=lambda r: r.seconds or 0.0, default=ranked)
 
     @property
     def _transfers(self) -> int:
         return transfers(self.run.request.collective, self.changes.after.ranks, 1)
-
-    def _library(self, specs: CandidateSpecs, target: Target, record: Decisions) -> Ranked | None:
-        """The quickest program that the library runs, if there is one."""
-        ranking = self._ranking(specs, target, record)
-        LibraryCandidates(ranking).try_all()
-        return next(iter(ranking.sorted), None)
 
     def _routes(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> Iterator[Route]:
         """Along the mended trees, unless chunks are cut otherwise now, and along as many packed anew, where chunks

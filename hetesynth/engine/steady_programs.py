@@ -1,4 +1,4 @@
-"""How the trees of a schedule become a program or a plan that keeps all of them busy, and what libraries run."""
+"""How the trees of a schedule become a program or a plan that keeps all of them busy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import ClassVar
 
 from hetesynth.engine.formats import servers_of
 from hetesynth.engine.protocols import supported
-from hetesynth.model.collective import Collective
 from hetesynth.model.cost import Costs, chunk_bytes
 from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Problem
@@ -24,7 +23,6 @@ from hetesynth.model.target import Fifo
 from hetesynth.model.timeline import Dispatch, Lanes
 from hetesynth.model.topology import Rank
 from hetesynth.programs.msccl.dispatched import arranged, lower_dispatched, steps_of_messages
-from hetesynth.programs.msccl.library_programs import demand_fit, direct_program, fits, ring_program, tree_program
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
 from hetesynth.simulate.dispatch import Dispatcher, PlanDispatcher
 
@@ -376,49 +374,7 @@ class DispatchedPlan:
         return lower_dispatched_plan(problem, schedule, dispatch, options, dispatching.servers)
 
 
-@dataclass(frozen=True, slots=True)
-class LibraryProgram:
-    """A program as a library runs it, whatever schedule goes along the same links: rings in the ``orders`` of the
-    ranks, one a channel (``apart``: see ``ring_program``), double binary ``trees`` of an AllReduce, one a channel,
-    or else each chunk straight to its receiver, on so many ``channels``."""
-
-    orders: tuple[tuple[Rank, ...], ...] = ()
-    apart: int = 0
-    trees: tuple[tuple[Rank, ...], ...] = ()
-    channels: int = 0
-
-    @property
-    def label(self) -> str:
-        """What tells it from others of the same schedule."""
-        if self.trees:
-            return f"trees on {len(self.trees)} channels"
-        if self.orders:
-            return f"rings on {len(self.orders)} channels" + (", ranks in turn" if self.apart else "")
-        return f"sends on {self.channels} channels"
-
-    def program(self, collective: Collective, options: LoweringOptions) -> Program:
-        """It, without limits of a target. ``collective``: in as many parts as it has channels or chunks."""
-        name, in_place, fused = options.name, options.in_place, "rrc" in options.target.ops
-        if self.trees:
-            return tree_program(name, self.trees, len(collective.chunks), in_place=in_place, fused=fused)
-        if self.orders:
-            fused = fused and collective.reduces
-            return ring_program(name, collective, self.orders, self.apart, in_place=in_place, fused=fused)
-        return direct_program(name, collective, self.channels, in_place=in_place)
-
-    def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
-        """It, of the collective of ``problem``. HetesynthError HS501 where it does not fit."""
-        options.check(problem.collective.name)
-        program = self.program(problem.collective, options)
-        demand_fit(program, options.target)
-        return Lowered(_named(program, options), ())
-
-    def fit(self, collective: Collective, options: LoweringOptions) -> bool:
-        """Whether the target holds it."""
-        return fits(self.program(collective, options), options.target)
-
-
-Pipeline = Dispatched | LibraryProgram | DispatchedPlan
+Pipeline = Dispatched | DispatchedPlan
 """How a program or a plan is made of a schedule other than step by step."""
 
 

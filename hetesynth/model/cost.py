@@ -91,17 +91,6 @@ class Costs:
             ll_limits=(),
         )
 
-    def shared(self, alike: int) -> Costs:
-        """What is left for each of ``alike`` users of every resource."""
-        if alike == 1:
-            return self
-        return replace(
-            self,
-            resource_rate=tuple(rate / alike for rate in self.resource_rate),
-            link_rate=tuple(rate / alike for rate in self.link_rate),
-            ll_limits=tuple((name, rate / alike, links) for name, rate, links in self.ll_limits),
-        )
-
     def start(self, protocol: Protocol) -> float:
         """Seconds before the first instruction of a program: those of the GPU that takes longest."""
         return 0.0 if self.runtime is None else self.runtime.start(self.models, protocol)

@@ -114,8 +114,8 @@ class ProgramLoops:
         self._loops: dict[int, _Loop] = {}
         self._loop(1)
 
-    def tasks(self, chunk_bytes: float, costs: Costs | None = None) -> ProgramTasks:
-        """The tasks when a chunk has ``chunk_bytes``. ``costs``: of the same links at other rates."""
+    def tasks(self, chunk_bytes: float) -> ProgramTasks:
+        """The tasks when a chunk has ``chunk_bytes``."""
         message = self._fifo.slice_bytes
         loop = self._loop(int(min(self._most, max(1.0, self._fifo.batch_bytes // chunk_bytes))))
         loops = max(1.0, chunk_bytes / message)
@@ -126,7 +126,7 @@ class ProgramLoops:
         slices = [min(chunk_bytes, float(message))] * simulated
         if 1 < math.ceil(loops) == simulated:
             slices[-1] = chunk_bytes - (simulated - 1) * message
-        sized = loop.repeated(slices, costs or self._costs)
+        sized = loop.repeated(slices, self._costs)
         skipped = max(0, min(simulated // 4, simulated // 2 - 1))
         return ProgramTasks(sized, loop.places, simulated, loops if loops > most else simulated, skipped)
 

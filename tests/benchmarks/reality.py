@@ -19,8 +19,8 @@ from statistics import median
 from typing import get_args
 
 from benchmarks.tables import csv_text, markdown
-from hetesynth.engine.predictors import CostOptions
-from hetesynth.engine.ring_baseline import Baseline, ring_baseline, tree_baseline
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
 from hetesynth.library.bands import ANY, CLASSES, Family, class_of, fabric_name, family_of
 from hetesynth.library.machine import Machine, machine_of
 from hetesynth.library.times import LibraryTime, chosen
@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DATA, MACHINES = Path(__file__).parent / "data", ROOT / "examples" / "measured"
 KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 LARGE, BAND = 64 * MB, 0.35
-COUNTED, SIMULATED = CostOptions(runtime=NCCL_TABLES), 64  # GPUs
+SIMULATED = 64  # GPUs
 _RINGS_SET = "was told to use rings"
 REASONS = {
     "stas_b200_1n_ar": "runs under PyTorch with the tuner of AWS",
@@ -95,26 +95,24 @@ class Series:
         ]
 
     @cached_property
-    def simulated(self) -> list[float]:
-        """The same of the library's algorithm in our simulator, for a few sizes from 64 MiB on; none of NVLS, of
-        clusters too large to be simulated quickly, and of chains, whose repetitions overlap in these tests."""
-        topology = load_topology(MACHINES / f"{self.row['machine']}.dsl")
+    def simulated(self) -> float | None:
+        """The same of our own program along the library's rings, trees or sends, simulated, for the largest size
+        from 64 MiB to 1 GiB; none of NVLS, of clusters too large to be simulated quickly, and of chains, whose
+        repetitions overlap in these tests."""
+        file = MACHINES / f"{self.row['machine']}.dsl"
         name: CollectiveName = self.row["collective"]  # type: ignore[assignment]
-        if topology.ranks > SIMULATED or name in ("broadcast", "reduce"):
-            return []
-        errors = []
-        for size, seconds in self.points:
-            algorithm = self.expected(size).algorithm
-            if size < LARGE or size.bit_count() > 1 or algorithm.startswith("NVLS"):
-                continue
-            root = 0 if name in ("gather", "scatter") else None
-            program = (
-                tree_baseline(topology, size, COUNTED) if algorithm == "Tree"
-                else ring_baseline(topology, name, root, size, COUNTED)
-            )  # fmt: skip
-            if isinstance(program, Baseline):
-                errors.append(program.seconds / seconds - 1)
-        return errors
+        sizes = [size for size, _ in self.points if LARGE <= size <= GB and size.bit_count() == 1]
+        if not sizes or load_topology(file).ranks > SIMULATED or name in ("broadcast", "reduce"):
+            return None
+        size, algorithm = sizes[-1], self.expected(sizes[-1]).algorithm
+        if algorithm.startswith("NVLS"):
+            return None
+        strategy = "double-tree" if algorithm == "Tree" else "all-pairs" if name == "alltoall" else "ring"
+        root = 0 if name in ("gather", "scatter") else None
+        chosen_by = {"size": size, "root": root, "strategy": strategy, "single_root": True}
+        request = Request(file, name, runtime=NCCL_TABLES, **chosen_by)  # type: ignore[arg-type]
+        seconds = synthesize(request).program_seconds
+        return None if seconds is None else seconds / dict(self.points)[size] - 1
 
     @property
     def large_error(self) -> float | None:
@@ -225,10 +223,11 @@ def _summary(series: Sequence[Series]) -> str:
             f"- Bands ({sizes}): {_percent(own / every)} of {every} points are in the band that other series give,"
             f" {_percent(kinds / every)} in what other kinds give."
         )
-    simulated = [median(map(abs, one.simulated)) for one in series if one.simulated]
+    simulated = [abs(one.simulated) for one in series if one.simulated is not None]
     lines.append(
-        f"- The library's rings, trees and sends in our simulator, at the rates by which all times are predicted,"
-        f" from 64 MiB on: {len(simulated)} series, median error {_percent(median(simulated))};"
+        f"- Our own programs along rings, trees or sends (`--strategy`, that of the library), simulated,"
+        f" at the largest size from 64 MiB to 1 GiB: {len(simulated)} series, median error"
+        f" {_percent(median(simulated))};"
         f" {sum(error <= 0.15 for error in simulated)} of {len(simulated)} within 15 %."
     )
     lines.append(
@@ -253,7 +252,7 @@ def table(series: Sequence[Series]) -> str:
         last = max(known)
         cells += [_size(last), *_cells(one, last, known[last])]
         cells.append("" if one.large_error is None else _percent(one.large_error))
-        cells.append(_percent(median(map(abs, one.simulated))) if one.simulated else "")
+        cells.append("" if one.simulated is None else _percent(abs(one.simulated)))
         rows.append([*cells, one.row["source"]])
     return csv_text(COLUMNS, rows)
 

@@ -9,9 +9,8 @@ import pytest
 from benchmarks.generated_clusters import generated_cluster
 from support.clusters import cluster, ring
 from support.reference_limit import limit_by_trees, reference_limit
-from support.ring_rate import ring_seconds
+from support.ring_rate import ring_seconds, ring_wiring
 
-from hetesynth.engine.ring_baseline import ring_wiring
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.cost import costs
 from hetesynth.model.topology import Topology

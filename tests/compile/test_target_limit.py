@@ -8,27 +8,20 @@ from pathlib import Path
 
 import pytest
 from benchmarks.generated_clusters import generated_cluster
+from support.library_programs import ring_program, tree_program
 
 from hetesynth import api
 from hetesynth.engine import time_verdict
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
 from hetesynth.engine.protocols import runnable, supported
-from hetesynth.engine.ring_baseline import ring_wiring
 from hetesynth.engine.time_verdict import bounds_of, target_seconds
 from hetesynth.judge.bounds.time_bounds import time_bound_violations
-from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED, ROOTED, CollectiveName
-from hetesynth.model.cost import costs
+from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.program import Program
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import PORTABLE, TARGETS
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.usable_links import usable
-from hetesynth.programs.msccl.library_programs import direct_program, ring_program, tree_program
-from hetesynth.search.baselines.ring_search import orders, ring_sets
-from hetesynth.search.baselines.table import trees_of
-from hetesynth.search.chunking import chunk
-from hetesynth.search.collectives import collective
-from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.topology.language import parse_topology
 
 CLUSTER = """
@@ -80,19 +73,11 @@ def test_hops_make_a_second_limit(tmp_path: Path) -> None:
 
 
 def programs(topology: Topology, name: CollectiveName, root: Rank | None) -> Iterator[Program]:
-    """What libraries run, cut coarsely and finely: sends, rings or chains in both directions, trees."""
-    prices = costs(topology, "measured")
+    """What libraries run, cut coarsely and finely: sends, rings or chains, trees."""
     for parts in (1, 8):
-        if name in PERSONALIZED:
-            yield direct_program("sends", collective(name, topology.ranks, parts, root), 1)
-            continue
-        wiring = ring_wiring(topology, prices)
-        shown = orders(wiring, ring_sets(wiring)[0].rings)
-        for way in (shown, tuple(order[::-1] for order in shown)):
-            yield ring_program("rings", collective(name, topology.ranks, parts * len(shown), root), way)
+        yield ring_program(topology, name, root, parts)
         if name == "allreduce":
-            problem = chunk(topology).problem(collective("broadcast", topology.ranks, 1, 0))
-            yield tree_program("trees", trees_of(CopyProblem(problem), 4), 4 * parts)
+            yield tree_program(topology, parts)
 
 
 @pytest.mark.parametrize(
@@ -116,8 +101,9 @@ def test_no_program_is_quicker(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
                     predictor = ProgramPredictor(topology, replace(program, protocol=protocol), options, target)
                     for size in (2**10, 2**16, 2**20, 2**24):
                         least = target_seconds(topology, bounds, root, size, options, target)
-                        share = least / predictor.run(size)[0].makespan
-                        assert share <= 1 + 1e-9, (name, protocol, size, program.name)
+                        timeline, unsteady = predictor.run(size)  # loops are extrapolated
+                        share = least / timeline.makespan
+                        assert share <= 1 + 1e-9 + 0.01 * unsteady, (name, protocol, size, program.name)
                         near = max(near, share)
     assert near > 0.95  # and some are there
 
@@ -150,7 +136,7 @@ def test_a_message_occupies_wires_before_its_latency(monkeypatch: pytest.MonkeyP
     }
     cluster c { instance a = n }"""
     topology, options = parse_topology(text), CostOptions(runtime=NCCL_TABLES, calibration="spec")
-    chains = ring_program("chains", collective("broadcast", 3, 24, 0), ((1, 2, 0), (1, 2, 0), (2, 1, 0)))
+    chains = ring_program(topology, "broadcast", 0, 24, ((1, 2, 0), (1, 2, 0), (2, 1, 0)))
     seconds = ProgramPredictor(topology, replace(chains, protocol="LL"), options).run(2**20)[0].makespan
     bounds = bounds_of(topology, "broadcast", 0, options)
     monkeypatch.setattr(time_verdict, "supported", lambda *_: ["LL"])

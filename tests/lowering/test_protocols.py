@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.library_programs import ring_program
 
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
 from hetesynth.engine.protocols import quickest_protocol, runnable
-from hetesynth.engine.ring_baseline import Baseline, ring_baseline
 from hetesynth.library.facts import generation_of
 from hetesynth.model.cost import costs
 from hetesynth.model.program import Program
@@ -24,11 +24,9 @@ def topology(name: str) -> Topology:
     return load_topology(EXAMPLES / name / "topo.dsl")
 
 
-def rings(on: Topology, collective: str, size: int) -> Program:
+def rings(on: Topology, collective: str) -> Program:
     root = 0 if collective == "broadcast" else None
-    found = ring_baseline(on, collective, root, size, COSTS)  # type: ignore[arg-type]
-    assert isinstance(found, Baseline)
-    return replace(found.program, protocol="Simple")
+    return ring_program(on, collective, root, 4)  # type: ignore[arg-type]
 
 
 def test_a_hop_takes_what_nccl_counts() -> None:
@@ -61,7 +59,7 @@ def test_what_ll_carries_is_what_the_library_says(model: str) -> None:
 )
 def test_which_run(name: str, collective: str, servers: bool, protocols: list[str]) -> None:
     on = topology(name)
-    program, prices = rings(on, collective, 1 << 20), COSTS.costs(on)
+    program, prices = rings(on, collective), COSTS.costs(on)
     assert runnable(program, prices, PORTABLE, on.servers if servers else ()) == protocols
     assert runnable(program, costs(on), PORTABLE, on.servers) == ["Simple"]
 
@@ -71,7 +69,7 @@ def test_which_run(name: str, collective: str, servers: bool, protocols: list[st
 def test_none_is_quicker_than_the_chosen(name: str, collective: str, size: int) -> None:
     """What is left out because it loses more on the wire than all latency would not have been quicker."""
     on, target = topology(name), TARGETS["msccl-executor"]
-    program = rings(on, collective, size)
+    program = rings(on, collective)
     chosen = quickest_protocol(on, program, size, COSTS, target)
     every = {
         p: ProgramPredictor(on, replace(program, protocol=p), COSTS, target).timeline(size).makespan

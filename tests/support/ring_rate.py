@@ -12,12 +12,32 @@ from typing import Any
 import numpy as np
 
 from hetesynth.model.cost import Costs
-from hetesynth.model.topology import Rank
+from hetesynth.model.topology import Rank, Topology
+from hetesynth.search.baselines.ring_search import Wiring
 from hetesynth.search.bounds.flow import maximum_flow
+from hetesynth.search.chunking import chunk
+from hetesynth.search.collectives import collective
 from hetesynth.search.copy_problem import transposed
+from hetesynth.search.server_groups import ring_servers
 
 _WHOLE = 1_000_000
 """Of a ring, in the integers of a maximum flow."""
+
+
+def ring_wiring(topology: Topology, prices: Costs) -> Wiring:
+    """What rings are searched on: of the links between two ranks those that programs use, the fastest."""
+    best: dict[tuple[Rank, Rank], tuple[float, float]] = {}
+    speeds = [(prices.link_rate[i], -prices.link_alpha[i]) for i in range(len(prices.link_ends))]
+    for ends, speed in zip(prices.link_ends, speeds, strict=True):
+        best[ends] = max(best.get(ends, speed), speed)
+    used = [i for i, ends in enumerate(prices.link_ends) if speeds[i] == best[ends]]
+    problem = chunk(topology).problem(collective("broadcast", topology.ranks, 1, 0))  # for its servers
+    return Wiring(
+        ends=tuple(prices.link_ends[i] for i in used),
+        uses=tuple(prices.link_resources[i] for i in used),
+        rates=prices.resource_rate,
+        servers=tuple(ring_servers(problem)),
+    )
 
 
 @lru_cache(maxsize=16)

@@ -7,7 +7,7 @@ from support.replay import complaint
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.search.registry import strategy
-from hetesynth.search.search import Progress, no_progress
+from hetesynth.search.search import Progress, Strategy, no_progress
 from hetesynth.search.solve import Solution, Solver
 
 
@@ -19,7 +19,14 @@ def solve(
     progress: Progress = no_progress,
 ) -> Solution:
     """The solution; both replays must find nothing and the bound must hold."""
-    outcome = Solver(strategy(name), Budget(seconds, seed), schedule_violations, progress).solve(problem)
+    return solved_by(strategy(name), problem, Budget(seconds, seed), progress)
+
+
+def solved_by(
+    strategy: Strategy, problem: Problem, budget: Budget | None = None, progress: Progress = no_progress
+) -> Solution:
+    """The same by a strategy that has no name."""
+    outcome = Solver(strategy, budget or Budget(), schedule_violations, progress).solve(problem)
     if not isinstance(outcome, Solution):
         raise AssertionError(outcome)
     if found := schedule_violations(problem, outcome.schedule):

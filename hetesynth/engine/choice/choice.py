@@ -1,17 +1,14 @@
 """The one choice for a size: the candidate whose program is quickest. Steady-state candidates come first; where
-the best of them is near what is possible, nothing else is tried. Else what the library runs follows, and then
-candidates of all strategies, by the rules."""
+the best of them is near what is possible, nothing else is tried. Else candidates of all strategies follow."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import count, takewhile
-from math import gcd
+from itertools import count
 
 from hetesynth.engine.artifacts import SolvedRequest
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.program_ranking import (
-    MOST_TRANSFERS,
     NEAR_THE_LIMIT,
     UNTIMED,
     ProgramRanking,
@@ -22,7 +19,6 @@ from hetesynth.engine.choice.program_ranking import (
 )
 from hetesynth.engine.choice.steady import NAME, SteadyCandidates
 from hetesynth.engine.choice.tuning import (
-    LATE,
     SECONDS_AFTER_INTERRUPT,
     UNTRIED,
     Candidate,
@@ -32,178 +28,22 @@ from hetesynth.engine.choice.tuning import (
     program_effort,
     tune,
 )
-from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.problem import unbounded_solver
 from hetesynth.engine.request import Request
-from hetesynth.engine.ring_baseline import MOST_RANKS_RINGS, Baseline, ring_baseline, tree_baseline
 from hetesynth.engine.rival import Rival
-from hetesynth.engine.steady_programs import LibraryProgram
 from hetesynth.engine.time_verdict import ALIKE, Bounds, rival_at, target_seconds
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.decisions import Decisions
-from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.problem import Budget
 from hetesynth.model.words import microseconds
-from hetesynth.search.baselines.table import DOUBLE_TREE, ring_strategy
+from hetesynth.search.auto import NO_SEARCH
 from hetesynth.search.search import BEST, Ending, Progress, no_progress
 from hetesynth.search.solve import Solution
 
-RING = "ring"
 WAN = "wan"
 ENOUGH = 0.9  # of the limit ends the choice at effort 1: on nine generated clusters others win 1.6 % at most
-LABEL = "best rings"
-
-
-def why_skipped(specs: CandidateSpecs, deadline: Deadline) -> str | None:
-    """Why rings are not even simulated, or None."""
-    ranks = specs.topology.ranks
-    if ranks > MOST_RANKS_RINGS:
-        return f"{ranks} ranks are more than {MOST_RANKS_RINGS}"
-    return LATE if deadline.expired(UNTRIED) else None
-
-
-@dataclass(frozen=True)
-class LibraryCandidates:
-    """The library's own programs for ``ranking``; none after its deadline."""
-
-    ranking: ProgramRanking
-
-    @property
-    def specs(self) -> CandidateSpecs:
-        """Of the ranking."""
-        return self.ranking.specs
-
-    def try_all(self) -> None:
-        """Of rings or sends, whichever are soonest, then of trees where these are sooner."""
-        specs, name, options = self.specs, self.specs.request.collective, self.specs.costs
-        reason = why_skipped(specs, self.ranking.deadline)
-        if reason is not None:
-            self.ranking.decisions.note(LABEL, "skipped", reason)
-            return
-        baseline = ring_baseline(specs.topology, name, specs.factory.root, specs.size, options)
-        if isinstance(baseline, str):
-            self.ranking.decisions.note(LABEL, "refused", baseline)
-            return
-        self._timed(baseline)
-        if name == "allreduce":
-            trees = tree_baseline(specs.topology, specs.size, options)
-            if trees is not None and trees.seconds < baseline.seconds and self.ranking.target.format.program:
-                self._timed(trees)
-
-    def _timed(self, baseline: Baseline) -> None:
-        """The programs of ``baseline``; where the target takes others, its chunks dispatched."""
-        ranking, record, least = self.ranking, self.ranking.decisions, math.inf
-        reason = ranking.against(baseline.seconds, 0)
-        if reason is not None:
-            record.note(baseline.label, "skipped", reason)
-            return
-        if not ranking.target.format.program:
-            self._dispatched(baseline)
-            return
-        for program, chunks in self._fitting(baseline):
-            if ranking.deadline.expired(UNTRIED):
-                record.note(baseline.name, "skipped", LATE)
-                return
-            label = f"{baseline.name}, c={chunks}"
-            ranked = self._ranked(label, program, chunks)
-            if ranked is not None:
-                seconds = ranked.seconds or 0.0
-                least = min(least, seconds)
-                record.note(f"{label}: {program.label}", "tried", microseconds(seconds))
-                ranking.keep(ranked)
-        if math.isinf(least):
-            record.note(baseline.name, "refused", f"no program of them fits {ranking.target.name}")
-        if baseline.orders and (1 - ALIKE) * least > baseline.seconds:
-            self._dispatched(baseline)
-
-    def _dispatched(self, baseline: Baseline) -> None:
-        """Chunks along the rings of ``baseline``, dispatched: for a target that does not hold its channels."""
-        specs, program = self.specs, LibraryProgram(baseline.orders[: baseline.rings], channels=1)
-        chunks = specs.request.fixed_chunks or max(1, baseline.rings)
-        solved = self._solution(program, chunks) if specs.chunk_bytes(chunks) >= 1 else None
-        if solved is None or len(solved[1].schedule.transfers) > MOST_TRANSFERS:
-            return
-        question = specs.paper_chunking(chunks), *solved, specs.size, specs.costs
-        candidate = Candidate.of(f"{baseline.name}, c={chunks}", RING, *question)
-        self.ranking.run(self.ranking.routes(candidate))
-
-    def _fitting(self, baseline: Baseline) -> Iterator[tuple[LibraryProgram, int]]:
-        """The program of ``baseline`` and its chunks; where the target holds only less of it, the widest of each
-        kind."""
-        specs, target = self.specs, self.ranking.target
-        lowering, ranks = specs.lowering_for(target), baseline.ranks
-        least = 0 if specs.personalized else 1  # plain sends go to their receivers at once
-        for kind in _narrower(baseline, specs.request.fixed_chunks):
-            for place, (program, chunks) in enumerate(kind):
-                sends = specs.transfers(chunks) // ranks  # of a rank; an instruction takes one chunk at most
-                long = program.orders and sends > target.max_steps * len(program.orders)
-                if long or 1 + ranks + least * sends > target.max_nodes:  # no need to make the program
-                    continue
-                if specs.chunk_bytes(chunks) >= 1 and program.fit(specs.factory.collective(chunks), lowering):
-                    yield program, chunks
-                    if place == 0:  # all of it
-                        return
-                    break
-
-    def _solution(self, program: LibraryProgram, chunks: int) -> tuple[Problem, Solution] | None:
-        """The verified schedule along the links of ``program``; None: a schedule may have fewer peers."""
-        specs, request, first = self.specs, self.specs.request, self.specs.topology.links[0]
-        problem = specs.factory.problem(specs.paper_chunking(chunks), chunks)
-        strategy = DOUBLE_TREE if program.trees else ring_strategy(program.orders, (first.src, first.dst))
-        try:
-            solution = unbounded_solver(strategy, request).solve(problem)
-        except HetesynthError:
-            return None
-        return (problem, solution) if isinstance(solution, Solution) else None
-
-    def _ranked(self, label: str, program: LibraryProgram, chunks: int) -> Ranked | None:
-        """The verified schedule along the links of ``program`` with the time of that; None: there is none."""
-        specs = self.specs
-        solved, options, size = self._solution(program, chunks), specs.costs, specs.size
-        if solved is None:
-            return None
-        problem, solution = solved
-        under = specs.lowering_for(self.ranking.target)
-        predictor = Lowering(specs.topology, problem, solution.schedule, size, under, options).predictor(program)
-        if predictor is None:
-            return None
-        seconds = predictor.timeline(size).makespan
-        latency = min(seconds, specs.latency(problem, solution.schedule))
-        pipelined = Pipelined(latency, (seconds - latency) / size)
-        question = label, RING, specs.paper_chunking(chunks), problem, solution, size, options
-        return Ranked(Candidate.of(*question, pipelined, seconds), seconds, program)
-
-
-def _narrower(baseline: Baseline, stated: int | None) -> Iterator[Iterator[tuple[LibraryProgram, int]]]:
-    """``baseline``, then the same on half as many channels and so on, by kind; ``stated`` chunks or what suits."""
-    halves = [*takewhile(bool, (baseline.channels >> k for k in count()))]
-    if baseline.trees:
-        parts = baseline.chunks // baseline.channels
-        widths = [(n, k) for n in halves for k in (parts, parts // 4, parts // 16) if k]
-        yield (
-            (LibraryProgram(trees=baseline.trees[:n]), stated or n * k // gcd(n * k, baseline.ranks))
-            for n, k in widths
-            if stated is None or n <= stated * baseline.ranks  # each channel has a part
-        )
-        return
-    if not baseline.orders:
-        yield ((LibraryProgram(channels=n), stated or n) for n in halves)
-        return
-    if baseline.apart and stated in (None, baseline.chunks):
-        chunks = baseline.chunks
-        yield ((LibraryProgram(baseline.orders[:n], chunks), chunks) for n in halves if n > chunks)
-    yield _plain_rings(baseline, stated, [n for n in halves if n > baseline.rings])
-
-
-def _plain_rings(
-    baseline: Baseline, stated: int | None, widths: list[int]
-) -> Iterator[tuple[LibraryProgram, int]]:
-    for channels in (*widths, baseline.rings):
-        chunks = stated or max(channels, baseline.chunks * channels // baseline.channels)
-        while chunks:
-            yield LibraryProgram(baseline.orders[: min(channels, chunks)]), chunks
-            chunks = 0 if stated or chunks // 2 < channels else chunks // 2
 
 
 Keep = Callable[[Bounds, int, Ranked], None]
@@ -374,6 +214,25 @@ def _with_sites(asked: _Question, budget: Budget, opening: _Opening, record: Dec
     return replace(opening, settled=near or interrupted, interrupted=interrupted)
 
 
+def _try_first(ranking: ProgramRanking) -> None:
+    """The program of a schedule that takes no search, lowered in the first way that fits."""
+    specs = ranking.specs
+    for name in NO_SEARCH:
+        for spec in specs.of(name, specs.request.fixed_chunks or 1):
+            problem = specs.problem(spec)
+            try:
+                solution = unbounded_solver(spec.strategy, specs.request).solve(problem)
+            except HetesynthError:
+                continue
+            if isinstance(solution, Solution):
+                schedule, question = solution.schedule, (spec.chunking, problem, solution, specs.size, specs.costs)
+                load = ranking.dispatchings(problem, schedule)[0].load
+                pipelined = Pipelined(specs.latency(problem, schedule), load)
+                ranking.run(ranking.routes(Candidate.of(spec.label, spec.name, *question, pipelined)))
+            if ranking.ranked:
+                return
+
+
 def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decisions) -> _Opening | None:
     """What is tried first; None where no such program is asked for, or none was in time or fits."""
     specs, request, size = asked.specs, asked.specs.request, asked.specs.size
@@ -412,13 +271,11 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         return budget.effort is not None and budget.effort <= 1 and min(enough, least) >= quickest
 
     # of what is tried before there is no trace: the choice is that of a run without a budget
-    before = replace(ranking, decisions=Decisions(), effort=Effort(math.inf), ranked=[])
+    before = replace(ranking, decisions=Decisions(), effort=Effort(0.0), ranked=[])
     try:
         if asked.soon and not alone:
-            LibraryCandidates(before).try_all()
+            _try_first(before)
         SteadyCandidates(ranking).try_all()
-        if not alone and not near():
-            LibraryCandidates(ranking).try_all()
     except KeyboardInterrupt:
         kept = before if not ranking.ranked and ranking.verified is None else ranking
         if not kept.ranked and kept.verified is None:

@@ -228,8 +228,9 @@ class ProgramRanking:
             return
         of_all, own = DISPATCHED * self.effort.allotted, DISPATCHED * len(dispatching.schedule.transfers)
         third = (min(of_all, MOST_DISPATCHED) - self.dispatched) / 3
+        most = max(min(own, MOST_DISPATCHED), third) if of_all else 0
         with suppress(HetesynthError):
-            arrangements, spent = dispatching.best(max(min(own, MOST_DISPATCHED), third))
+            arrangements, spent = dispatching.best(most)
             self.dispatched += spent
             for seconds, arrangement in arrangements:
                 yield seconds, dispatching.pipeline(arrangement)

@@ -286,24 +286,6 @@ class _RingRouting:
         return fan
 
 
-Tree = tuple[Rank, ...]
-"""The parent of each rank; the root is its own."""
-
-
-def trees_of(tables: CopyProblem, number: int) -> list[Tree]:
-    """``number`` trees over all ranks. NoRoute: a link the tree needs is missing."""
-    graph = ServerGraph(tables)
-    trees = []
-    for part in range(number):
-        edges = _tree(graph, part)
-        top = graph.servers[parents(len(graph.servers))[part % 2].index(None)]
-        parent = [top[part % len(top)]] * tables.problem.ranks
-        for arc in _from(graph, edges, frozenset({parent[0]})):
-            parent[tables.problem.arcs[arc].dst] = tables.problem.arcs[arc].src
-        trees.append(tuple(parent))
-    return trees
-
-
 def double_tree_routes(tables: CopyProblem) -> Routes:
     """Double binary trees as in NCCL: two trees over the servers, a rank inner in one is a leaf of the other, and
     a chain inside each server. Even parts take the first, odd parts the second. NoRoute: a link is missing."""

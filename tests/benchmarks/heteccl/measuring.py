@@ -22,7 +22,6 @@ from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import load_problem, verified_solver
 from hetesynth.engine.request import Request
-from hetesynth.engine.ring_baseline import ring_baseline
 from hetesynth.engine.synth import synthesize
 from hetesynth.engine.time_verdict import rival_at
 from hetesynth.errors import HetesynthError
@@ -76,13 +75,13 @@ def programs(case: ProgramCase, topology: Path) -> dict[str, Any]:
         written = synthesize(replace(request, size=size))
         options = CostOptions.of(request)
         nccl = rival_at(cluster, case.collective, None, size, options)
-        rings = ring_baseline(cluster, case.collective, None, size, options)
+        rings = synthesize(replace(request, size=size, strategy="ring"))
         taccl, sketch = rivals.taccl(size)
         rows.append({
             "size": size, "ours": written.program_seconds, "limit": written.verdict.limit,
             "percent": written.verdict.percent_of_limit,
             "NCCL": None if isinstance(nccl, str) else nccl.seconds,
-            "rings": None if isinstance(rings, str) else rings.seconds, "TACCL": taccl, "HS": hs, "SE": se,
+            "rings": rings.program_seconds, "TACCL": taccl, "HS": hs, "SE": se,
             "candidate": "" if written.choice is None else written.choice.label, "sketch": sketch,
         })  # fmt: skip
     return {"gpus": cluster.ranks, "rows": rows}

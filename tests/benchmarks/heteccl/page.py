@@ -27,7 +27,7 @@ All are models: programs in the same simulator, on the same clusters, with the s
 is the system itself, and a ratio below the paper's is no evidence against the paper, which measured real systems.
 
 - **NCCL**: what it would choose, by its own formulas ([reality.md](reality.md)); **best rings**: one for each NIC,
-  in the best order of GPUs, on as many channels and in as many parts as pay, simulated. No library runs those.
+  in the best order of GPUs, as our own program (`--strategy ring`). No library runs those.
 - **TACCL**: routes balanced by load over the links of two sketches of its repository, list-scheduled; the quicker
   sketch counts. No MILP is solved.
 - **TE-CCL**: **HS**, a schedule of the fewest steps with one chunk a GPU; **SE**, one greedy pass.
