@@ -5,8 +5,9 @@ on its channel; instructions run in order; a dependence names a thread block of 
 there that must have finished.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.topology import Rank
@@ -22,6 +23,8 @@ WRITES: frozenset[Op] = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
 """What writes ``dst``."""
 Buffer = Literal["i", "o", "s"]
 Protocol = Literal["Simple", "LL", "LL128"]
+OPS: tuple[Op, ...] = get_args(Op)
+BUFFERS: tuple[Buffer, ...] = get_args(Buffer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class ThreadBlock:
     send_peer: Rank | None
     recv_peer: Rank | None
     channel: int
-    instructions: tuple[Instruction, ...]
+    instructions: Sequence[Instruction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +93,8 @@ class Program:
     max_bytes: int
     root: Rank | None
     gpus: tuple[GpuProgram, ...]
+
+    @property
+    def blocks(self) -> list[tuple[int, ThreadBlock]]:
+        """All thread blocks, each with the position of its GPU."""
+        return [(g, block) for g, gpu in enumerate(self.gpus) for block in gpu.thread_blocks]

@@ -3,8 +3,10 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from hetesynth.model import column
 from hetesynth.model.plan import Plan, RemoteSlice
-from hetesynth.model.program import Program
+from hetesynth.model.program import OPS, Program
+from hetesynth.model.step_table import table_of, table_of_all
 from hetesynth.model.table import Table
 from hetesynth.model.topology import Rank
 
@@ -36,12 +38,12 @@ def program_summary(of: Program | Plan) -> ProgramSummary:
     a link a pair of ranks with a put from the first to the second."""
     ops: list[list[list[str]]]
     if isinstance(of, Program):
-        ops = [[[x.op for x in block.instructions] for block in gpu.thread_blocks] for gpu in of.gpus]
+        tables = [[table_of(block.instructions)[:, column.OP] for block in gpu.thread_blocks] for gpu in of.gpus]
+        ops = [[[OPS[op] for op in rows.tolist()] for rows in of_gpu] for of_gpu in tables]
         sends = {(g.rank, b.send_peer, b.channel) for g in of.gpus for b in g.thread_blocks}
         links = Counter((src, dst) for src, dst, _ in sends if dst is not None)
         channels = of.channels
-        steps = (x for gpu in of.gpus for block in gpu.thread_blocks for x in block.instructions)
-        dependences = sum(x.depends is not None for x in steps)
+        dependences = int((table_of_all(of)[0][:, column.BLOCK] >= 0).sum())
     else:
         ops = [[[x.op for x in block.operations] for block in gpu.blocks] for gpu in of.gpus]
         puts = {

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import get_args
 
 import numpy as np
 
+from hetesynth.model import column
 from hetesynth.model.cost import Costs
-from hetesynth.model.program import RECEIVES, SENDS, Op, Program, ThreadBlock
+from hetesynth.model.program import OPS, RECEIVES, SENDS, Op, Program, ThreadBlock
+from hetesynth.model.step_table import table_of_all
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.timeline import Ints, Timeline
 from hetesynth.model.topology import Rank
@@ -29,10 +30,7 @@ MAX_TASKS = 300_000
 MAX_WORK = 300_000_000
 """Tasks x connections of all simulated loops, as all connections may share one resource."""
 REDUCES: frozenset[Op] = frozenset({"re", "rrs", "rrc", "rrcs"})
-OPS: tuple[Op, ...] = get_args(Op)
-_CODE = {op: code for code, op in enumerate(OPS)}
 _SENDS, _RECEIVES, _REDUCES = (np.array([op in ops for op in OPS]) for ops in (SENDS, RECEIVES, REDUCES))
-_NONE = (-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,19 +154,10 @@ class _Steps:
     def of(cls, program: Program) -> _Steps:
         """Those of ``program``."""
         blocks = [(g, b, block) for g, gpu in enumerate(program.gpus) for b, block in enumerate(gpu.thread_blocks)]
-        steps = [x for *_, block in blocks for x in block.instructions]
-        lengths = [len(block.instructions) for *_, block in blocks]
-        waits = [x.depends or _NONE for x in steps]
-        columns = (
-            [_CODE[x.op] for x in steps],
-            [x.count for x in steps],
-            np.repeat(np.arange(len(blocks)), lengths),
-            [block for block, _ in waits],
-            [step for _, step in waits],
-            [x.has_dependents for x in steps],
-        )
-        first = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
-        op, count, block, on, step, published = (np.asarray(column, dtype=np.int64) for column in columns)
+        rows, first = table_of_all(program)
+        block = np.repeat(np.arange(len(blocks)), np.diff(first))
+        kept = [column.OP, column.COUNT, column.BLOCK, column.STEP, column.AWAITED]
+        op, count, on, step, published = rows[:, kept].T
         return cls(op, count, block, on, step, published, blocks, first)
 
 
@@ -192,7 +181,7 @@ class _Loop:
         ranks = np.array([g.rank for g in program.gpus], dtype=np.int64)[gpu]
         gamma, copy = np.asarray(costs.gamma)[ranks[block]], np.asarray(costs.copy)[ranks[block]]
         op, sending, receiving = steps.op[step], sends[step], receives[step]
-        work = self._chunks * np.where(_REDUCES[op], gamma, np.where(op == _CODE["cpy"], copy, 0.0))
+        work = self._chunks * np.where(_REDUCES[op], gamma, np.where(op == OPS.index("cpy"), copy, 0.0))
         self._before, self._after = np.where(sending, work, 0.0), np.where(sending, 0.0, work)
         self._copiers: list[tuple[str, float]] = []
         copier = np.full(len(gpu), -1)
@@ -279,7 +268,7 @@ class _Loop:
         """The loop once for each slice, ``slices[l]`` bytes of every chunk."""
         n, loops = len(self.places), len(slices)
         columns = (self._link, self._chunks, self._before, self._after, self._copier)
-        link, chunks, work_before, work_after, copier = (np.tile(column, loops) for column in columns)
+        link, chunks, work_before, work_after, copier = (np.tile(values, loops) for values in columns)
         size = np.repeat(slices, n)
         waits = self._waits.T
         loop = np.repeat(np.arange(loops), len(waits))

@@ -12,6 +12,7 @@ from typing import Any
 
 from hetesynth.judge.msccl.reader import ReadResult, read_program
 from hetesynth.judge.rules import BY_ID
+from hetesynth.model.step_table import Steps
 from hetesynth.model.verdict import Violation
 
 TABLES = Path(__file__).parent / "golden"
@@ -67,7 +68,7 @@ def changes(was: Any, now: Any, name: str) -> Iterator[str]:
     if is_dataclass(was) and type(was) is type(now):
         for field in fields(was):
             yield from changes(getattr(was, field.name), getattr(now, field.name), f"{name}.{field.name}")
-    elif isinstance(was, tuple) and isinstance(now, tuple) and len(was) == len(now):
+    elif all(isinstance(of, tuple | Steps) for of in (was, now)) and len(was) == len(now):
         for k, (one, other) in enumerate(zip(was, now, strict=True)):
             yield from changes(one, other, f"{name}[{k}]")
     elif was != now:

@@ -4,18 +4,24 @@ Everything found here hangs, crashes or corrupts whatever runtime executes the p
 programs that pass. The limits of runtimes and the data are judged elsewhere.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from itertools import pairwise
+
+import numpy as np
 
 from hetesynth.judge.layout import COLLECTIVES, ROOTED, Layout, buffer_sizes
 from hetesynth.judge.rules import Place, ProgramFindings, shown
-from hetesynth.model.program import GpuProgram, Instruction, Program, ThreadBlock
+from hetesynth.machine_code import Ints
+from hetesynth.model import column
+from hetesynth.model.program import GpuProgram, Instruction, Op, Program, ThreadBlock
+from hetesynth.model.step_table import Table, in_ops, table_of, table_of_all
 from hetesynth.model.topology import Rank
 
-SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})  # read from the runtimes apart from what lowering uses
-RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
-READS = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
-WRITES = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
+# read from the runtimes apart from what lowering uses
+SENDS: frozenset[Op] = frozenset({"s", "rcs", "rrs", "rrcs"})
+RECEIVES: frozenset[Op] = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
+READS: frozenset[Op] = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
+WRITES: frozenset[Op] = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
 _PER_RANK = frozenset({"allgather", "reducescatter", "alltoall", "gather", "scatter"})
 
 Connection = tuple[Rank, Rank, int]
@@ -66,21 +72,55 @@ def structure(findings: ProgramFindings, links: Collection[tuple[int, int]] | No
     for rank in sorted(set(range(program.ranks)) - seen):
         findings.add("missing-gpu", f"there is no gpu {rank}, though ngpus={program.ranks}")
     _declared_sizes(findings)
+    rows, first = table_of_all(program)
+    strange = _strange(program, rows, first)
     for g, gpu in enumerate(program.gpus):
         blocks: Blocks = {}
-        count = len(gpu.thread_blocks)
+        count, odd = len(gpu.thread_blocks), [next(strange) for _ in gpu.thread_blocks]
         for t, block in enumerate(gpu.thread_blocks):
             if block.id in blocks:
                 findings.add("block-twice", f"thread block id {block.id} stands twice", Place(g, t))
             elif not 0 <= block.id < count:
                 findings.add("block-gap", f"{count} thread blocks need the ids 0 to {count - 1}", Place(g, t))
-            blocks[block.id] = block, publishers(block)
+            blocks[block.id] = block, publishers(block) if any(odd) else []
         for t, block in enumerate(gpu.thread_blocks):
             _peers(findings, Place(g, t), block)
-            for s, instruction in enumerate(block.instructions):
-                _ranges(findings, Place(g, t, s), gpu, block, instruction)
-            _dependences(findings, Place(g, t), block, blocks)
+            if odd[t]:
+                for s, instruction in enumerate(block.instructions):
+                    _ranges(findings, Place(g, t, s), gpu, block, instruction)
+                _dependences(findings, Place(g, t), block, blocks)
     _connections(findings, links)
+
+
+def _strange(program: Program, rows: Table, first: Ints) -> Iterator[bool]:
+    """Of each thread block, whether something may be wrong with its ``rows``, which begin at ``first``: if so each
+    is looked at, as are all of a GPU whose ids are not their positions."""
+    blocks, of = program.blocks, np.repeat(np.arange(len(first) - 1), np.diff(first))
+    count, nop = rows[:, column.COUNT], in_ops(rows, ("nop",))
+    gpu = np.array([g for g, _ in blocks], dtype=np.int64)
+    sizes = np.array([(g.input_chunks, g.output_chunks, g.scratch_chunks, 0) for g in program.gpus])
+    odd = ~nop & (count < 1)
+    for ops, peers in ((SENDS, [b.send_peer for _, b in blocks]), (RECEIVES, [b.recv_peer for _, b in blocks])):
+        odd |= in_ops(rows, ops) & np.array([peer is None for peer in peers], dtype=np.bool_)[of]
+    for ops, buffer, offset in ((READS, column.SRC_BUFFER, column.SRC), (WRITES, column.DST_BUFFER, column.DST)):
+        at, size = rows[:, offset], sizes[gpu[of], rows[:, buffer]]
+        odd |= in_ops(rows, ops) & ((rows[:, buffer] < 0) | (at < 0) | (at + count > size))
+    # dependences: the thread block is there and another, and publishes from that step on
+    waits = rows[:, column.BLOCK] >= 0
+    begin = np.searchsorted(gpu, np.arange(len(program.gpus)))  # of each GPU, the first thread block
+    inside = waits & (rows[:, column.BLOCK] < np.bincount(gpu, minlength=len(program.gpus))[gpu[of]])
+    last = np.full(len(first), -1)  # step of each thread block that publishes; one more for none
+    publishing = np.flatnonzero((rows[:, column.AWAITED] > 0) & ~nop)
+    np.maximum.at(last, of[publishing], publishing - first[of[publishing]])
+    other = np.where(inside, begin[gpu[of]] + rows[:, column.BLOCK], len(last) - 1)
+    odd |= waits & ((other == of) | (rows[:, column.STEP] < 0) | (rows[:, column.STEP] > last[other]))
+    another, adds = of[1:] == of[:-1], in_ops(rows, ("re",))  # of the same thread block
+    passed_on = np.zeros(len(rows), dtype=np.bool_)
+    passed_on[:-1] = another & waits[1:]
+    odd |= nop & ~(waits & passed_on)
+    odd[:-1] |= another & adds[:-1] & adds[1:] & (count[1:] != count[:-1])
+    unnumbered = {g for k, (g, b) in enumerate(blocks) if b.id != k - begin[g]}
+    return iter((np.bincount(of[odd], minlength=len(blocks)) + [g in unnumbered for g, _ in blocks] > 0).tolist())
 
 
 def _declared_sizes(findings: ProgramFindings) -> None:
@@ -208,25 +248,24 @@ def _connections(findings: ProgramFindings, links: Collection[tuple[int, int]] |
         if links is not None and (src, dst) not in links:
             text = f"a connection from gpu {src} to gpu {dst}: the topology has no such link"
             findings.add("no-such-link", text, sender or receiver)
-        sent, got = _counts(findings, sender, SENDS), _counts(findings, receiver, RECEIVES)
+        (sent, _), (got, steps) = _counts(findings, sender, SENDS), _counts(findings, receiver, RECEIVES)
         name = f"from gpu {src} to gpu {dst} on channel {channel}"
-        if (sender is None and got) or (receiver is None and sent):
+        if (sender is None and len(got)) or (receiver is None and len(sent)):
             text = f"unpaired connection: messages {name} have only one end"
             findings.add("unpaired-connection", text, sender or receiver)
         elif len(sent) != len(got):
             text = f"the connection {name} sends {len(sent)} messages but receives {len(got)}"
-            findings.add("message-count", text, sender if sent[len(got) :] else receiver)
-        elif receiver is not None:
-            for k, ((a, _), (b, step)) in enumerate(zip(sent, got, strict=True)):
-                if a != b:
-                    text = f"message {k} {name} is sent with cnt={a} but received with cnt={b}"
-                    findings.add("message-size", text, Place(receiver.gpu, receiver.block, step))
-                    break
+            findings.add("message-count", text, sender if len(sent) > len(got) else receiver)
+        elif receiver is not None and (sent != got).any():
+            k = int((sent != got).argmax())
+            text = f"message {k} {name} is sent with cnt={sent[k]} but received with cnt={got[k]}"
+            findings.add("message-size", text, Place(receiver.gpu, receiver.block, int(steps[k])))
 
 
-def _counts(findings: ProgramFindings, place: Place | None, ops: frozenset[str]) -> list[tuple[int, int]]:
-    """(count, step) of each instruction of the thread block that is one of ``ops``."""
+def _counts(findings: ProgramFindings, place: Place | None, ops: Collection[Op]) -> tuple[Ints, Ints]:
+    """Count and step of each instruction of the thread block that is one of ``ops``."""
     if place is None or place.block is None:
-        return []
-    block = findings.program.gpus[place.gpu].thread_blocks[place.block]
-    return [(x.count, s) for s, x in enumerate(block.instructions) if x.op in ops]
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    rows = table_of(findings.program.gpus[place.gpu].thread_blocks[place.block].instructions)
+    steps = np.flatnonzero(in_ops(rows, ops))
+    return rows[steps, column.COUNT], steps

@@ -27,7 +27,6 @@ that calls lead to (the least that one message orders).
 
 from bisect import bisect_left
 from functools import partial
-from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -35,13 +34,14 @@ from numpy.typing import NDArray
 
 from hetesynth.judge.layout import BROKEN, Layout, SumDefect, Value, added, final_defect
 from hetesynth.judge.msccl import execution_kernel as kernel
-from hetesynth.judge.msccl.checks import READS, RECEIVES, SENDS, WRITES, publishers
+from hetesynth.judge.msccl.checks import READS, RECEIVES, SENDS, WRITES
 from hetesynth.judge.msccl.execution_kernel import COLUMNS, Blocks, Clocks, Code, Data, Found, Memory, Waits
 from hetesynth.judge.rules import Place, ProgramFindings, shown
 from hetesynth.machine_code import run_kernel
-from hetesynth.model.program import Buffer, Instruction
+from hetesynth.model import column
+from hetesynth.model.program import BUFFERS, OPS, Buffer
+from hetesynth.model.step_table import Table, in_ops, table_of, table_of_all
 
-_BUFFERS: tuple[Buffer, ...] = ("i", "o", "s")
 _FLAGS = {
     op: kernel.RECEIVES * (op in RECEIVES)
     | kernel.SENDS * (op in SENDS)
@@ -57,9 +57,12 @@ MAX_SHOWN_WAITS = 6
 Ints = NDArray[np.int64]
 
 
-def parts(x: Instruction, split: int) -> int:
-    """How many messages the instruction has where one carries at most ``split`` chunks; 0: it is one."""
-    return -(-x.count // split) if split and (x.op in SENDS or x.op in RECEIVES) else 1
+def parts(rows: Table, split: int) -> Ints:
+    """How many messages each instruction has where one carries at most ``split`` chunks; 0: it is one."""
+    messages = np.ones(len(rows), dtype=np.int64)
+    moves = in_ops(rows, SENDS | RECEIVES) & (split > 0)
+    messages[moves] = -(-rows[moves, column.COUNT] // max(1, split))
+    return messages
 
 
 class _Run(NamedTuple):
@@ -86,8 +89,8 @@ class Execution:
         gpus = findings.program.gpus
         self._places = [Place(g, t) for g, gpu in enumerate(gpus) for t in range(len(gpu.thread_blocks))]
         self._blocks = [block for gpu in gpus for block in gpu.thread_blocks]
-        self._steps = [x for block in self._blocks for x in block.instructions]
-        self._parts = np.array([parts(x, split) for x in self._steps], dtype=np.int64)
+        self._rows, self._first = table_of_all(findings.program)
+        self._parts = parts(self._rows, split)
         self._words = -(-len(layout.inputs) // kernel.BITS)
         self._bases = self._cells()
         self._code = self._coded(slots)
@@ -99,7 +102,7 @@ class Execution:
         bases: list[dict[Buffer, int]] = []
         begin, layout = 0, self._layout
         for gpu in self._findings.program.gpus:
-            starts: dict[Buffer, int] = {b: layout.cell(gpu.rank, gpu.rank, b, 0) for b in _BUFFERS}
+            starts: dict[Buffer, int] = {b: layout.cell(gpu.rank, gpu.rank, b, 0) for b in BUFFERS}
             inputs, outputs = layout.inputs[gpu.rank], layout.outputs[gpu.rank]
             ends = starts["i"] + max(gpu.input_chunks, inputs), starts["o"] + max(gpu.output_chunks, outputs)
             starts["s"] = max(ends)
@@ -110,8 +113,7 @@ class Execution:
 
     def _coded(self, slots: int) -> Code:
         """The program as arrays."""
-        gpus, steps, blocks = self._findings.program.gpus, self._steps, self._blocks
-        first = np.array([0, *accumulate(len(block.instructions) for block in blocks)], dtype=np.int64)
+        gpus, rows, blocks, first = self._findings.program.gpus, self._rows, self._blocks, self._first
         channels: dict[tuple[int | None, int | None, int], int] = {}
         into, out = np.zeros((2, len(blocks)), dtype=np.int64)
         for k, (place, block) in enumerate(zip(self._places, blocks, strict=True)):
@@ -120,21 +122,19 @@ class Execution:
             into[k] = channels.setdefault((block.recv_peer, rank, block.channel), len(channels))
         sender, receiver = np.full((2, len(channels)), -1)
         sender[out], receiver[into] = np.arange(len(blocks)), np.arange(len(blocks))
-        flags = np.array([_FLAGS[x.op] for x in steps], dtype=np.int64)
-        count = np.array([x.count for x in steps], dtype=np.int64)
+        flags, count = np.array([_FLAGS[op] for op in OPS])[rows[:, column.OP]], rows[:, column.COUNT].copy()
         of = np.repeat(np.arange(len(blocks)), np.diff(first))
         sending = flags & kernel.SENDS > 0
         sends = np.bincount(out[of[sending]], self._parts[sending], len(channels)).astype(np.int64)
         width, message = np.ones(len(channels), dtype=np.int64), np.minimum(count, self._split or count)
         np.maximum.at(width, out[of[sending]], message[sending])
-        bases = [self._bases[self._places[b].gpu] for b in of.tolist()]
-        cells = [
-            -1 if part is None else base[part.buffer] + part.offset
-            for base, x in zip(bases, steps, strict=True)
-            for part in (x.src, x.dst)
-        ]
-        source, target = np.array(cells, dtype=np.int64).reshape(-1, 2).T
-        awaited, awaited_block, awaited_step, publishes = self._dependences(first)
+        of_gpus = np.array([[base[b] for b in BUFFERS] for base in self._bases], dtype=np.int64).reshape(-1, 3)
+        gpu = np.array([place.gpu for place in self._places], dtype=np.int64)[of]
+        source, target = (
+            np.where(rows[:, at] < 0, -1, of_gpus[gpu, rows[:, at]] + rows[:, at + 1])
+            for at in (column.SRC_BUFFER, column.DST_BUFFER)
+        )
+        awaited, awaited_block, awaited_step, publishes = self._dependences(of)
         return Code(
             flags=flags,
             count=count,
@@ -157,23 +157,22 @@ class Execution:
             split=self._split,
         )
 
-    def _dependences(self, first: Ints) -> Ints:
+    def _dependences(self, of: Ints) -> Ints:
         """Of each step the publication that it waits for, with its thread block and step; and what it
-        publishes."""
+        publishes. ``of``: the thread block of each."""
+        rows, first, table = self._rows, self._first, np.full((4, len(self._rows)), -1)
         position = {(p.gpu, b.id): k for k, (p, b) in enumerate(zip(self._places, self._blocks, strict=True))}
-        published = [publishers(block) for block in self._blocks]
-        table, number = np.full((4, len(self._steps)), -1), 0
-        for k, (place, block) in enumerate(zip(self._places, self._blocks, strict=True)):
-            for s, x in enumerate(block.instructions):
-                if x.depends is None:
-                    continue
-                other = position[place.gpu, x.depends[0]]
-                at = published[other][x.depends[1]]
-                if at is None:
-                    continue
-                if table[3, first[other] + at] < 0:
-                    table[3, first[other] + at], number = number, number + 1
-                table[:3, first[k] + s] = table[3, first[other] + at], other, at
+        waiting = np.flatnonzero(rows[:, column.BLOCK] >= 0)
+        named = zip(of[waiting].tolist(), rows[waiting, column.BLOCK].tolist(), strict=True)
+        other = np.array([position[self._places[b].gpu, number] for b, number in named], dtype=np.int64)
+        publishing = (rows[:, column.AWAITED] > 0) & ~in_ops(rows, ("nop",))
+        following = np.where(publishing, np.arange(len(rows)), len(rows))
+        following = np.minimum.accumulate(following[::-1])[::-1]  # the next that publishes, from each step on
+        at = following[first[other] + rows[waiting, column.STEP]]
+        published, met_first, which = np.unique(at, return_index=True, return_inverse=True)
+        number = np.argsort(np.argsort(met_first))  # in the order in which they are first waited for
+        table[3, published] = number
+        table[:3, waiting] = number[which], other, at - first[other]
         return table
 
     def _fresh(self, rows: int) -> _Run:
@@ -222,7 +221,7 @@ class Execution:
     def run(self) -> None:
         """Executes until nothing moves; then deadlock or final data."""
         blocks, ended = len(self._blocks), kernel.NO_ROWS
-        rows, seconds = 2 * blocks + 16, 8e-6 * len(self._steps) * (1 + 0.01 * blocks)
+        rows, seconds = 2 * blocks + 16, 8e-6 * len(self._rows) * (1 + 0.01 * blocks)
         while ended == kernel.NO_ROWS:
             self._state = self._fresh(rows)
             ended, rows = run_kernel(kernel.run, self._code, *self._state, seconds=seconds), 2 * rows
@@ -284,7 +283,7 @@ class Execution:
                 case kernel.UNDEFINED:
                     rule, text = "undefined-data", f"reads {cell}, which nothing has written yet"
                 case _:
-                    done = list(accumulate(parts(y, self._split) for y in self._blocks[other].instructions))
+                    done = np.cumsum(self._parts[self._first[other] : self._first[other + 1]]).tolist()
                     step = bisect_left(done, stamp)
                     there = self._findings.where(Place(place.gpu, self._places[other].block, step))
                     rule = "split-race" if self._split else "race"
@@ -330,8 +329,14 @@ class Execution:
 def buffers_touched(layout: Layout, findings: ProgramFindings) -> None:
     """Accesses that this aliasing forbids: the caller's input out of place, and buffers that only the root has."""
     for g, gpu in enumerate(findings.program.gpus):
+        absent = np.array([*(layout.missing_buffer(gpu.rank, buffer) for buffer in BUFFERS), False])
+        kept = absent | np.array([*(buffer == "i" and not layout.in_place for buffer in BUFFERS), False])
         for t, block in enumerate(gpu.thread_blocks):
-            for s, x in enumerate(block.instructions):
+            rows = table_of(block.instructions)
+            touched = in_ops(rows, READS) & absent[rows[:, column.SRC_BUFFER]]
+            touched |= in_ops(rows, WRITES) & kept[rows[:, column.DST_BUFFER]]
+            for s in np.flatnonzero(touched).tolist():
+                x = block.instructions[s]
                 for part, writes in ((x.src, False), (x.dst, True)):
                     used = x.op in (WRITES if writes else READS)
                     if part is None or not used:

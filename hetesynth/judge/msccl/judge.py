@@ -14,14 +14,18 @@ questions, three functions, each of what reader.read_program returns, or of a Pr
 from collections import Counter
 from collections.abc import Collection
 
+import numpy as np
+
 from hetesynth.judge.layout import ROOTED
 from hetesynth.judge.msccl.checks import RECEIVES, SENDS, program_layout, structure
 from hetesynth.judge.msccl.execution import Execution, buffers_touched
 from hetesynth.judge.msccl.lint_readers import ANY, limits
 from hetesynth.judge.msccl.reader import ReadResult
 from hetesynth.judge.rules import MAX_FINDINGS, Place, ProgramFindings
+from hetesynth.model import column
 from hetesynth.model.collective import MAX_GUESSED_ROOTS
 from hetesynth.model.program import Program, ThreadBlock
+from hetesynth.model.step_table import in_ops, table_of, table_of_all
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
@@ -72,8 +76,8 @@ def large_message_violations(
     read = ReadResult(source, ()) if isinstance(source, Program) else source
     if read.program is None:
         return []
-    instructions = (x for gpu in read.program.gpus for block in gpu.thread_blocks for x in block.instructions)
-    if max((x.count for x in instructions if x.op in SENDS or x.op in RECEIVES), default=0) <= split:
+    rows, _ = table_of_all(read.program)
+    if rows[in_ops(rows, SENDS | RECEIVES), column.COUNT].max(initial=0) <= split:
         return []
     findings = ProgramFindings(read.program, read.lines)
     structure(findings, None)
@@ -87,8 +91,8 @@ def large_message_violations(
 
 def _too_large(findings: ProgramFindings) -> bool:
     """Whether executing would take more memory (square of the thread blocks) or time than a judge should."""
-    code = [block for gpu in findings.program.gpus for block in gpu.thread_blocks]
-    blocks, chunks = len(code), sum(max(1, x.count) for block in code for x in block.instructions)
+    rows, first = table_of_all(findings.program)
+    blocks, chunks = len(first) - 1, int(np.maximum(1, rows[:, column.COUNT]).sum())
     if blocks <= MAX_BLOCKS and blocks * chunks <= MAX_WORK:
         return False
     moved = f"{blocks} thread blocks that move {chunks} chunks"
@@ -179,28 +183,34 @@ def profile_violations(source: ReadResult | Program) -> list[Violation]:
     findings.violations += new[: findings.limit - len(findings.violations)]
     sending: dict[tuple[Rank | None, Rank | None, int], ThreadBlock] = {}
     sending |= {(gpu.rank, b.send_peer, b.channel): b for gpu in program.gpus for b in gpu.thread_blocks}
+    tables = {id(block): table_of(block.instructions) for _, block in program.blocks}
     for g, gpu in enumerate(program.gpus):
-        blocks = {b.id: b for b in gpu.thread_blocks}
+        published = {b.id: tables[id(b)][:, column.AWAITED].tolist() for b in gpu.thread_blocks}
         for t, block in enumerate(gpu.thread_blocks):
+            rows = tables[id(block)]
             # peers without a step, dependences met only because a later step publishes, and receives that do not
             # repeat the plain send they meet: these work on GPUs, but not in every simulator
-            ops = {x.op for x in block.instructions}
-            idle = block.send_peer is not None and not ops & SENDS
-            if idle or (block.recv_peer is not None and not ops & RECEIVES):
+            sends, receives = in_ops(rows, SENDS), in_ops(rows, RECEIVES)
+            idle = block.send_peer is not None and not sends.any()
+            if idle or (block.recv_peer is not None and not receives.any()):
                 text = "has a peer that no step uses; a connection is set up for nothing"
                 findings.add("idle-connection", text, Place(g, t))
-            for s, x in enumerate(block.instructions):
-                number, step = x.depends or (-1, -1)
-                awaited = blocks[number].instructions if number in blocks else ()
-                if 0 <= step < len(awaited) and not awaited[step].has_dependents:
+            waits = np.flatnonzero(rows[:, column.BLOCK] >= 0)
+            named = rows[waits, column.BLOCK : column.STEP + 1].tolist()
+            for s, (number, step) in zip(waits.tolist(), named, strict=True):
+                awaited = published.get(number, [])
+                if 0 <= step < len(awaited) and not awaited[step]:
                     text = f"depends on step {step} of thread block {number}, which lacks hasdep=1"
                     findings.add("published-later", text, Place(g, t, s))
             sender = sending.get((block.recv_peer, gpu.rank, block.channel))
-            sent = [] if sender is None else [x for x in sender.instructions if x.op in SENDS]
-            got = [(s, x) for s, x in enumerate(block.instructions) if x.op in RECEIVES]
-            for a, (s, b) in zip(sent, got, strict=False):
-                if a.op == "s" and b.op == "r" and (a.src, a.dst) != (b.src, b.dst):
-                    text = "the receive does not repeat the buffers and offsets of the send it meets"
-                    findings.add("not-mirrored", text, Place(g, t, s))
-                    break
+            if sender is None:
+                continue
+            sent, met = tables[id(sender)], np.flatnonzero(receives)
+            sent = sent[in_ops(sent, SENDS)][: len(met)]
+            got = rows[met[: len(sent)]]
+            plain, ends = in_ops(sent, ("s",)) & in_ops(got, ("r",)), slice(column.SRC_BUFFER, column.COUNT)
+            other = np.flatnonzero(plain & (sent[:, ends] != got[:, ends]).any(axis=1))
+            if len(other):
+                text = "the receive does not repeat the buffers and offsets of the send it meets"
+                findings.add("not-mirrored", text, Place(g, t, int(met[other[0]])))
     return [*read.portability, *findings.violations]

@@ -4,12 +4,17 @@ Whoever writes files needs none of the facts about readers, so they stand beside
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
 
 from hetesynth.judge.msccl.checks import RECEIVES, SENDS
 from hetesynth.judge.rules import Place, ProgramFindings
-from hetesynth.model.program import ThreadBlock
+from hetesynth.model import column
+from hetesynth.model.program import Program, ThreadBlock
+from hetesynth.model.step_table import in_ops, table_of_all
 from hetesynth.model.target import ALL_OPS, TARGETS, Target
 
 _COMMON = frozenset({"allreduce", "allgather", "reduce", "broadcast", "alltoall"})
@@ -109,6 +114,7 @@ def limits(
         findings.add("channels-limit", f"nchannels={program.channels} exceeds {target.max_channel + 1}")
     if len(program.gpus) > MAX_CHILDREN:
         findings.add("child-limit", f"{len(program.gpus)} GPUs; {room}")
+    refused = _refused(program, target)
     for g, gpu in enumerate(program.gpus):
         blocks = len(gpu.thread_blocks)
         nodes = 1 + len(program.gpus) + blocks + sum(len(b.instructions) for b in gpu.thread_blocks)
@@ -126,7 +132,7 @@ def limits(
             findings.add("co-residency", f"{text}: all must be there at once", Place(g))
         _peers(findings, g, target)
         for t, block in enumerate(gpu.thread_blocks):
-            _steps(findings, Place(g, t), block, target, numbers, who)
+            _steps(findings, Place(g, t), block, target, numbers, who, next(refused))
             _channel(findings, Place(g, t), block, target)
 
 
@@ -142,20 +148,41 @@ def _peers(findings: ProgramFindings, g: int, target: Target) -> None:
             c = block.channel
             peer = block.send_peer if word == "send" else block.recv_peer
             counts[word, c] += peer is not None
+            if peer is None or counts[word, c] <= most:
+                continue
             rule = "peer-limit" if any(x.op in ops for x in block.instructions) else idle
-            if peer is not None and counts[word, c] > most and (word, c, rule) not in reported:
+            if (word, c, rule) not in reported:
                 reported.add((word, c, rule))
                 text = f"{counts[word, c]} thread blocks {word} on channel {c}; readers keep {most}"
                 findings.add(rule, text, Place(g, t))
 
 
+def _refused(program: Program, target: Target) -> Iterator[list[int]]:
+    """Of each thread block the steps in which something may exceed what ``target`` stores or runs."""
+    rows, first = table_of_all(program)
+    over = ~in_ops(rows, ("nop",)) & (rows[:, column.COUNT] > target.max_count) | ~in_ops(rows, target.ops)
+    over |= (rows[:, [column.SRC, column.DST]] > target.max_offset).any(axis=1)
+    over |= rows[:, column.BLOCK] > target.max_depended_block
+    steps = np.flatnonzero(over)
+    for begin, end in pairwise(first.tolist()):
+        yield (steps[np.searchsorted(steps, begin) : np.searchsorted(steps, end)] - begin).tolist()
+
+
 def _steps(
-    findings: ProgramFindings, place: Place, block: ThreadBlock, target: Target, numbers: Numbers, who: str
+    findings: ProgramFindings,
+    place: Place,
+    block: ThreadBlock,
+    target: Target,
+    numbers: Numbers,
+    who: str,
+    looked_at: Iterable[int],
 ) -> None:
     """Readers look at ``s`` and not at the count, so small numbers on many steps overflow their memory."""
     steps = len(block.instructions)
     stated = (numbers.get((place.gpu, place.block or 0, s), s) for s in range(steps))
-    outside = next(((s, n) for s, n in enumerate(stated) if not 0 <= n < target.max_steps), None)
+    outside = None
+    if numbers or steps > target.max_steps:
+        outside = next(((s, n) for s, n in enumerate(stated) if not 0 <= n < target.max_steps), None)
     if outside is not None:
         text = f"{steps} steps, s={outside[1]}: {who} takes 0 to {target.max_steps - 1}"
         findings.add("step-number", text, Place(place.gpu, place.block, outside[0]))
@@ -165,8 +192,8 @@ def _steps(
     if steps > MAX_CHILDREN:
         findings.add("child-limit", f"{steps} steps; readers have room for {MAX_CHILDREN} children", place)
     refused: set[str] = set()
-    for s, x in enumerate(block.instructions):
-        over = []
+    for s in looked_at:
+        x, over = block.instructions[s], list[tuple[str, str]]()
         if x.op != "nop" and x.count > target.max_count:
             over.append(("count-limit", f"cnt={x.count} exceeds {target.max_count}; every reader refuses it"))
         for part in (x.src, x.dst):

@@ -10,23 +10,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast, get_args
+from typing import cast
+
+import numpy as np
 
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import read_regular
 from hetesynth.judge.msccl.scan import Scanner, Tag
 from hetesynth.judge.rules import RULES, Findings, Lines, violation
+from hetesynth.model import column
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
-from hetesynth.model.program import (
-    Buffer,
-    BufferSlice,
-    GpuProgram,
-    Instruction,
-    Op,
-    Program,
-    Protocol,
-    ThreadBlock,
-)
+from hetesynth.model.program import BUFFERS, OPS, GpuProgram, Program, Protocol, ThreadBlock
+from hetesynth.model.step_table import Steps
 from hetesynth.model.verdict import Violation
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
@@ -37,7 +32,8 @@ MAX_CHUNKS = 65536
 MAX_KNOWN = 100_000
 
 _NUMBERS = ("s", "srcoff", "dstoff", "cnt", "depid", "deps", "hasdep")
-_OPS: frozenset[str] = frozenset(get_args(Op))
+_OPS: dict[str, int] = {op: number for number, op in enumerate(OPS)}
+_BUFFERS: dict[str, int] = {buffer: number for number, buffer in enumerate(BUFFERS)}
 _CHILD = {"": "algo", "algo": "gpu", "gpu": "tb", "tb": "step"}
 _PROTOCOLS: dict[str, Protocol] = {"simple": "Simple", "ll": "LL", "ll128": "LL128"}
 _OTHER_COLLECTIVES = frozenset({"custom", "send", "recv", "alltoallv"})
@@ -112,6 +108,14 @@ def load_program(path: Path) -> ReadResult:
         raise HetesynthError(f"cannot read {path}: {reason}", code="HS540", help=help_text) from None
 
 
+def _steps(read: Sequence[tuple[int, ...]]) -> Steps:
+    """Steps as they stand: of a nop no buffers count, and of a step without depid no deps."""
+    rows = np.array(read, dtype=np.int64).reshape(-1, column.AWAITED + 1)
+    rows[rows[:, column.OP] == _OPS["nop"], column.SRC_BUFFER : column.DST + 1] = -1
+    rows[rows[:, column.BLOCK] < 0, column.BLOCK : column.STEP + 1] = -1
+    return Steps(rows)
+
+
 class _Reader:
     """Takes tags in document order and builds the program; reads values as the runtimes do.
 
@@ -129,14 +133,13 @@ class _Reader:
         self._later_rank = -1
         self.algo: dict[str, str] = {}
         self.algo_line: int | None = None
-        self._gpus: list[tuple[list[int], list[tuple[list[int], list[Instruction]]]]] = []
+        self._gpus: list[tuple[list[int], list[tuple[list[int], list[tuple[int, ...]]]]]] = []
         self._at: list[int] = []
         self._stack: list[str] = []
         self._skipped = 0  # of the stack
         self._elements = 0
         self._readable = True
         self._integers: dict[str, int] = {}
-        self._slices: dict[tuple[str, str], BufferSlice] = {}
         self._strange: set[str] = set()
         self._renumbered: set[tuple[int, int]] = set()
 
@@ -272,21 +275,19 @@ class _Reader:
         """The first steps of a thread block, as far as nothing is unusual in them."""
         rows, line = self._scanner.plain_steps(MAX_ELEMENTS - self._elements)
         self._elements += len(rows)
+        if not rows:
+            return
         place, steps = (len(self._gpus) - 1, len(self._gpus[-1][1]) - 1), self._gpus[-1][1][-1][1]
-        slices = self._slices
-        for s, op, srcbuf, srcoff, dstbuf, dstoff, cnt, depid, deps, hasdep in rows:
-            position = len(steps)
-            if s != str(position):
+        numbers, ops, sources, src, targets, dst, counts, blocks, awaited, waited_for = zip(*rows, strict=True)
+        for position, number in enumerate(map(int, numbers)):
+            if number != position:
                 self._at[2:] = [position]
-                self._renumber(place, position, int(s), line + position)
-            for values in ((srcbuf, srcoff), (dstbuf, dstoff)):  # equal ones are one object
-                if values not in slices:
-                    slices[values] = BufferSlice(cast(Buffer, values[0]), int(values[1]))
-            source, target = (None, None) if op == "nop" else (slices[srcbuf, srcoff], slices[dstbuf, dstoff])
-            depends = None if depid == "-1" else (int(depid), int(deps))
-            steps.append(Instruction(cast(Op, op), source, target, int(cnt), depends, hasdep == "1"))
+                self._renumber(place, position, number, line + position)
+        words = map(_OPS.__getitem__, ops), *(map(_BUFFERS.__getitem__, buffers) for buffers in (sources, targets))
+        values = [map(int, values) for values in (src, dst, counts, blocks, awaited, waited_for)]
+        steps.extend(zip(*words[:2], values[0], words[2], *values[1:], strict=True))
         self.lines[place].extend(range(line, line + len(rows)))
-        self._at[2:] = [len(steps) - 1] if steps else []
+        self._at[2:] = [len(steps) - 1]
 
     def _renumber(self, place: tuple[int, int], position: int, s: int, line: int) -> None:
         if place not in self._renumbered:
@@ -311,20 +312,13 @@ class _Reader:
         if op not in _OPS:
             more = "; `ra` is read by the research runtime and executed by none" if op == "ra" else ""
             rule = "residual-add" if op == "ra" else "unknown-op"
-            self._bad(rule, "step", "type", op, f"one of {' '.join(get_args(Op))}{more}", line)
+            self._bad(rule, "step", "type", op, f"one of {' '.join(OPS)}{more}", line)
         if hasdep not in (0, 1) and not nop:
             self._report("bad-hasdep", f"hasdep={hasdep} is neither 0 nor 1", line)
         if depid < -1:
             self._report("negative-depid", f"depid={depid} is no thread block; -1 means none", line)
-        source, target = (
-            None if nop else BufferSlice(name, offset)
-            for name, offset in (
-                (cast(Buffer, attributes.get("srcbuf", "i")), src),
-                (cast(Buffer, attributes.get("dstbuf", "i")), dst),
-            )
-        )
-        depends = (depid, deps) if depid >= 0 else None
-        steps.append(Instruction(cast(Op, op), source, target, count, depends, hasdep == 1))
+        source, target = (_BUFFERS.get(attributes.get(name, ""), 0) for name in ("srcbuf", "dstbuf"))
+        steps.append((_OPS.get(op or "", 0), source, src, target, dst, count, depid, deps, int(hasdep == 1)))
 
     def program(self, empty: bool) -> Program | None:
         """Called once, after the last tag: what was read, or None when some value that it needs could not be.
@@ -376,7 +370,7 @@ class _Reader:
         gpus = []
         for gpu, blocks in self._gpus:
             threads = [
-                ThreadBlock(number, None if send < 0 else send, None if recv < 0 else recv, channel, tuple(steps))
+                ThreadBlock(number, None if send < 0 else send, None if recv < 0 else recv, channel, _steps(steps))
                 for (number, send, recv, channel), steps in blocks
             ]
             gpus.append(GpuProgram(gpu[0], gpu[1], gpu[2], gpu[3], tuple(threads)))

@@ -29,8 +29,7 @@ _PLAIN_STEP = re.compile(
 _CLOSE = re.compile(f"</({_NAME})>")
 _LOOSE_ATTRIBUTE = re.compile(r"(\s*)([^\s=/>\"']+)\s*=\s*(\"[^\"]*\"|'[^']*')", re.ASCII)
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
-_NOT_ASCII = re.compile("[\x80-\xff]")
-_NOT_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_CONTROL = bytes({*range(32)} - {*b"\t\n\r"})
 
 _MARKUP = tuple(
     (prefix, re.compile(whole, re.DOTALL | re.ASCII), broken, odd)
@@ -92,7 +91,7 @@ class Scanner:
     """Iterates over the tags of ``source``; ``defects`` is complete when the iteration has ended."""
 
     def __init__(self, source: bytes) -> None:
-        self._text = source.decode("latin-1")  # a character a byte
+        self._source, self._text = source, source.decode("latin-1")  # a character a byte
         self._line, self._counted, self._position = 1, 0, 0
         self._seen: dict[str, tuple[int, int]] = {}  # by rule: the first line, how often
 
@@ -109,14 +108,14 @@ class Scanner:
         text, position = self._text, 0
         if not text.strip():
             self._defect("empty-file")
-        elif match := _NOT_TEXT.search(text):
-            self._defect("not-text", match.start())
+        elif len(self._source.translate(None, _CONTROL)) < len(text):
+            self._defect("not-text", next(i for i, byte in enumerate(self._source) if byte in _CONTROL))
             return
         elif text.startswith("\xef\xbb\xbf"):
             self._defect("byte-order-mark")
             position = 3
-        elif match := _NOT_ASCII.search(text):
-            self._defect("not-ascii", match.start())
+        elif not self._source.isascii():
+            self._defect("not-ascii", next(i for i, byte in enumerate(self._source) if byte > 127))
         while position >= 0:
             start = text.find("<", position)
             between = text[position:start] if start >= 0 else text[position:]

@@ -15,12 +15,12 @@ from typing import Literal
 
 import numpy as np
 
-from hetesynth.model.program import RECEIVES, Op
+from hetesynth.model.program import OPS, RECEIVES, Op
 from hetesynth.model.target import PLAIN_OPS, Target
 from hetesynth.model.topology import Rank
 from hetesynth.programs.msccl.channels import Message
 from hetesynth.programs.msccl.kernels import RECEIVE, SCRATCH, SEND
-from hetesynth.programs.msccl.placement import OPS, Ints, Operations, Placement, starts
+from hetesynth.programs.msccl.placement import Ints, Operations, Placement, starts
 from hetesynth.programs.msccl.thread_blocks import (
     BlockPlan,
     Code,

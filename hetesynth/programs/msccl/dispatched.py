@@ -22,7 +22,18 @@ from hetesynth.programs.msccl.assembly import grouped, ordered
 from hetesynth.programs.msccl.channels import ChannelRoom, Message, Pair
 from hetesynth.programs.msccl.lower import FEWER, Lowered, LoweringOptions, lowered_as, within
 from hetesynth.programs.msccl.placement import Placer, starts
-from hetesynth.programs.msccl.run_kernels import Cut, Ended, Held, LaneStates, Sent, cut, hold
+from hetesynth.programs.msccl.run_kernels import (
+    Cut,
+    Ended,
+    Held,
+    Joined,
+    LaneStates,
+    Offers,
+    Sent,
+    cut,
+    hold,
+    join,
+)
 from hetesynth.programs.msccl.thread_blocks import BlockPlan, Connection
 
 
@@ -86,37 +97,15 @@ def shared_blocks(runs: Runs, ends: Sequence[Pair], dispatch: Dispatch, blocks: 
     ended = Ended(runs.first, begin, end, arrives, leaves)
     run_kernel(hold, ended, delays, seconds=2e-6 * float(np.diff(runs.first)[arrives].sum()))
     order = np.lexsort((leaves, arrives, delays.seconds, targets[arrives]))
-    return _joined(runs, ends, excess.tolist(), arrives[order].tolist(), leaves[order].tolist())
-
-
-def _joined(
-    runs: Runs, ends: Sequence[Pair], excess: list[int], arrives: list[int], leaves: list[int]
-) -> Shared | None:
-    """Pairs of runs, the first ones that may share until no rank has an ``excess``; None: one still has."""
-    shared: Shared = {}
-    link = runs.link.tolist()
-    joined = list(range(len(link)))  # runs of one channel have one number
-    pairs = [{ends[a]} for a in link]  # by that number
-    senders: set[int] = set()
-
-    def number(r: int) -> int:
-        while joined[r] != r:
-            r = joined[r]
-        return r
-
-    for r, out in zip(arrives, leaves, strict=True):
-        rank = ends[link[out]][0]
-        if excess[rank] <= 0 or r in shared or out in senders:
-            continue
-        one, other = number(r), number(out)
-        if one == other or pairs[one] & pairs[other]:
-            continue
-        shared[r] = out
-        senders.add(out)
-        joined[other] = one
-        pairs[one] |= pairs[other]
-        excess[rank] -= 1
-    return None if any(e > 0 for e in excess) else shared
+    pairs = {pair: number for number, pair in enumerate(dict.fromkeys(ends))}
+    numbers = np.array([pairs[pair] for pair in ends], dtype=np.int64)[runs.link]
+    none, number = np.full(len(runs.link), -1), np.arange(len(runs.link))
+    joined = Joined(none, none.copy(), number, none.copy(), number.copy(), np.maximum(excess, 0))
+    offers = Offers(targets[arrives[order]], arrives[order], leaves[order], numbers)
+    run_kernel(join, offers, joined, seconds=1e-6 * len(order))
+    if joined.excess.any():
+        return None
+    return {r: out for r, out in enumerate(joined.shares.tolist()) if out >= 0}
 
 
 def steps_of_messages(schedule: Schedule, target: Target) -> Ints:

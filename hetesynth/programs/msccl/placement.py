@@ -7,27 +7,19 @@ must not yet overwrite what its home holds waits in scratch and is copied later.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetesynth.machine_code import run_kernel
 from hetesynth.model.collective import Collective
-from hetesynth.model.program import Buffer, BufferSlice, Op
+from hetesynth.model.program import BUFFERS
 from hetesynth.model.target import Target
 from hetesynth.programs.layout import Layout, chunk_at, not_held
 from hetesynth.programs.msccl.channels import Message
 from hetesynth.programs.msccl.kernels import ADD, RECEIVE, SEND, Carried, Placed, Room, place
 
-OPS: tuple[Op, ...] = get_args(Op)
-BUFFERS: tuple[Buffer, ...] = ("i", "o", "s")
 Ints = NDArray[np.int64]
-
-
-def named_place(code: int) -> BufferSlice:
-    """The chunk that the number of a place stands for; see ``kernels``."""
-    return chunk_at(BUFFERS[code % 3], code // 3)
 
 
 def starts(lengths: Ints) -> Ints:

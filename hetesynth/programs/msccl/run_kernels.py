@@ -106,3 +106,58 @@ def hold(e: Ended, h: Held) -> None:
             if low > e.first[out]:
                 seconds += max(0.0, e.end[low - 1] - e.end[m])
         h.seconds[k] = seconds
+
+
+class Offers(NamedTuple):
+    """Runs that may share a thread block at a rank, one that arrives and one that leaves, those that are held up
+    least first. ``pair[r]``: the number of the ranks that run r joins."""
+
+    rank: Row
+    arriving: Row
+    leaving: Row
+    pair: Row
+
+
+class Joined(NamedTuple):
+    """Of each run: which one it shares with, which one shares with it (-1: none); the first of its channel, the
+    next of it, and of a first one the last of it. Of each rank: thread blocks too many."""
+
+    shares: Row
+    shared: Row
+    first: Row
+    next: Row
+    last: Row
+    excess: Row
+
+
+def channel_of(j: Joined, r: int) -> int:
+    """The first run of the channel of run r."""
+    while j.first[r] != r:
+        r = j.first[r]
+    return r
+
+
+def meet(o: Offers, j: Joined, one: int, other: int) -> bool:
+    """Whether two channels join the same ranks somewhere."""
+    while one >= 0:
+        at = other
+        while at >= 0:
+            if o.pair[one] == o.pair[at]:
+                return True
+            at = j.next[at]
+        one = j.next[one]
+    return False
+
+
+def join(o: Offers, j: Joined) -> None:
+    """Let runs share until no rank has thread blocks too many; runs that share have one channel."""
+    for k in range(len(o.rank)):
+        rank, r, out = o.rank[k], o.arriving[k], o.leaving[k]
+        if j.excess[rank] <= 0 or j.shares[r] >= 0 or j.shared[out] >= 0:
+            continue
+        one, other = channel_of(j, r), channel_of(j, out)
+        if one == other or meet(o, j, one, other):
+            continue
+        j.shares[r], j.shared[out], j.first[other] = out, r, one
+        j.next[j.last[one]], j.last[one] = other, j.last[other]
+        j.excess[rank] -= 1

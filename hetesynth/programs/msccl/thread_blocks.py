@@ -21,20 +21,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 
 from hetesynth.machine_code import run_kernel
+from hetesynth.model import column
 from hetesynth.model.problem import Problem
-from hetesynth.model.program import RECEIVES, BufferSlice, Instruction, ThreadBlock
+from hetesynth.model.program import OPS, RECEIVES, ThreadBlock
+from hetesynth.model.step_table import Steps
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
 from hetesynth.programs.msccl import kernels
 from hetesynth.programs.msccl.channels import Message, Pair
 from hetesynth.programs.msccl.kernels import SEND
-from hetesynth.programs.msccl.placement import OPS, Ints, Operations, named_place, starts
+from hetesynth.programs.msccl.placement import Ints, Operations, starts
 
 Connection = tuple[Rank, int]  # (peer, channel); the direction is known from where it stands
 Sharing = Literal["all", "needed"]
@@ -94,12 +96,12 @@ class Connections:
         """By rank the operations by what they serve; one that receives and forwards stands in both."""
         by_rank: list[Connections] = []
         ends = operations.first.tolist()
-        columns = [column.tolist() for column in (operations.op, operations.message, operations.out)]
+        columns = [values.tolist() for values in (operations.op, operations.message, operations.out)]
         for first, end in pairwise(ends):
             sends: dict[Connection, list[int]] = defaultdict(list)
             receives: dict[Connection, list[int]] = defaultdict(list)
             copies: list[int] = []
-            rows = zip(*(column[first:end] for column in columns), strict=True)
+            rows = zip(*(values[first:end] for values in columns), strict=True)
             for i, (op, message, out) in enumerate(rows):
                 if message < 0:
                     copies.append(i)
@@ -260,7 +262,7 @@ def waits_of(code: Code) -> Waits:
     o, (block, position) = code.operations, code.places
     blocks, lengths = np.array([len(of_rank) for of_rank in code.blocks]), np.diff(o.first)
     number = len(o.op)
-    reads = sum(int(o.count[column >= 0].sum()) for column in (o.read, o.also))
+    reads = sum(int(o.count[values >= 0].sum()) for values in (o.read, o.also))
     writes = int(o.count[o.write >= 0].sum())
     cells = 1 + max((int((c + o.count).max(initial=0)) for c in (o.read, o.also, o.write)), default=0)
     clocks = kernels.Clocks(
@@ -302,7 +304,7 @@ def reduced(code: Code, waits: Waits) -> Waits:
     named_first = starts(lengths[in_order])
     at += np.arange(len(at)) - np.repeat(named_first[:-1], lengths[in_order])
     named = place[waits.operation[at]]
-    first = [column[in_order] for column in (previous, sender)]
+    first = [values[in_order] for values in (previous, sender)]
     rows = np.concatenate(
         (*(np.flatnonzero(c >= 0) for c in first), np.repeat(np.arange(number), lengths[in_order]))
     )
@@ -315,7 +317,7 @@ def reduced(code: Code, waits: Waits) -> Waits:
         np.full(number, -1), np.full(number, -1), np.zeros(widest * (widest + most + 2), dtype=np.int64)
     )
     kept = kernels.Kept(np.ones(len(named), dtype=np.int64))
-    run_kernel(kernels.implied, paths, search, kept, seconds=2e-6 * len(named))
+    run_kernel(kernels.implied, paths, search, kept, seconds=2e-5 * len(named))
     stays = np.empty(len(named), dtype=np.int64)
     stays[at] = kept.kept
     return Waits(starts(stays)[waits.first], waits.operation[stays > 0])
@@ -335,26 +337,31 @@ def written(code: Code, waits: Waits) -> list[tuple[ThreadBlock, ...]]:
     step[code.running] = before - np.repeat(shift, code.lengths)
     is_target = np.zeros(len(nops), dtype=np.bool_)
     is_target[waits.operation] = True
-    named = list(zip(block[waits.operation].tolist(), step[waits.operation].tolist(), strict=True))
-    rows = zip(
-        *(column[code.running].tolist() for column in (o.op, o.src, o.dst, o.count, is_target)),
-        *(column[code.running].tolist() for column in (waits.first[:-1], waits.first[1:])),
-        strict=True,
-    )
-    places: dict[int, BufferSlice] = {}
+    # rows of operations, in the order of thread blocks, each behind the nops that wait for all but its last wait
+    running, ends = code.running, waits.first[1:]
+    named = block[waits.operation], step[waits.operation]
+    rows = np.full((int(before[-1]) + 1 if len(before) else 0, column.AWAITED + 1), -1)
+    rows[:, [column.OP, column.COUNT, column.AWAITED]] = OPS.index("nop"), 0, 0
+    own = rows[before]
+    for at, values in ((column.OP, o.op), (column.COUNT, o.count), (column.AWAITED, is_target)):
+        own[:, at] = values[running]
+    for place, columns in ((o.src, [column.SRC_BUFFER, column.SRC]), (o.dst, [column.DST_BUFFER, column.DST])):
+        own[:, columns] = np.stack((place[running] % 3, place[running] // 3), axis=1)
+    waiting = np.flatnonzero(lengths[running] > 0)
+    for at, of in zip((column.BLOCK, column.STEP), named, strict=True):
+        own[waiting, at] = of[ends[running[waiting]] - 1]
+    rows[before] = own
+    is_nop = np.ones(len(rows), dtype=np.bool_)
+    is_nop[before] = False
+    earlier = np.repeat(waits.first[:-1][running], nops)
+    earlier += np.arange(len(earlier)) - np.repeat(np.cumsum(nops) - nops, nops)
+    rows[is_nop, column.BLOCK : column.STEP + 1] = np.stack([of[earlier] for of in named], axis=1)
+    cuts = pairwise([*shift.tolist(), len(rows)])
     done: list[tuple[ThreadBlock, ...]] = []
     for of_rank in code.blocks:
-        blocks = []
-        for b, of in enumerate(of_rank):
-            instructions: list[Instruction] = []
-            for op, src, dst, count, awaited, first, end in islice(rows, len(of.operations)):
-                if end - first > 1:
-                    instructions += [Instruction("nop", None, None, 0, wait) for wait in named[first : end - 1]]
-                for place in (src, dst):
-                    if place not in places:
-                        places[place] = named_place(place)
-                last = named[end - 1] if end > first else None
-                instructions.append(Instruction(OPS[op], places[src], places[dst], count, last, awaited))
-            blocks.append(ThreadBlock(b, of.send_peer, of.recv_peer, of.channel, tuple(instructions)))
+        blocks = [
+            ThreadBlock(b, of.send_peer, of.recv_peer, of.channel, Steps(rows[first:end]))
+            for b, (of, (first, end)) in enumerate(zip(of_rank, cuts, strict=False))
+        ]
         done.append(tuple(blocks))
     return done

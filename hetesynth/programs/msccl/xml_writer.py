@@ -10,11 +10,12 @@ import re
 from collections.abc import Mapping
 
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.model.program import BufferSlice, Program
+from hetesynth.model.program import BUFFERS, OPS, Program
+from hetesynth.model.step_table import in_ops, table_of
 from hetesynth.model.target import MAX_PROGRAM_NAME, PORTABLE, Target
 
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_PROGRAM_NAME}}}", re.ASCII)
-_NO_SRC, _NO_DST = BufferSlice("i", -1), BufferSlice("o", -1)
+SRC, DST = (*BUFFERS, "i"), (*BUFFERS, "o")  # the last: of none
 
 
 def check_name(name: str) -> None:
@@ -57,13 +58,13 @@ def write_msccl_xml(program: Program, target: Target = PORTABLE) -> bytes:
             send, recv = (-1 if peer is None else peer for peer in (tb.send_peer, tb.recv_peer))
             ends = _texts({"id": tb.id, "send": send, "recv": recv, "chan": tb.channel})
             lines.append(f"    <tb {ends}>" if tb.instructions else f"    <tb {ends}/>")
-            for s, x in enumerate(tb.instructions):
-                if x.op not in target.ops:
-                    raise InternalError(f"target {target.name} has no {x.op}")
-                src, dst, depends = x.src or _NO_SRC, x.dst or _NO_DST, x.depends or (-1, -1)
-                ends = f'srcbuf="{src.buffer}" srcoff="{src.offset}" dstbuf="{dst.buffer}" dstoff="{dst.offset}"'
-                waits = f'depid="{depends[0]}" deps="{depends[1]}" hasdep="{int(x.has_dependents)}"'
-                lines.append(f'      <step s="{s}" type="{x.op}" {ends} cnt="{x.count}" {waits}/>')
+            rows = table_of(tb.instructions)
+            if not in_ops(rows, target.ops).all():
+                raise InternalError(f"target {target.name} has not all operations of thread block {tb.id}")
+            for s, (op, at, src, to, dst, count, block, step, awaited) in enumerate(rows.tolist()):
+                ends = f'srcbuf="{SRC[at]}" srcoff="{src}" dstbuf="{DST[to]}" dstoff="{dst}" cnt="{count}"'
+                waits = f'depid="{block}" deps="{step}" hasdep="{awaited}"'
+                lines.append(f'      <step s="{s}" type="{OPS[op]}" {ends} {waits}/>')
             lines += ["    </tb>"] if tb.instructions else []
         lines.append("  </gpu>")
     return "\n".join([*lines, "</algo>\n"]).encode("ascii")
