@@ -51,7 +51,7 @@ SIZES = ("64KB", "1MB", "16MB", "1GB")
 Row = dict[str, str]
 COLUMNS = (
     "cluster", "gpus", "collective", "size", "program_us", "percent", "library", "library_us", "factor", "low",
-    "high", "unchecked", "from", "to", "lost", "worst", "seconds", "verdict",
+    "high", "unchecked", "from", "to", "lost", "worst", "candidate", "seconds", "verdict",
 )  # fmt: skip
 _RANGE = re.compile(rb'minBytes="(\d+)" maxBytes="(\d+)"')
 
@@ -101,7 +101,7 @@ def row(cluster: str, file: Path, collective: CollectiveName, size: str) -> Row:
         "library_us": told["library_us"], "factor": told["factor_over_library"], "low": told["factor_low"],
         "high": told["factor_high"], "unchecked": told["library_unchecked"], "from": low if found else None,
         "to": high if found else None, "lost": lost, "worst": None if worst == float("inf") else worst,
-        "seconds": told["seconds"], "verdict": told["verdict"],
+        "candidate": told["choice"]["candidate"], "seconds": told["seconds"], "verdict": told["verdict"],
     }  # fmt: skip
     return {
         name: "" if v is None else f"{v:.4g}" if isinstance(v, float) else str(v) for name, v in values.items()

@@ -2,7 +2,7 @@
 the best of them is near what is possible, nothing else is tried. Else candidates of all strategies follow."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -13,6 +13,7 @@ from hetesynth.engine.choice.program_ranking import (
     UNTIMED,
     ProgramRanking,
     Ranked,
+    Route,
     step_candidate,
     step_program,
     timed_target,
@@ -214,23 +215,23 @@ def _with_sites(asked: _Question, budget: Budget, opening: _Opening, record: Dec
     return replace(opening, settled=near or interrupted, interrupted=interrupted)
 
 
-def _try_first(ranking: ProgramRanking) -> None:
-    """The program of a schedule that takes no search, lowered in the first way that fits."""
+def _without_search(ranking: ProgramRanking, name: str) -> Iterator[Route]:
+    """Of a schedule by a strategy that does not search; none where it refuses."""
     specs = ranking.specs
-    for name in NO_SEARCH:
-        for spec in specs.of(name, specs.request.fixed_chunks or 1):
-            problem = specs.problem(spec)
-            try:
-                solution = unbounded_solver(spec.strategy, specs.request).solve(problem)
-            except HetesynthError:
-                continue
-            if isinstance(solution, Solution):
-                schedule, question = solution.schedule, (spec.chunking, problem, solution, specs.size, specs.costs)
-                load = ranking.dispatchings(problem, schedule)[0].load
-                pipelined = Pipelined(specs.latency(problem, schedule), load)
-                ranking.run(ranking.routes(Candidate.of(spec.label, spec.name, *question, pipelined)))
-            if ranking.ranked:
-                return
+    chunks = specs.request.fixed_chunks or 1
+    if specs.chunk_bytes(chunks) < 1:
+        return
+    for spec in specs.of(name, chunks):
+        problem = specs.problem(spec)
+        try:
+            solution = unbounded_solver(spec.strategy, specs.request).solve(problem)
+        except HetesynthError:
+            continue
+        if isinstance(solution, Solution):
+            schedule, question = solution.schedule, (spec.chunking, problem, solution, specs.size, specs.costs)
+            load = ranking.dispatchings(problem, schedule)[0].load
+            pipelined = Pipelined(specs.latency(problem, schedule), load)
+            yield from ranking.routes(Candidate.of(spec.label, spec.name, *question, pipelined))
 
 
 def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decisions) -> _Opening | None:
@@ -271,11 +272,12 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         return budget.effort is not None and budget.effort <= 1 and min(enough, least) >= quickest
 
     # of what is tried before there is no trace: the choice is that of a run without a budget
-    before = replace(ranking, decisions=Decisions(), effort=Effort(0.0), ranked=[])
+    before = replace(ranking, decisions=Decisions(), effort=Effort(0.0), ranked=[], known=set())
     try:
-        if asked.soon and not alone:
-            _try_first(before)
-        SteadyCandidates(ranking).try_all()
+        for name in NO_SEARCH if asked.soon and not alone else ():
+            if not before.ranked:
+                before.run(_without_search(before, name))
+        SteadyCandidates(ranking).try_all([] if alone else _without_search(ranking, NO_SEARCH[0]))
     except KeyboardInterrupt:
         kept = before if not ranking.ranked and ranking.verified is None else ranking
         if not kept.ranked and kept.verified is None:

@@ -20,6 +20,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Problem
+from hetesynth.model.program import Protocol
 from hetesynth.model.schedule import Schedule, along_trees
 from hetesynth.model.target import Target
 from hetesynth.model.words import microseconds
@@ -109,6 +110,7 @@ class ProgramRanking:
     ranked: list[Ranked] = field(default_factory=list)
     verified: Ranked | None = None
     dispatched: int = 0  # messages
+    known: set[tuple[Schedule, Protocol]] = field(default_factory=set)  # what was dispatched
 
     @property
     def near_bound(self) -> bool:
@@ -139,10 +141,14 @@ class ProgramRanking:
                 most = LOWERED_FAR if self.specs.far else most
                 reason = f"more is expected of {most} others" if len(expected) >= most else None
             fits = False
+            what = route.dispatching.schedule, route.dispatching.protocol
+            if reason is None and way is None and what in self.known:
+                reason = "its schedule is that of another"
             if reason is not None:
                 self.decisions.note(name, "skipped", reason)
             elif way is None:
                 self.effort.spent += route.transfers
+                self.known.add(what)
             else:
                 fits = self._lower(name, route, pipeline)
                 expected += [seconds] if fits and pipeline is not None else []

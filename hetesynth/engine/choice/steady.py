@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import chain
 
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.program_ranking import NEAR, ProgramRanking, Route
@@ -97,10 +98,11 @@ class SteadyCandidates:
         """Of the ranking."""
         return self.ranking.specs
 
-    def try_all(self) -> None:
-        """Try them, until a program is near the limit or the effort or the time is spent."""
+    def try_all(self, others: Iterable[Route] = ()) -> None:
+        """Try them, and ``others`` beside packings, until a program is near the limit or the effort or the time is
+        spent."""
         if not self.specs.personalized:
-            self.ranking.run(self._packings())
+            self.ranking.run(chain(others, self._packings()))
             return
         for paths in self._exchanges():
             self.ranking.run([paths])

@@ -87,6 +87,8 @@ def shared_blocks(runs: Runs, ends: Sequence[Pair], dispatch: Dispatch, blocks: 
     for rank in np.flatnonzero(excess > 0).tolist():
         arriving, leaving = (np.flatnonzero((at == rank) & alone) for at in (targets, sources))
         enough = runs.steps[arriving] + np.diff(runs.first)[leaving][:, None] <= room
+        if excess[rank] > min(enough.any(axis=0).sum(), enough.any(axis=1).sum()):
+            return None
         out, r = np.nonzero(enough)
         candidates.append((arriving[r], leaving[out]))
     if not candidates:
