@@ -260,20 +260,33 @@ class Dispatching:
         fewer = [
             Arrangement(pieces, spare) for pieces in reversed(numbers) if pieces < few for spare in self.first
         ]
-        return islice(self._fitting(seconds, fewer), self.kept), spent
+        return self._offered(seconds, fewer), spent
+
+    def _offered(
+        self, seconds: dict[Arrangement, float], fewer: Sequence[Arrangement]
+    ) -> Iterator[tuple[float, Arrangement]]:
+        """The first that fit, then the best with half as many pieces and so on: less is known of small ones."""
+        pieces = math.inf
+        for way in islice(self._fitting(seconds, fewer), self.kept):
+            pieces = min(pieces, way[1].pieces)
+            yield way
+        for arrangement in sorted(seconds, key=seconds.__getitem__):
+            if 2 * arrangement.pieces <= pieces and self.fits(arrangement):
+                pieces = arrangement.pieces
+                yield seconds[arrangement], arrangement
 
     def _fitting(
         self, seconds: dict[Arrangement, float], fewer: Sequence[Arrangement]
     ) -> Iterator[tuple[float, Arrangement]]:
-        """Those that fit; where only loops of whole chunks do, after the first of them the first of ``fewer``
-        pieces."""
+        """Those that fit; where only loops of whole chunks do, or one was tried, after the first of them the first
+        of ``fewer`` pieces."""
         number = 0
         for arrangement in sorted(seconds, key=seconds.__getitem__):
-            alone = arrangement.spare is None and not number
+            alone = not number and (arrangement.spare is None or len(seconds) == 1)
             if self.fits(arrangement):
                 number += 1
                 yield seconds[arrangement], arrangement
-            if alone:
+            if alone and not (number and arrangement.spare is not None):
                 less = next((a for a in fewer if a not in seconds and self.fits(a)), None)
                 if less is not None:
                     yield self.expected(less)[0], less

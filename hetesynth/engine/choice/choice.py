@@ -3,12 +3,14 @@ the best of them is near what is possible, nothing else is tried. Else candidate
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 
 from hetesynth.engine.artifacts import SolvedRequest
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.program_ranking import (
+    MOST_TRANSFERS,
     NEAR_THE_LIMIT,
     UNTIMED,
     ProgramRanking,
@@ -40,6 +42,9 @@ from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.words import microseconds
 from hetesynth.search.auto import NO_SEARCH
+from hetesynth.search.baselines.ring_search import ring_sets
+from hetesynth.search.baselines.table import wiring
+from hetesynth.search.copy_problem import CopyProblem, NoRoute
 from hetesynth.search.search import BEST, Ending, Progress, no_progress
 from hetesynth.search.solve import Solution
 
@@ -215,11 +220,23 @@ def _with_sites(asked: _Question, budget: Budget, opening: _Opening, record: Dec
     return replace(opening, settled=near or interrupted, interrupted=interrupted)
 
 
-def _without_search(ranking: ProgramRanking, name: str) -> Iterator[Route]:
-    """Of a schedule by a strategy that does not search; none where it refuses."""
+def _rings(ranking: ProgramRanking) -> Iterator[Route]:
+    """Along rings of servers, or where there is one only those of its GPUs, a chunk for each."""
     specs = ranking.specs
-    chunks = specs.request.fixed_chunks or 1
-    if specs.chunk_bytes(chunks) < 1:
+    if len({*specs.topology.servers}) > 1:
+        yield from _without_search(ranking, "server-rings")
+        return
+    with suppress(NoRoute):
+        found = ring_sets(wiring(CopyProblem(specs.factory.problem(specs.paper_chunking(1), 1))))
+        cheapest = min(found, key=lambda rings: rings.cost)
+        yield from _without_search(ranking, "ring", len(cheapest.rings))
+
+
+def _without_search(ranking: ProgramRanking, name: str, chunks: int = 1) -> Iterator[Route]:
+    """Of a schedule by a strategy that does not search; none where it refuses, or chunks are too small or many."""
+    specs = ranking.specs
+    chunks = specs.request.fixed_chunks or chunks
+    if specs.chunk_bytes(chunks) < 1 or specs.transfers(chunks) > MOST_TRANSFERS:
         return
     for spec in specs.of(name, chunks):
         problem = specs.problem(spec)
@@ -277,7 +294,7 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         for name in NO_SEARCH if asked.soon and not alone else ():
             if not before.ranked:
                 before.run(_without_search(before, name))
-        SteadyCandidates(ranking).try_all([] if alone else _without_search(ranking, NO_SEARCH[0]))
+        SteadyCandidates(ranking).try_all([] if alone else _rings(ranking))
     except KeyboardInterrupt:
         kept = before if not ranking.ranked and ranking.verified is None else ranking
         if not kept.ranked and kept.verified is None:

@@ -29,6 +29,7 @@ DISPATCHED = 20.0  # messages for each transfer of a schedule, to find how it is
 MOST_DISPATCHED = 500_000
 MOST_TRANSFERS = 33_000  # of a schedule that is lowered step by step; four times as many are only dispatched
 LOWERED, LOWERED_FAR = 2, 8  # programs; between sites
+AS_EXPECTED = 1.05  # a program that takes longer says nothing of how good others are
 UNSURE = 0.8  # of what is expected between sites is possible
 NEARLY = 1.03  # of the least expected: a third is lowered where it is as near
 NEAR_THE_LIMIT = 0.98  # a program that is so near ends the choice
@@ -129,7 +130,8 @@ class ProgramRanking:
         ]
         heapify(waiting)
         self.dispatched = 0
-        expected: list[float] = []  # of what was lowered
+        expected: list[float] = []  # of what was lowered and took about as long
+        lowered = 0
         while waiting:
             seconds, place, route, way = heappop(waiting)
             pipeline = None if way is None else way[1]
@@ -139,8 +141,9 @@ class ProgramRanking:
             if reason is None and pipeline is not None:
                 most = LOWERED + (len(expected) == LOWERED and seconds <= NEARLY * expected[0])
                 most = LOWERED_FAR if self.specs.far else most
-                reason = f"more is expected of {most} others" if len(expected) >= most else None
-            fits = False
+                enough = len(expected) >= most or lowered >= LOWERED_FAR
+                reason = f"more is expected of {len(expected)} others" if enough else None
+            took: float | None = None
             what = route.dispatching.schedule, route.dispatching.protocol
             if reason is None and way is None and what in self.known:
                 reason = "its schedule is that of another"
@@ -150,9 +153,11 @@ class ProgramRanking:
                 self.effort.spent += route.transfers
                 self.known.add(what)
             else:
-                fits = self._lower(name, route, pipeline)
-                expected += [seconds] if fits and pipeline is not None else []
-            if reason is None and not (fits and self.specs.far):  # there other schedules tell more
+                took = self._lower(name, route, pipeline)
+                lowered += took is not None and pipeline is not None
+                if pipeline is not None and took is not None and took <= AS_EXPECTED * seconds:
+                    expected.append(seconds)
+            if reason is None and not (took is not None and self.specs.far):  # there other schedules tell more
                 following = next(route.ways, None)
                 if following is not None:
                     heappush(waiting, (following[0], place, route, following))
@@ -165,15 +170,15 @@ class ProgramRanking:
             return (
                 f"{microseconds(seconds)} are expected, the best program takes {microseconds(self.best_seconds)}"
             )
-        if self.ranked:
+        if self.ranked and transfers:
             exceeded = self.effort.exceeded_by(transfers)
             if exceeded is not None:
                 return exceeded
         first = self.alone and not self.ranked
         return LATE if not first and self.deadline.expired(UNTIMED) else None
 
-    def _lower(self, name: str, route: Route, pipeline: Pipeline | None) -> bool:
-        """Whether it fits; then it is timed."""
+    def _lower(self, name: str, route: Route, pipeline: Pipeline | None) -> float | None:
+        """What it takes; None: it does not fit."""
         before, problem, schedule = self.before, route.dispatching.problem, route.dispatching.schedule
         if (
             before is not None
@@ -182,11 +187,11 @@ class ProgramRanking:
             and before.candidate.solution.schedule == schedule
         ):
             self.ranked.append(before)
-            return True
+            return before.seconds
         candidate = route.candidate()
         if candidate is None:
             self.decisions.note(name, "refused", "its schedule was not accepted")
-            return False
+            return None
         self.verified = self.verified or Ranked(candidate, steady=pipeline)
         options, size = self.specs.lowering_for(self.target), self.specs.size
         lowering = Lowering(self.specs.topology, problem, schedule, size, options, self.specs.costs)
@@ -200,10 +205,10 @@ class ProgramRanking:
             seconds = None if predictor is None else predictor.timeline(size).makespan
         if seconds is None:
             self.decisions.note(name, "refused", "it does not fit the target")
-            return False
+            return None
         self.decisions.note(name, "tried", microseconds(seconds))
         self.keep(Ranked(candidate, seconds, pipeline))
-        return True
+        return seconds
 
     def keep(self, ranked: Ranked) -> None:
         """Add a program that was timed, if it is the quickest of its candidate."""
