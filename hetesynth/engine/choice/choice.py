@@ -227,8 +227,8 @@ def _rings(ranking: ProgramRanking) -> Iterator[Route]:
         yield from _without_search(ranking, "server-rings")
         return
     with suppress(NoRoute):
-        found = ring_sets(wiring(CopyProblem(specs.factory.problem(specs.paper_chunking(1), 1))))
-        cheapest = min(found, key=lambda rings: rings.cost)
+        sets = ring_sets(wiring(CopyProblem(specs.factory.problem(specs.paper_chunking(1), 1))))
+        cheapest = min(sets, key=lambda rings: rings.cost)
         yield from _without_search(ranking, "ring", len(cheapest.rings))
 
 
