@@ -49,6 +49,7 @@ from hetesynth.search.search import BEST, Ending, Progress, no_progress
 from hetesynth.search.solve import Solution
 
 WAN = "wan"
+MOST_RANKS_RINGS = 128  # up to here rings are searched for
 ENOUGH = 0.9  # of the limit ends the choice at effort 1: on nine generated clusters others win 1.6 % at most
 
 
@@ -223,6 +224,8 @@ def _with_sites(asked: _Question, budget: Budget, opening: _Opening, record: Dec
 def _rings(ranking: ProgramRanking) -> Iterator[Route]:
     """Along rings of servers, or where there is one only those of its GPUs, a chunk for each."""
     specs = ranking.specs
+    if specs.topology.ranks > MOST_RANKS_RINGS:
+        return
     if len({*specs.topology.servers}) > 1:
         yield from _without_search(ranking, "server-rings")
         return
