@@ -68,7 +68,7 @@ def explained(capsys: pytest.CaptureFixture[str], folder: Path, cluster: str, *a
 def test_a_choice_by_time_names_its_runner_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = explained(capsys, tmp_path, "fig10", "--coll", "allgather", "--size", "6MB")
     us = r"at [0-9.,]+ us"
-    alone = rf"chosen was steady-state, c=2, {us}, which had nothing to beat; more effort would try nothing else"
+    alone = rf"chosen was server-rings, c=1, {us}, which had nothing to beat; more effort would try nothing else"
     assert re.fullmatch(alone, said)
     said = explained(capsys, tmp_path, "fig10", "--coll", "allreduce", "--size", "64KB")
     beat = rf"chosen was .+, {us}, which beat .+, {us}, and [0-9]+ more; more effort would try .+"

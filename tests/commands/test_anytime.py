@@ -61,17 +61,17 @@ def test_a_budget_that_is_not_used_up_changes_nothing(size: int | None) -> None:
     )
     assert within.files == free.files and within.verdict == free.verdict
     assert not within.cut_short and not within.decided_by_clock and within.ending == free.ending
-    assert tuple(record.entries) == within.decisions == free.decisions and any("steady" in what for what in told)
+    assert tuple(record.entries) == within.decisions == free.decisions and told
     shown = synthesis_summary(within, [])
     assert shown["cut_short"] is False and shown["seconds"] > 0
 
 
 @pytest.mark.parametrize("size", [None, SIZE])
-def test_the_first_result_is_what_the_library_runs(size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_result_takes_no_search(size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SteadyCandidates, "try_all", endless)
     made = synthesize(replace(BY_TIME, size=size))
     assert made.cut_short and made.ending == "time" and made.decided_by_clock == ("search",)
-    assert made.choice is not None and made.choice.label.startswith("best rings") and made.choice.cut_short
+    assert made.choice is not None and "rings" in made.choice.label and made.choice.cut_short
     assert made.programs and made.verdict is not None and isinstance(made.verdict.rival, Rival)
     assert made.program_seconds == made.verdict.seconds
     assert "warnings" in vars(made), "they may take seconds once the time is over"
