@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request
+from hetesynth.engine.steady_programs import Arrangement, Dispatching
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.deadline import ClockDecisions, Deadline, no_deadline
 from hetesynth.model.decisions import Decisions
@@ -88,3 +90,17 @@ def test_a_schedule_is_lowered_once() -> None:
     ranked = timed.of([first, again])
     assert ranked[0].candidate is first and ranked[1].candidate is again and ranked[1].seconds is None
     assert "its schedule is that of another" in [d.why for d in timed.decisions.entries if d.verdict == "skipped"]
+
+
+def test_where_nothing_dispatched_fits_steps_are_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
+    size, tried = 64 << 20, list[str]()
+
+    def dispatched(self: Dispatching, messages: float) -> tuple[Iterator[tuple[float, Arrangement]], int]:
+        tried.append(self.protocol)
+        return iter(()), 0
+
+    monkeypatch.setattr(Dispatching, "best", dispatched)
+    one = candidate("h20_4p8", 1, "ring", size)
+    (ranked,) = ranking(one, size).of([one])
+    assert tried and ranked.steady is None
+    assert ranked.seconds == one.lowering(size, OPTIONS, CostOptions()).seconds()

@@ -276,6 +276,7 @@ class ProgramRanking:
                 self.decisions.note(c.label, "skipped", "its schedule is that of another")
         self.run(route for c in kept.values() for route in self.routes(c))
         if not self.ranked:  # none that was dispatched fits
+            self.known.clear()
             self.run(self.step_by_step(c) for s, c in kept.items() if len(s.transfers) <= MOST_TRANSFERS)
         timed = {id(r.candidate) for r in self.ranked}
         untimed = [Ranked(c) for c in candidates if id(c) not in timed]
