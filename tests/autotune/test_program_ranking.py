@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hetesynth import api
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.program_ranking import ProgramRanking, Ranked
 from hetesynth.engine.choice.tuning import Candidate, Effort
@@ -104,3 +105,10 @@ def test_where_nothing_dispatched_fits_steps_are_lowered(monkeypatch: pytest.Mon
     (ranked,) = ranking(one, size).of([one])
     assert tried and ranked.steady is None
     assert ranked.seconds == one.lowering(size, OPTIONS, CostOptions()).seconds()
+
+
+@pytest.mark.parametrize("strategy", ["trading", "crossing"])
+def test_a_plan_whose_chunks_take_no_trees_is_made_step_by_step(strategy: str) -> None:
+    topology = EXAMPLES / "h20_4p8" / "topo.dsl"
+    made = api.synthesize(topology, "allreduce", size="64KB", strategy=strategy, chunks=1, target="mscclpp")
+    assert made.program_seconds is not None and made.program_seconds > 0

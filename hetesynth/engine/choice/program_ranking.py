@@ -97,7 +97,8 @@ def nobody(_: Ranked) -> None:
 class ProgramRanking:
     """The programs of routes for ``target``. ``limit``: seconds that nothing is quicker than. Nothing but a first
     one is begun after ``deadline``, and that only where it is ``alone``. ``told``: of each program that was timed.
-    ``before``: timed elsewhere, and not lowered again. ``verified``: the first verified schedule, timed or not."""
+    ``before``: timed elsewhere, and not lowered again. ``verified``: the first verified schedule, timed or not.
+    With an ``effort`` that allots nothing a route is dispatched in one way."""
 
     specs: CandidateSpecs
     target: Target
@@ -142,7 +143,7 @@ class ProgramRanking:
                 most = LOWERED + (len(expected) == LOWERED and seconds <= NEARLY * expected[0])
                 most = LOWERED_FAR if self.specs.far else most
                 enough = len(expected) >= most or lowered >= LOWERED_FAR
-                reason = f"more is expected of {len(expected)} others" if enough else None
+                reason = f"more was expected of {lowered} others" if enough else None
             took: float | None = None
             what = route.dispatching.schedule, route.dispatching.protocol
             if reason is None and way is None and what in self.known:
@@ -255,12 +256,15 @@ class ProgramRanking:
                 candidate.label, "skipped", f"{many:,} transfers are more than {4 * MOST_TRANSFERS:,}"
             )
             return
+        dispatched: list[Route] = []
         if not self.target.format.table and along_trees(schedule, problem.arcs):
-            for dispatching in self.dispatchings(problem, schedule):
-                ways = self.ways(dispatching)
-                yield Route(candidate.label, dispatching, dispatching.estimate, ways, lambda: candidate)
-        elif many <= MOST_TRANSFERS:
-            yield self.step_by_step(candidate)
+            with suppress(HetesynthError):  # plans ask more of trees
+                for dispatching in self.dispatchings(problem, schedule):
+                    seconds, ways = dispatching.estimate, self.ways(dispatching)
+                    dispatched.append(Route(candidate.label, dispatching, seconds, ways, lambda: candidate))
+        if not dispatched and many <= MOST_TRANSFERS:
+            dispatched = [self.step_by_step(candidate)]
+        yield from dispatched
 
     def step_by_step(self, candidate: Candidate) -> Route:
         """Its schedule in its steps."""
