@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
 from typing import ClassVar
 
 from hetesynth.engine.formats import servers_of
@@ -260,35 +259,25 @@ class Dispatching:
         fewer = [
             Arrangement(pieces, spare) for pieces in reversed(numbers) if pieces < few for spare in self.first
         ]
-        return self._offered(seconds, fewer), spent
-
-    def _offered(
-        self, seconds: dict[Arrangement, float], fewer: Sequence[Arrangement]
-    ) -> Iterator[tuple[float, Arrangement]]:
-        """The first that fit, then the best with half as many pieces and so on: less is known of small ones."""
-        pieces = math.inf
-        for way in islice(self._fitting(seconds, fewer), self.kept):
-            pieces = min(pieces, way[1].pieces)
-            yield way
-        for arrangement in sorted(seconds, key=seconds.__getitem__):
-            if 2 * arrangement.pieces <= pieces and self.fits(arrangement):
-                pieces = arrangement.pieces
-                yield seconds[arrangement], arrangement
+        return self._fitting(seconds, fewer), spent
 
     def _fitting(
         self, seconds: dict[Arrangement, float], fewer: Sequence[Arrangement]
     ) -> Iterator[tuple[float, Arrangement]]:
-        """Those that fit; where only loops of whole chunks do, or one was tried, after the first of them the first
-        of ``fewer`` pieces."""
-        number = 0
+        """The first ``kept`` that fit, then the best with half as many pieces and so on: of small pieces less is
+        sure. Where only loops of whole chunks fit, or the only one does not, the first of ``fewer`` pieces too."""
+        number, pieces = 0, math.inf
         for arrangement in sorted(seconds, key=seconds.__getitem__):
-            alone = not number and (arrangement.spare is None or len(seconds) == 1)
-            if self.fits(arrangement):
-                number += 1
+            if number >= self.kept and 2 * arrangement.pieces > pieces:
+                continue
+            first, fits = not number, self.fits(arrangement)
+            if fits:
+                number, pieces = number + 1, min(pieces, arrangement.pieces)
                 yield seconds[arrangement], arrangement
-            if alone and not (number and arrangement.spare is not None):
+            if first and (arrangement.spare is None or (len(seconds) == 1 and not fits)):
                 less = next((a for a in fewer if a not in seconds and self.fits(a)), None)
                 if less is not None:
+                    number, pieces = number + 1, min(pieces, less.pieces)
                     yield self.expected(less)[0], less
 
 

@@ -2,20 +2,17 @@
 the best of them is near what is possible, nothing else is tried. Else candidates of all strategies follow."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
 
 from hetesynth.engine.artifacts import SolvedRequest
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.program_ranking import (
-    MOST_TRANSFERS,
     NEAR_THE_LIMIT,
     UNTIMED,
     ProgramRanking,
     Ranked,
-    Route,
     step_candidate,
     step_program,
     timed_target,
@@ -24,14 +21,11 @@ from hetesynth.engine.choice.steady import NAME, SteadyCandidates
 from hetesynth.engine.choice.tuning import (
     SECONDS_AFTER_INTERRUPT,
     UNTRIED,
-    Candidate,
     Effort,
-    Pipelined,
     TuningRun,
     program_effort,
     tune,
 )
-from hetesynth.engine.problem import unbounded_solver
 from hetesynth.engine.request import Request
 from hetesynth.engine.rival import Rival
 from hetesynth.engine.time_verdict import ALIKE, Bounds, rival_at, target_seconds
@@ -42,14 +36,9 @@ from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.words import microseconds
 from hetesynth.search.auto import NO_SEARCH
-from hetesynth.search.baselines.ring_search import ring_sets
-from hetesynth.search.baselines.table import wiring
-from hetesynth.search.copy_problem import CopyProblem, NoRoute
 from hetesynth.search.search import BEST, Ending, Progress, no_progress
-from hetesynth.search.solve import Solution
 
 WAN = "wan"
-MOST_RANKS_RINGS = 128  # up to here rings are searched for
 ENOUGH = 0.9  # of the limit ends the choice at effort 1: on nine generated clusters others win 1.6 % at most
 
 
@@ -221,39 +210,6 @@ def _with_sites(asked: _Question, budget: Budget, opening: _Opening, record: Dec
     return replace(opening, settled=near or interrupted, interrupted=interrupted)
 
 
-def _rings(ranking: ProgramRanking) -> Iterator[Route]:
-    """Along rings of servers, or where there is one only those of its GPUs, a chunk for each."""
-    specs = ranking.specs
-    if specs.topology.ranks > MOST_RANKS_RINGS:
-        return
-    if len({*specs.topology.servers}) > 1:
-        yield from _without_search(ranking, "server-rings")
-        return
-    with suppress(NoRoute):
-        sets = ring_sets(wiring(CopyProblem(specs.factory.problem(specs.paper_chunking(1), 1))))
-        cheapest = min(sets, key=lambda rings: rings.cost)
-        yield from _without_search(ranking, "ring", len(cheapest.rings))
-
-
-def _without_search(ranking: ProgramRanking, name: str, chunks: int = 1) -> Iterator[Route]:
-    """Of a schedule by a strategy that does not search; none where it refuses, or chunks are too small or many."""
-    specs = ranking.specs
-    chunks = specs.request.fixed_chunks or chunks
-    if specs.chunk_bytes(chunks) < 1 or specs.transfers(chunks) > MOST_TRANSFERS:
-        return
-    for spec in specs.of(name, chunks):
-        problem = specs.problem(spec)
-        try:
-            solution = unbounded_solver(spec.strategy, specs.request).solve(problem)
-        except HetesynthError:
-            continue
-        if isinstance(solution, Solution):
-            schedule, question = solution.schedule, (spec.chunking, problem, solution, specs.size, specs.costs)
-            load = ranking.dispatchings(problem, schedule)[0].load
-            pipelined = Pipelined(specs.latency(problem, schedule), load)
-            yield from ranking.routes(Candidate.of(spec.label, spec.name, *question, pipelined))
-
-
 def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decisions) -> _Opening | None:
     """What is tried first; None where no such program is asked for, or none was in time or fits."""
     specs, request, size = asked.specs, asked.specs.request, asked.specs.size
@@ -296,8 +252,8 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     try:
         for name in NO_SEARCH if asked.soon and not alone else ():
             if not before.ranked:
-                before.run(_without_search(before, name))
-        SteadyCandidates(ranking).try_all([] if alone else _rings(ranking))
+                before.run(SteadyCandidates(before).without_search(name))
+        SteadyCandidates(ranking, with_rings=not alone).try_all()
     except KeyboardInterrupt:
         kept = before if not ranking.ranked and ranking.verified is None else ranking
         if not kept.ranked and kept.verified is None:

@@ -6,20 +6,24 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain
 
 from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.program_ranking import NEAR, ProgramRanking, Route
+from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, NEAR, ProgramRanking, Route
 from hetesynth.engine.choice.tuning import LATE, UNTRIED, Candidate, Pipelined
 from hetesynth.engine.problem import unbounded_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import GaveUp, Infeasible
+from hetesynth.search.baselines.ring_search import ring_sets
+from hetesynth.search.baselines.table import wiring
 from hetesynth.search.collectives import DUAL, invert
+from hetesynth.search.copy_problem import CopyProblem, NoRoute
 from hetesynth.search.packing.rounding import WholePacking
 from hetesynth.search.registry import row_of, timed_strategies
 from hetesynth.search.search import Search, Strategy
@@ -28,6 +32,7 @@ from hetesynth.search.steady_state import refuses, schedule_of, whole_packings
 
 NAME = "steady-state"
 PEERS = 18  # of a rank where every chunk is for one, relays included: 24 to 64 GPUs lose with 12, 15 and 22
+MOST_RANKS_RINGS = 128  # up to here rings are searched for
 COUNTS: tuple[int, ...] = (1, 2, 3, 4)  # trees of each root
 ROOTED_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # trees of a broadcast or a reduce
 STARS_BELOW = 1_000  # ratio of bytes to latency: above it no star was the quickest
@@ -89,23 +94,55 @@ def numbers_of_peers(servers: Sequence[str], blocks: int, fewest: int) -> tuple[
 
 @dataclass
 class SteadyCandidates:
-    """Routes in steady state for ``ranking``: packings, or exchanges where every chunk is for one rank."""
+    """Routes in steady state for ``ranking``: packings, beside them ``with_rings`` schedules along rings, or
+    exchanges where every chunk is for one rank."""
 
     ranking: ProgramRanking
+    with_rings: bool = True
 
     @property
     def specs(self) -> CandidateSpecs:
         """Of the ranking."""
         return self.ranking.specs
 
-    def try_all(self, others: Iterable[Route] = ()) -> None:
-        """Try them, and ``others`` beside packings, until a program is near the limit or the effort or the time is
-        spent."""
+    def try_all(self) -> None:
+        """Try them, until a program is near the limit or the effort or the time is spent."""
         if not self.specs.personalized:
-            self.ranking.run(chain(others, self._packings()))
+            self.ranking.run(chain(self._rings() if self.with_rings else (), self._packings()))
             return
         for paths in self._exchanges():
             self.ranking.run([paths])
+
+    def _rings(self) -> Iterator[Route]:
+        """Along rings of servers, or where there is one only those of its GPUs, a chunk for each."""
+        specs = self.specs
+        if specs.topology.ranks > MOST_RANKS_RINGS:
+            return
+        if len({*specs.topology.servers}) > 1:
+            yield from self.without_search("server-rings")
+            return
+        with suppress(NoRoute):
+            sets = ring_sets(wiring(CopyProblem(specs.factory.problem(specs.paper_chunking(1), 1))))
+            cheapest = min(sets, key=lambda rings: rings.cost)
+            yield from self.without_search("ring", len(cheapest.rings))
+
+    def without_search(self, name: str, chunks: int = 1) -> Iterator[Route]:
+        """The schedule of a strategy that does not search, with ``chunks`` chunks per rank or those that are asked
+        for; none where it refuses, or chunks are too small or too many."""
+        specs = self.specs
+        chunks = specs.request.fixed_chunks or chunks
+        if specs.chunk_bytes(chunks) < 1 or specs.transfers(chunks) > MOST_TRANSFERS:
+            return
+        for spec in specs.of(name, chunks):
+            problem = specs.problem(spec)
+            try:
+                solution = self.solved_by(problem, spec.strategy)
+            except HetesynthError:
+                continue
+            if isinstance(solution, Solution):
+                load = self.ranking.dispatchings(problem, solution.schedule)[0].load
+                candidate = self.candidate(spec.label, problem, solution, load, None, name)
+                yield from self.ranking.routes(candidate)
 
     def _late(self, *, first: bool) -> bool:
         """Whether the deadline has passed; of nothing but this strategy the ``first`` is tried all the same."""
@@ -156,13 +193,19 @@ class SteadyCandidates:
         return self.candidate(label, problem, solution, seconds_per_byte, trees)
 
     def candidate(
-        self, label: str, problem: Problem, solution: Solution, seconds_per_byte: float, trees: int
+        self,
+        label: str,
+        problem: Problem,
+        solution: Solution,
+        seconds_per_byte: float,
+        trees: int | None,
+        name: str = NAME,
     ) -> Candidate:
-        """``solution`` with ``trees`` trees, or as many of each root."""
+        """``solution`` of strategy ``name`` with ``trees`` trees, or as many of each root; None: along others."""
         specs = self.specs
         pipelined = Pipelined(specs.latency(problem, solution.schedule), seconds_per_byte, trees)
         chunking = specs.paper_chunking(problem.collective.chunks_per_rank)
-        return Candidate.of(label, NAME, chunking, problem, solution, specs.size, specs.costs, pipelined)
+        return Candidate.of(label, name, chunking, problem, solution, specs.size, specs.costs, pipelined)
 
     def connections(self, trees: int) -> int | None:
         """How many a rank may have for every tree to have its own; None where they are too many in any case."""

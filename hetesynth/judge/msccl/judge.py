@@ -183,11 +183,10 @@ def profile_violations(source: ReadResult | Program) -> list[Violation]:
     findings.violations += new[: findings.limit - len(findings.violations)]
     sending: dict[tuple[Rank | None, Rank | None, int], ThreadBlock] = {}
     sending |= {(gpu.rank, b.send_peer, b.channel): b for gpu in program.gpus for b in gpu.thread_blocks}
-    tables = {id(block): table_of(block.instructions) for _, block in program.blocks}
     for g, gpu in enumerate(program.gpus):
-        published = {b.id: tables[id(b)][:, column.AWAITED].tolist() for b in gpu.thread_blocks}
+        published = {b.id: table_of(b.instructions)[:, column.AWAITED].tolist() for b in gpu.thread_blocks}
         for t, block in enumerate(gpu.thread_blocks):
-            rows = tables[id(block)]
+            rows = table_of(block.instructions)
             # peers without a step, dependences met only because a later step publishes, and receives that do not
             # repeat the plain send they meet: these work on GPUs, but not in every simulator
             sends, receives = in_ops(rows, SENDS), in_ops(rows, RECEIVES)
@@ -205,7 +204,7 @@ def profile_violations(source: ReadResult | Program) -> list[Violation]:
             sender = sending.get((block.recv_peer, gpu.rank, block.channel))
             if sender is None:
                 continue
-            sent, met = tables[id(sender)], np.flatnonzero(receives)
+            sent, met = table_of(sender.instructions), np.flatnonzero(receives)
             sent = sent[in_ops(sent, SENDS)][: len(met)]
             got = rows[met[: len(sent)]]
             plain, ends = in_ops(sent, ("s",)) & in_ops(got, ("r",)), slice(column.SRC_BUFFER, column.COUNT)

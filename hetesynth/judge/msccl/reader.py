@@ -278,14 +278,16 @@ class _Reader:
         if not rows:
             return
         place, steps = (len(self._gpus) - 1, len(self._gpus[-1][1]) - 1), self._gpus[-1][1][-1][1]
-        numbers, ops, sources, src, targets, dst, counts, blocks, awaited, waited_for = zip(*rows, strict=True)
+        numbers, ops, sources, src, targets, dst, *others = zip(*rows, strict=True)
         for position, number in enumerate(map(int, numbers)):
             if number != position:
                 self._at[2:] = [position]
                 self._renumber(place, position, number, line + position)
-        words = map(_OPS.__getitem__, ops), *(map(_BUFFERS.__getitem__, buffers) for buffers in (sources, targets))
-        values = [map(int, values) for values in (src, dst, counts, blocks, awaited, waited_for)]
-        steps.extend(zip(*words[:2], values[0], words[2], *values[1:], strict=True))
+        source, target = (map(_BUFFERS.__getitem__, buffers) for buffers in (sources, targets))
+        numbered = [map(int, texts) for texts in others]
+        steps.extend(
+            zip(map(_OPS.__getitem__, ops), source, map(int, src), target, map(int, dst), *numbered, strict=True)
+        )
         self.lines[place].extend(range(line, line + len(rows)))
         self._at[2:] = [len(steps) - 1]
 

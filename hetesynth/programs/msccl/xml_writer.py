@@ -15,7 +15,7 @@ from hetesynth.model.step_table import in_ops, table_of
 from hetesynth.model.target import MAX_PROGRAM_NAME, PORTABLE, Target
 
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_PROGRAM_NAME}}}", re.ASCII)
-SRC, DST = (*BUFFERS, "i"), (*BUFFERS, "o")  # the last: of none
+_SRC, _DST = (*BUFFERS, "i"), (*BUFFERS, "o")  # the last: of none
 
 
 def check_name(name: str) -> None:
@@ -62,7 +62,7 @@ def write_msccl_xml(program: Program, target: Target = PORTABLE) -> bytes:
             if not in_ops(rows, target.ops).all():
                 raise InternalError(f"target {target.name} has not all operations of thread block {tb.id}")
             for s, (op, at, src, to, dst, count, block, step, awaited) in enumerate(rows.tolist()):
-                ends = f'srcbuf="{SRC[at]}" srcoff="{src}" dstbuf="{DST[to]}" dstoff="{dst}" cnt="{count}"'
+                ends = f'srcbuf="{_SRC[at]}" srcoff="{src}" dstbuf="{_DST[to]}" dstoff="{dst}" cnt="{count}"'
                 waits = f'depid="{block}" deps="{step}" hasdep="{awaited}"'
                 lines.append(f'      <step s="{s}" type="{OPS[op]}" {ends} {waits}/>')
             lines += ["    </tb>"] if tb.instructions else []
