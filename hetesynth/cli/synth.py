@@ -26,7 +26,7 @@ _MAX_PEERS = (
     f"Ranks that a rank may send to, and receive from [default: none up to {MANY_RANKS} ranks, then "
     f"{int(PEER_SHARE * PORTABLE.thread_blocks)}]."
 )
-_OBJECTIVE = "Which program strategy auto writes without --size: of the fewest steps, or the quickest."
+_OBJECTIVE = "Without --size: the fewest steps always, or only where within 5 % of the quickest."
 _DELAY = "What lines between data centres (wires of 10 us or more) may take: the worst case over it is optimized."
 _LOG = "Also write what CEGIS did: a JSON object a line for each iteration."
 
@@ -72,9 +72,9 @@ def command(
     it, after both judges have passed them. With several targets each has files of its own, from one schedule.
     Ctrl-C and the time budget keep the best verified schedule so far. The report begins with a verdict: the time
     of the program beside the proved limit and beside what the library (NCCL, RCCL) would take. Without --size the
-    fewest steps are searched for and reported, and the quickest program for the size that the chunks make is
-    written. With --size the schedule is the quickest of many by predicted time; --chunks, --strategy, --tau-ref
-    and --rounding restrict what is tried.
+    schedule with the fewest steps is written where its program is within 5 % of the quickest for the size that the
+    chunks make, else the quickest. With --size the schedule is the quickest of many by predicted time; --chunks,
+    --strategy, --tau-ref and --rounding restrict what is tried.
     With --root all there are files for each root, NAME-root0.xml and so on, within one time budget. --explain
     prints how the schedule was chosen, with --json under "decisions". --from states what strategy cegis repairs,
     and --log keeps each iteration of it, after Ctrl-C and failures too. --delay 20ms..60ms writes what is quickest

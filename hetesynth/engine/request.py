@@ -37,7 +37,7 @@ class Request:
     buffer; what is not stated is then chosen by predicted time, chunks too where ``fixed_chunks`` is None.
     ``chunks_stated``: one chunk per rank is asked for; more than one always are.
     ``objective``: which program strategy auto writes where no size is stated: that of the schedule with the fewest
-    steps, or the quickest for the size that its chunks make. ``rings``: NCCL's own, for strategy ring.
+    steps always, or only where it is nearly as quick as the quickest. ``rings``: NCCL's own, for strategy ring.
     ``runtime``: what thread blocks and kernels cost, in all predictions; None: nothing. ``always``: files are for
     all sizes; else for those where they are expected to be no slower than the library. ``first_candidate``: what
     strategy cegis begins with, by name or a schedule file. ``sketch``: which schedules are searched among.

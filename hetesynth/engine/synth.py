@@ -232,7 +232,7 @@ def verdict_of(synthesis: Synthesis) -> TimeVerdict | None:
 
 
 def _by_steps(run: Compilation, shown: Shown) -> Synthesis:
-    """The schedule of the fewest steps with its quickest program, or with objective time the quickest of all."""
+    """The schedule of the fewest steps with its quickest program; by time only if none is much quicker."""
     request = run.request
     chunking, problem = load_problem(request, run.timer)
     strategy_of(request, chunking.topology)  # what cannot be asked for is refused before anything is searched for
@@ -289,9 +289,10 @@ def _step_search(run: Compilation, chunking: Chunking, problem: Problem, budget:
 
 
 def _quickest(run: Compilation, shown: Shown, chunking: Chunking, problem: Problem) -> Synthesis:
-    """The quickest program for the size that the chunks of ``problem`` make. The choice comes before the search
-    for steps: what is written is what it finds. Where it fails the program of the fewest steps is written; where
-    that search is interrupted, or finds nothing, the report does without."""
+    """For the size that the chunks of ``problem`` make the program of the fewest steps where it is nearly as quick
+    as the quickest (``with_schedule``), else that. The choice comes before the search for steps. Where it fails
+    the program of the fewest steps is written; where that search is interrupted, or finds nothing, the report does
+    without."""
     request, topology, size = run.request, chunking.topology, implied_size(problem, chunking.chunk_bytes)
     sized = replace(request, size=size, chunking=replace(request.chunking, chunk_bytes=None))
     chosen: Chosen | None = None
@@ -396,7 +397,7 @@ def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synth
         runner_up = next(((label, seconds) for label, seconds in others if seconds is not None), None)
         choice = Choice(candidate.label, len(tuning.tried), short, ending, runner_up=runner_up)
         kind, took = ("schedule", candidate.seconds) if entry.seconds is None else ("program", entry.seconds)
-        rank = "the quickest" if entry is first else "the quickest that fits the targets"
+        rank = "the best" if entry is first else "the best that fits the targets"
         record.note(candidate.label, "chosen", f"{rank}, its {kind} takes {microseconds(took)}")
         try:
             return _judged(run, tuning.bounds, size, entry, choice)

@@ -311,7 +311,7 @@ FOR_A_SIZE: tuple[Attempt, ...] = (
     Attempt("timed-trees", "balanced trees: 64 KB up to 5 % quicker", TO_EVERYBODY, 20_000),
 )
 """What ``auto`` tries for a size, in this order. Before it come the trees of the steady
-state (``engine/choice/choice.py``): where one of these is within 10 % of the proved limit, or 5 of the
+state (``engine/choice/choice.py``): where one of these is within 8 % of the proved limit, or 5 of the
 target's, none of these is tried. The figures but the first are of 114 cells on clusters made at random, of up to
 32 GPUs; what else there is in the registry won none."""
 NO_SEARCH = ("server-rings", "ring", "sph")

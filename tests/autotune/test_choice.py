@@ -21,6 +21,7 @@ from hetesynth.engine.request import Request
 from hetesynth.engine.steady_programs import DispatchedPlan
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import CollectiveName
+from hetesynth.model.deadline import no_deadline
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
@@ -167,7 +168,11 @@ def test_with_a_budget_what_takes_no_search_is_tried_first_and_kept(monkeypatch:
     topology = load_topology(request.topology)
     specs = CandidateSpecs(topology, request, 64 * MIB)
     answer = choose(specs, keep=lambda bounds, number, ranked: told.append(ranked), soon=True)
-    assert told == answer.ranked and names(answer) <= {*NO_SEARCH} and answer.run.interrupted
+    assert (
+        all(ranked in told for ranked in answer.ranked)
+        and names(answer) <= {*NO_SEARCH}
+        and answer.run.interrupted
+    )
 
 
 def test_a_schedule_in_steady_state_starts_as_programs_do() -> None:
@@ -180,6 +185,31 @@ def test_a_schedule_in_steady_state_starts_as_programs_do() -> None:
         assert seconds_at(ranked.candidate, 64 * MIB) >= answer.run.bounds.seconds(64 * MIB) * 0.999
         assert seconds_at(ranked.candidate, MIB) > start > 0
         assert math.isinf(seconds_at(ranked.candidate, 8)) == (ranked.candidate.chunks > 1)
+
+
+def test_of_a_small_schedule_the_program_step_by_step_is_timed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dispatch expects more of programs than small ones keep."""
+    request = asked("reducescatter", steady.NAME, cluster="dgx1")
+    best = chosen(request, 64_000).ranked[0]
+    monkeypatch.setattr(program_ranking, "FEW", 0)
+    dispatched = chosen(request, 64_000).ranked[0]
+    assert best.way == program_ranking.STEP_BY_STEP != dispatched.way
+    assert best.seconds is not None and dispatched.seconds is not None and best.seconds < dispatched.seconds
+
+
+@pytest.mark.parametrize(("times", "first"), [(1.04, True), (1.06, False), (None, False)])
+def test_the_fewest_steps_come_first_where_they_are_nearly_as_quick(
+    times: float | None, first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = asked(near=NEAR)
+    answer = chosen(request)
+    candidate, best = answer.ranked[0].candidate, answer.ranked[0].seconds
+    assert best is not None
+    program = Ranked(replace(candidate, label="fewest"), None if times is None else times * best)
+    monkeypatch.setattr(choice, "step_candidate", lambda *_: replace(candidate, seconds=best))
+    monkeypatch.setattr(choice, "step_program", lambda *_: program)
+    ranked = choice.with_schedule(answer, request, None, no_deadline()).ranked  # type: ignore[arg-type]
+    assert (ranked[0] == program) is first and program in ranked
 
 
 def test_the_same_choice_again() -> None:

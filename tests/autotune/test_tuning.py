@@ -133,6 +133,15 @@ def test_what_is_refused_takes_no_effort(monkeypatch: pytest.MonkeyPatch) -> Non
     assert effort.spent == 0
 
 
+@pytest.mark.parametrize("few", [0, tuning.FEW])
+def test_where_transfers_are_few_each_kind_is_tried(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "schedule_effort", lambda *_: Effort(1.0))
+    monkeypatch.setattr(tuning, "FEW", few)
+    topology = load_topology(EXAMPLES / "h20_4p8" / "topo.dsl")
+    tried = {label.split(",")[0] for label, _ in tune(CandidateSpecs(topology, asked("allreduce"), 64_000)).tried}
+    assert ({"hierarchical", "negotiated", "trading"} <= tried) == (few > 0)
+
+
 def test_a_size_too_small_and_a_cluster_in_two_parts_are_refused() -> None:
     topology = load_topology(EXAMPLES / "fig10" / "topo.dsl")
     with pytest.raises(HetesynthError) as small:

@@ -17,8 +17,8 @@ pytest.importorskip("jax", reason="jax is not installed (the extra `jax`)")
 import jax
 from jax.experimental.pallas import tpu as pltpu
 from jax.sharding import Mesh, PartitionSpec
+from support import jax_remote_dma as remote_dma
 
-from hetesynth.runtimes.jax import remote_dma
 from hetesynth.runtimes.jax.executor import play
 from hetesynth.runtimes.jax.plan import plan_of
 

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 
 from hetesynth.engine.artifacts import SolvedRequest
 from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.tuning import LATE, Candidate, Effort, program_effort
+from hetesynth.engine.choice.tuning import FEW, LATE, Candidate, Effort, program_effort
 from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.request import Request
@@ -30,6 +30,7 @@ MOST_DISPATCHED = 500_000
 MOST_TRANSFERS = 33_000  # of a schedule that is lowered step by step; four times as many are only dispatched
 LOWERED, LOWERED_FAR = 2, 8  # programs; between sites
 AS_EXPECTED = 1.05  # a program that takes longer says nothing of how good others are
+STEP_BY_STEP = "step by step"
 UNSURE = 0.8  # of what is expected between sites is possible
 NEARLY = 1.03  # of the least expected: a third is lowered where it is as near
 NEAR_THE_LIMIT = 0.98  # a program that is so near ends the choice
@@ -64,7 +65,7 @@ class Ranked:
     @property
     def way(self) -> str:
         """How its program is lowered, in words."""
-        return "step by step" if self.steady is None else self.steady.label
+        return STEP_BY_STEP if self.steady is None else self.steady.label
 
 
 Expected = tuple[float, Pipeline | None]
@@ -162,6 +163,15 @@ class ProgramRanking:
                 following = next(route.ways, None)
                 if following is not None:
                     heappush(waiting, (following[0], place, route, following))
+        self._best_step_by_step()
+
+    def _best_step_by_step(self) -> None:
+        """Of the quickest program's schedule, where it is small, the one step by step too."""
+        if self.near_bound or self.target.format.table or not self.ranked or self.sorted[0].steady is None:
+            return
+        route = self.step_by_step(self.sorted[0].candidate)
+        if route.transfers <= FEW and self.against(route.seconds, 0) is None:
+            self._lower(f"{route.label}: {STEP_BY_STEP}", route, None)
 
     def against(self, seconds: float, transfers: int) -> str | None:
         """Why nothing is tried of which ``seconds`` are expected, and which dispatches ``transfers``; or None."""

@@ -32,10 +32,9 @@ from hetesynth.search.steady_state import refuses, schedule_of, whole_packings
 
 NAME = "steady-state"
 PEERS = 18  # of a rank where every chunk is for one, relays included: 24 to 64 GPUs lose with 12, 15 and 22
-MOST_RANKS_RINGS = 128  # up to here rings are searched for
+MOST_RANKS_RINGS = 128  # up to here rings of servers are searched for, up to a quarter of it those of GPUs
 COUNTS: tuple[int, ...] = (1, 2, 3, 4)  # trees of each root
 ROOTED_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # trees of a broadcast or a reduce
-STARS_BELOW = 1_000  # ratio of bytes to latency: above it no star was the quickest
 REDUCED = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # of an allreduce: 64 thread blocks hold about 16
 
 
@@ -114,13 +113,14 @@ class SteadyCandidates:
             self.ranking.run([paths])
 
     def _rings(self) -> Iterator[Route]:
-        """Along rings of servers, or where there is one only those of its GPUs, a chunk for each."""
+        """Along rings of servers, where there are several, and of GPUs, a chunk for each."""
         specs = self.specs
         if specs.topology.ranks > MOST_RANKS_RINGS:
             return
         if len({*specs.topology.servers}) > 1:
             yield from self.without_search("server-rings")
-            return
+            if 4 * specs.topology.ranks > MOST_RANKS_RINGS:
+                return
         with suppress(NoRoute):
             sets = ring_sets(wiring(CopyProblem(specs.factory.problem(specs.paper_chunking(1), 1))))
             cheapest = min(sets, key=lambda rings: rings.cost)
@@ -164,7 +164,7 @@ class SteadyCandidates:
                 ranking.decisions.note(NAME, "refused", reason)
                 break
             question = packed, self.specs.rates(chunks), policy, ranking.deadline, trees, self.connections(trees)
-            packings = whole_packings(*question, stars=self.specs.bandwidth_latency_ratio < STARS_BELOW)
+            packings = whole_packings(*question, stars=self.specs.bandwidth_latency_ratio < 1_000)
             ranking.limit = max(ranking.limit, packings[0].least * self.specs.size)
             if packings[0].near_bound:
                 enough = min(enough, 2 * trees)

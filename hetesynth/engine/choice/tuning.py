@@ -56,6 +56,7 @@ def program_effort(budget: Budget, ranks: int) -> Effort:
 UNTRIED = "candidates left untried"  # what the clock decided
 LATE = "the time budget is over"
 SECONDS_AFTER_INTERRUPT = 0.5  # for predictions
+FEW = 4_000  # transfers with which each kind is tried once, whatever the effort, and the best lowered step by step
 KEPT = 12  # schedules whose programs are timed: with 8 six of 102 cells are up to 7 % slower
 
 
@@ -238,9 +239,9 @@ class _TuningRun:
                     record.note(attempt.strategy, "skipped", why)
             # what did best with other numbers of chunks first
             for spec in sorted(specs, key=lambda spec: self.best_by.get(spec.kind, self._best())):
-                reason = self._ended() or self._behind(spec)
-                if reason is None and self.candidates:
-                    reason = self.effort.exceeded_by(self.specs.transfers(chunks))
+                reason, work = self._ended() or self._behind(spec), self.specs.transfers(chunks)
+                if reason is None and self.candidates and (spec.kind in self.best_by or work > FEW):
+                    reason = self.effort.exceeded_by(work)
                 if reason is None:
                     self._try(spec, record)
                 else:
