@@ -58,6 +58,7 @@ def test_tuning_runs_span_the_sizes() -> None:
     assert sample_places((1, 1000)) == [0, 1]
 
 
+@pytest.mark.slow
 def test_beside_the_library_there_are_tuning_runs_where_the_quickest_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

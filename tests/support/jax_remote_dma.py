@@ -1,7 +1,4 @@
-"""A table as one Pallas kernel for TPUs: messages are copies into the memory of receivers that are ready.
-
-Meant for interpret mode, whose race detector judges our rounds; on a TPU all cells would have to fit into VMEM.
-"""
+"""A table as one Pallas kernel for TPUs, for interpret mode, whose race detector judges our rounds."""
 
 from functools import partial
 from typing import Any
