@@ -26,7 +26,7 @@ _MAX_PEERS = (
     f"Ranks that a rank may send to, and receive from [default: none up to {MANY_RANKS} ranks, then "
     f"{int(PEER_SHARE * PORTABLE.thread_blocks)}]."
 )
-_OBJECTIVE = "Without --size: the fewest steps always, or only where within 5 % of the quickest."
+_OBJECTIVE = "Without --size the fewest steps are written always, or (time) only within 5 % of the quickest."
 _DELAY = "What lines between data centres (wires of 10 us or more) may take: the worst case over it is optimized."
 _LOG = "Also write what CEGIS did: a JSON object a line for each iteration."
 

@@ -232,7 +232,7 @@ def verdict_of(synthesis: Synthesis) -> TimeVerdict | None:
 
 
 def _by_steps(run: Compilation, shown: Shown) -> Synthesis:
-    """The schedule of the fewest steps with its quickest program; by time only if none is much quicker."""
+    """The schedule of the fewest steps with its quickest program; with objective time see ``_quickest``."""
     request = run.request
     chunking, problem = load_problem(request, run.timer)
     strategy_of(request, chunking.topology)  # what cannot be asked for is refused before anything is searched for
@@ -289,10 +289,9 @@ def _step_search(run: Compilation, chunking: Chunking, problem: Problem, budget:
 
 
 def _quickest(run: Compilation, shown: Shown, chunking: Chunking, problem: Problem) -> Synthesis:
-    """For the size that the chunks of ``problem`` make the program of the fewest steps where it is nearly as quick
-    as the quickest (``with_schedule``), else that. The choice comes before the search for steps. Where it fails
-    the program of the fewest steps is written; where that search is interrupted, or finds nothing, the report does
-    without."""
+    """For the size that the chunks of ``problem`` make: the program of the fewest steps where ``with_schedule``
+    takes it, else the quickest. The choice comes before the search for steps. Where it fails the program of the
+    fewest steps is written; where that search is interrupted, or finds nothing, the report does without."""
     request, topology, size = run.request, chunking.topology, implied_size(problem, chunking.chunk_bytes)
     sized = replace(request, size=size, chunking=replace(request.chunking, chunk_bytes=None))
     chosen: Chosen | None = None

@@ -53,7 +53,6 @@ def solved_or_declined(wanted: Problem, found: Strategy) -> bool:
     return True
 
 
-@pytest.mark.slow
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters(3, 3), st.sampled_from(COLLECTIVES), st.integers(1, 6), st.integers(1, 2))
 def test_every_strategy_verifies_or_declines(graph: Graph, name: CollectiveName, most: int, chunks: int) -> None:

@@ -163,10 +163,9 @@ class ProgramRanking:
                 following = next(route.ways, None)
                 if following is not None:
                     heappush(waiting, (following[0], place, route, following))
-        self._best_step_by_step()
 
-    def _best_step_by_step(self) -> None:
-        """Of the quickest program's schedule, where it is small, the one step by step too."""
+    def best_step_by_step(self) -> None:
+        """Add the program step by step of the quickest one's schedule, where that is small and may be quicker."""
         if self.near_bound or self.target.format.table or not self.ranked or self.sorted[0].steady is None:
             return
         route = self.step_by_step(self.sorted[0].candidate)
@@ -292,6 +291,7 @@ class ProgramRanking:
         if not self.ranked:  # none that was dispatched fits
             self.known.clear()
             self.run(self.step_by_step(c) for s, c in kept.items() if len(s.transfers) <= MOST_TRANSFERS)
+        self.best_step_by_step()
         timed = {id(r.candidate) for r in self.ranked}
         untimed = [Ranked(c) for c in candidates if id(c) not in timed]
         return [*self.sorted, *untimed]

@@ -106,11 +106,12 @@ class SteadyCandidates:
 
     def try_all(self) -> None:
         """Try them, until a program is near the limit or the effort or the time is spent."""
-        if not self.specs.personalized:
+        if self.specs.personalized:
+            for paths in self._exchanges():
+                self.ranking.run([paths])
+        else:
             self.ranking.run(chain(self._rings() if self.with_rings else (), self._packings()))
-            return
-        for paths in self._exchanges():
-            self.ranking.run([paths])
+        self.ranking.best_step_by_step()
 
     def _rings(self) -> Iterator[Route]:
         """Along rings of servers, where there are several, and of GPUs, a chunk for each."""
