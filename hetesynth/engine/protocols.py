@@ -58,24 +58,21 @@ def quickest_protocol(
     servers: Sequence[str] = (),
 ) -> ProgramPredictor:
     """The predictor of ``program`` with that of the ``runnable`` protocols that is quickest for ``size`` bytes.
-    Not tried is what loses more on the wire than all latency of the program, or takes longer than another by its
-    bytes alone."""
+    Not tried is what takes longer than another by its bytes alone."""
     stated = ProgramPredictor(topology, program, options, target)
     protocols, costs = runnable(program, stated.costs, target, servers), stated.costs
     if protocols == [program.protocol]:
         return stated
     wire = {p: float(target.fifo(p, program.collective).overhead) for p in protocols}
     bytes_alone = _fullest(stated, size) / float(target.fifo(program.protocol, program.collective).overhead)
-    latency, least = stated.run(program.chunks_per_loop)[0].makespan, min(wire.values())
-    near = sorted((p for p in protocols if (wire[p] - least) * bytes_alone <= latency), key=wire.__getitem__)
     best, seconds = stated, math.inf
-    for protocol in near:
+    for protocol in sorted(protocols, key=wire.__getitem__):
         if costs.start(protocol) + wire[protocol] * bytes_alone >= seconds:
             continue
         tried = stated
         if protocol != program.protocol:
             tried = ProgramPredictor(topology, replace(program, protocol=protocol), options, target)
-        if len(near) == 1:  # there is nothing to compare it with
+        if len(protocols) == 1:  # there is nothing to compare it with
             return tried
         if (took := tried.run(size)[0].makespan) < seconds:
             best, seconds = tried, took

@@ -7,6 +7,7 @@ what its tasks stand for.
 """
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,10 +108,12 @@ class Lanes:
 @dataclass(frozen=True, eq=False)
 class Dispatch:
     """When a lane begins each message and has sent its last byte, in seconds: piece p of transfer t is message
-    p x transfers + t. ``makespan``: counts the start of the kernel."""
+    p x transfers + t. ``makespan``: counts the start of the kernel. ``period``: seconds from one loop to the next
+    once the pipeline is full; infinite: there is one loop."""
 
     pieces: int
     lanes: Lanes
     start: Floats
     sent: Floats
     makespan: float
+    period: float = inf

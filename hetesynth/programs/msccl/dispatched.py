@@ -8,6 +8,8 @@ for what is not its data."""
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import inf, isfinite
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from hetesynth.machine_code import run_kernel
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
-from hetesynth.model.timeline import Dispatch, Ints
+from hetesynth.model.timeline import Dispatch, Floats, Ints
 from hetesynth.programs.layout import Layout, collective_in_pieces
 from hetesynth.programs.msccl.assembly import grouped, ordered
 from hetesynth.programs.msccl.channels import ChannelRoom, Message, Pair
@@ -51,19 +53,19 @@ class Runs:
     steps: Ints
 
 
-def runs_of(schedule: Schedule, steps: Ints, dispatch: Dispatch, room: int) -> Runs:
-    """The runs of a dispatch of ``schedule``. ``steps``: of the receiver of each transfer, ``room`` of a run."""
+def runs_of(schedule: Schedule, steps: Ints, dispatch: Dispatch, room: int, span: float) -> Runs:
+    """The runs of a dispatch of ``schedule``, of at most ``room`` steps and ``span`` seconds. ``steps``: of the
+    receiver of each transfer."""
     start, group, n = dispatch.start, np.tile(dispatch.lanes.of, dispatch.pieces), len(dispatch.start)
     links = np.tile(np.array([t.link for t in schedule.transfers], dtype=np.int64), dispatch.pieces)
     order = np.lexsort((start, group))
     needed = np.tile(steps, dispatch.pieces)[order]
-    sent = Sent(group[order], start[order], dispatch.sent[order], needed, starts(dispatch.lanes.number), room)
-    lanes = int(dispatch.lanes.number.sum())
-    none = np.full(lanes, -1)
+    lanes, first = int(dispatch.lanes.number.sum()), starts(dispatch.lanes.number)
+    sent = Sent(group[order], start[order], dispatch.sent[order], needed, first, room, span)
+    none, zero = np.full(lanes, -1), np.zeros(lanes)
+    states = LaneStates(zero - 1, none, none * 0, zero, none.copy())
     cuts = Cut(*np.zeros((3, n), dtype=np.int64))
-    number = run_kernel(
-        cut, sent, LaneStates(np.full(lanes, -1.0), none, np.zeros_like(none), none.copy()), cuts, seconds=6e-6 * n
-    )
+    number = run_kernel(cut, sent, states, cuts, seconds=6e-6 * n)
     of = np.empty(n, dtype=np.int64)
     of[order] = cuts.run
     messages = order[np.argsort(cuts.run, kind="stable")]
@@ -78,8 +80,8 @@ Shared = dict[int, int]
 
 def shared_blocks(runs: Runs, ends: Sequence[Pair], dispatch: Dispatch, blocks: int, room: int) -> Shared | None:
     """Which runs share thread blocks so that no rank has more than ``blocks`` of ``room`` steps; None: they do not
-    fit. Those share first of which what arrives is held up least by what is being sent. Runs over parallel links,
-    whose channels are to take turns, share with none."""
+    fit. Those share first of which what arrives is held up least by what is being sent, and the next loop by this
+    one. Runs over parallel links, whose channels are to take turns, share with none."""
     over, sources, targets = Counter(ends), *np.array(ends, dtype=np.int64)[runs.link].T
     alone = np.array([over[pair] == 1 for pair in ends])[runs.link]
     excess = np.bincount(np.concatenate((sources, targets))) - blocks
@@ -98,7 +100,10 @@ def shared_blocks(runs: Runs, ends: Sequence[Pair], dispatch: Dispatch, blocks: 
     begin, end = dispatch.start[runs.messages], dispatch.sent[runs.messages]
     ended = Ended(runs.first, begin, end, arrives, leaves)
     run_kernel(hold, ended, delays, seconds=2e-6 * float(np.diff(runs.first)[arrives].sum()))
-    order = np.lexsort((leaves, arrives, delays.seconds, targets[arrives]))
+    first, last = _ends(runs, dispatch)
+    busy = np.maximum(last[arrives], last[leaves]) - np.minimum(first[arrives], first[leaves])
+    held = delays.seconds + np.maximum(0.0, busy - dispatch.period)
+    order = np.lexsort((leaves, arrives, held, targets[arrives]))
     pairs = {pair: number for number, pair in enumerate(dict.fromkeys(ends))}
     numbers = np.array([pairs[pair] for pair in ends], dtype=np.int64)[runs.link]
     none, number = np.full(len(runs.link), -1), np.arange(len(runs.link))
@@ -110,6 +115,19 @@ def shared_blocks(runs: Runs, ends: Sequence[Pair], dispatch: Dispatch, blocks: 
     return {r: out for r, out in enumerate(joined.shares.tolist()) if out >= 0}
 
 
+def _ends(runs: Runs, dispatch: Dispatch) -> tuple[Floats, Floats]:
+    """When the first message of each run begins, and the last one has been sent."""
+    begin, end, first = dispatch.start[runs.messages], dispatch.sent[runs.messages], runs.first[:-1]
+    return np.minimum.reduceat(begin, first), np.maximum.reduceat(end, first)
+
+
+def longest_block(dispatch: Dispatch, runs: Runs, shared: Shared) -> float:
+    """Seconds of a loop from the first message of a thread block to its last, of that where they are most."""
+    first, last = _ends(runs, dispatch)
+    of, by = np.array([*range(len(first)), *shared]), np.array([*range(len(first)), *shared.values()])
+    return float((np.maximum(last[of], last[by]) - np.minimum(first[of], first[by])).max())
+
+
 def steps_of_messages(schedule: Schedule, target: Target) -> Ints:
     """Of each transfer, the steps that its receiver needs."""
     return np.array([target.steps_of_addition if t.reduce else 1 for t in schedule.transfers], dtype=np.int64)
@@ -117,6 +135,8 @@ def steps_of_messages(schedule: Schedule, target: Target) -> Ints:
 
 ROOMS = (57, 48, 38, 30)
 """Steps of a run, of the 64 of a thread block: the fewer, the more runs there are and the more can share one."""
+SPANS = (1.0, 1.5, 2.0, inf)
+"""Seconds of a run, of the period: a longer one holds up the next loop."""
 
 
 def arranged(
@@ -127,8 +147,9 @@ def arranged(
     ends = [(arc.src, arc.dst) for arc in problem.arcs]
     steps = steps_of_messages(schedule, target)
     parallel = Counter(ends)
-    for room in ROOMS:
-        runs = runs_of(schedule, steps, dispatch, room * target.max_steps // 64)
+    spans = [s * dispatch.period for s in SPANS] if isfinite(dispatch.period) else [inf]
+    for span, room in product(spans, ROOMS):
+        runs = runs_of(schedule, steps, dispatch, room * target.max_steps // 64, span)
         if any(number > target.channels // parallel[ends[a]] for a, number in Counter(runs.link.tolist()).items()):
             continue
         shared = shared_blocks(runs, ends, dispatch, target.thread_blocks - 1, target.max_steps - 2)

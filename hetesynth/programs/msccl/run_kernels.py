@@ -8,7 +8,7 @@ Row = Any  # a list or an array of numbers
 
 class Sent(NamedTuple):
     """Messages by group of lanes, and in the order of time. ``first_lane[g]``: of group g. ``room``: steps of a
-    run."""
+    run, ``span``: seconds."""
 
     group: Row
     begin: Row
@@ -16,14 +16,17 @@ class Sent(NamedTuple):
     steps: Row
     first_lane: Row
     room: int
+    span: float
 
 
 class LaneStates(NamedTuple):
-    """Of each lane: when it is idle, the run it is in (-1: none), its steps that are left, its last message."""
+    """Of each lane: when it is idle, the run it is in (-1: none), its steps that are left and when it has to be
+    over, its last message."""
 
     idle: Row
     run: Row
     left: Row
+    until: Row
     last: Row
 
 
@@ -35,6 +38,11 @@ class Cut(NamedTuple):
     after: Row
 
 
+def goes_on(s: Sent, lanes: LaneStates, m: int, i: int) -> bool:
+    """Whether the run of lane i has room and time for message m."""
+    return bool(lanes.left[i] >= s.steps[m] and s.end[m] <= lanes.until[i])
+
+
 def next_lane(s: Sent, lanes: LaneStates, m: int) -> int:
     """The lane that sends message m: of those that are idle, or else of the one that is soonest, that whose run is
     nearest to its end and goes on, else one whose run is over."""
@@ -44,7 +52,7 @@ def next_lane(s: Sent, lanes: LaneStates, m: int) -> int:
         if lanes.idle[i] < lanes.idle[soonest]:
             soonest = i
         if lanes.idle[i] <= s.begin[m]:
-            if lanes.left[i] >= s.steps[m] and (going < 0 or lanes.left[i] < lanes.left[going]):
+            if goes_on(s, lanes, m, i) and (going < 0 or lanes.left[i] < lanes.left[going]):
                 going = i
             if over < 0 and lanes.run[i] >= 0:
                 over = i
@@ -62,9 +70,9 @@ def cut(s: Sent, lanes: LaneStates, c: Cut) -> int:
     runs = 0
     for m in range(len(s.group)):
         i = next_lane(s, lanes, m)
-        if lanes.left[i] < s.steps[m]:
+        if not goes_on(s, lanes, m, i):
             c.after[runs] = lanes.last[i]
-            lanes.run[i], lanes.left[i] = runs, s.room
+            lanes.run[i], lanes.left[i], lanes.until[i] = runs, s.room, s.begin[m] + s.span
             runs += 1
         run = lanes.run[i]
         lanes.idle[i], lanes.last[i] = s.end[m], m
