@@ -233,7 +233,9 @@ class Dispatching:
             return seconds.get(arrangement, math.inf)
 
         few = unlooped[0] if unlooped else numbers[-1]
-        if numbers[0] not in unlooped and math.isfinite(self.most_bytes):
+        if not messages:
+            few = min(few, 2)  # two loop well, and a short program is soon written
+        elif numbers[0] not in unlooped and math.isfinite(self.most_bytes):
             tried(Arrangement(1, None))
         spare = min(self.first, key=lambda spare: tried(Arrangement(few, spare)))
         for pieces in self.ladder(numbers, unlooped):  # until more do not pay

@@ -60,8 +60,8 @@ from hetesynth.search.registry import demand_strategy
 from hetesynth.search.search import Progress, no_progress
 from hetesynth.topology.believable import load_topology
 
-GRACE = 1.5
-"""Seconds after the budget for the first result where there is none: a budget is kept within 2 s."""
+GRACE = 300.0
+"""Seconds after the budget for the first result where there is none."""
 STEP_SHARE = 0.75
 """Of the budget for the search whose schedule is lowered and judged after it."""
 FIRST_ONLY = 0.01

@@ -3,11 +3,11 @@
 A lane is a thread block that sends over a link, one message at a time. Of the messages that are ready, an idle
 lane takes the one with the longest way still before its data."""
 
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, pairwise
 from math import inf
 
 import numpy as np
@@ -32,18 +32,18 @@ class Dispatcher:
     slots: int
 
     @cached_property
-    def waits(self) -> list[list[int]]:
-        """For each transfer, those that brought the chunk to its sender before."""
-        arrivals: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-        for i, t in enumerate(self.schedule.transfers):
-            arrivals[t.chunk, self.costs.link_ends[t.link][1]].append((t.end, i))
-        for arrived in arrivals.values():
-            arrived.sort()
-        waits: list[list[int]] = []
-        for t in self.schedule.transfers:
-            here = arrivals.get((t.chunk, self.costs.link_ends[t.link][0]), [])
-            waits.append([i for _, i in here[: bisect_right(here, (t.start, inf))]])
-        return waits
+    def waits(self) -> tuple[Ints, Ints]:
+        """The transfers that brought the chunk to the sender of each before, one transfer after the other, and how
+        many they are of each."""
+        rows = [(t.chunk, *self.costs.link_ends[t.link], t.start, t.end) for t in self.schedule.transfers]
+        chunk, src, dst, start, end = np.array(rows, dtype=np.int64).reshape(-1, 5).T
+        ranks, ticks = int(max(src.max(initial=0), dst.max(initial=0))) + 1, int(end.max(initial=0)) + 1
+        arrived, place = (chunk * ranks + dst) * ticks + end, (chunk * ranks + src) * ticks
+        order = np.argsort(arrived, kind="stable")
+        first = np.searchsorted(arrived[order], place)
+        number = np.searchsorted(arrived[order], place + start, "right") - first
+        within = np.arange(number.sum()) - np.repeat(np.cumsum(number) - number, number)
+        return order[np.repeat(first, number) + within], number
 
     @cached_property
     def links(self) -> Ints:
@@ -129,12 +129,14 @@ class Dispatcher:
 
     def ways(self, seconds: Floats) -> Floats:
         """Of each transfer the longest way of its data from then on, where transfer i takes ``seconds[i]``."""
-        ways = seconds.tolist()
-        own = list(ways)
-        for i in range(len(ways) - 1, -1, -1):  # transfers stand in the order of their begin
-            for before in self.waits[i]:
-                ways[before] = max(ways[before], own[before] + ways[i])
-        return np.array(ways)
+        (waits, number), ways = self.waits, seconds.copy()
+        first = np.concatenate(([0], np.cumsum(number)))
+        begin = np.array([t.start for t in self.schedule.transfers], dtype=np.int64)
+        cuts = [0, *(np.flatnonzero(np.diff(begin)) + 1).tolist(), len(begin)]
+        for low, high in reversed([*pairwise(cuts)]):  # transfers stand in the order of their begin
+            before = waits[first[low] : first[high]]
+            np.maximum.at(ways, before, seconds[before] + np.repeat(ways[low:high], number[low:high]))
+        return ways
 
     @cached_property
     def _trees(self) -> tuple[Ints, Ints, Ints]:
@@ -155,17 +157,10 @@ class Dispatcher:
         return group, place, adds
 
     @cached_property
-    def _rows(self) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
-        """The transfers that each waits for, one after the other, and how many; the same of resources it uses."""
+    def _uses(self) -> tuple[Ints, Ints]:
+        """The resources that each transfer uses, one transfer after the other, and how many."""
         used = [self.costs.link_resources[link] for link in self.links.tolist()]
-        both = [
-            (
-                np.array([i for row in rows for i in row], dtype=np.int64),
-                np.array([*map(len, rows)], dtype=np.int64),
-            )
-            for rows in (self.waits, used)
-        ]
-        return both[0], both[1]
+        return np.array([*chain.from_iterable(used)], dtype=np.int64), np.array([*map(len, used)], dtype=np.int64)
 
     def run(self, pieces: int, piece_bytes: float, lanes: Lanes, pace: float) -> Dispatch:
         """``pieces`` of every chunk, of ``piece_bytes`` each. ``pace``: seconds over which the pieces of a
@@ -185,7 +180,7 @@ class Dispatcher:
         order = np.lexsort((np.tile(self.place, pieces), np.repeat(np.arange(pieces), n), late))
         rank = np.empty(n * pieces, dtype=np.int64)
         rank[order] = np.arange(n * pieces)
-        (waits, waited), (uses, used) = self._rows
+        (waits, waited), (uses, used) = self.waits, self._uses
         graph = TransferGraph(
             names=costs.resource_names,
             rate=np.asarray(costs.resource_rate, dtype=np.float64),
@@ -249,9 +244,10 @@ class PlanDispatcher(Dispatcher):
         transfers = self.schedule.transfers
         before, after = np.zeros((2, len(transfers)))
         passed: set[int] = set()
-        for i, (t, waits) in enumerate(zip(transfers, self.waits, strict=True)):
+        all_waits, number = self.waits
+        for i, (t, waits) in enumerate(zip(transfers, np.split(all_waits, np.cumsum(number)[:-1]), strict=True)):
             src = self.costs.link_ends[t.link][0]
-            added = [j for j in waits if transfers[j].reduce]
+            added = [j for j in waits.tolist() if transfers[j].reduce]
             passed.update(added)
             if len(added) == len(waits):
                 before[i] = len(added) * self.costs.gamma[src]

@@ -122,6 +122,7 @@ def test_a_budget_that_is_over_before_anything_is_found_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("hetesynth.engine.synth._by_steps", lambda *_: time.sleep(600.0))
+    monkeypatch.setattr("hetesynth.engine.synth.GRACE", 1.0)
     topology = str(EXAMPLES / "ring8" / "topo.dsl")
     assert run(["synth", topology, "--coll", "alltoall", "--time-budget", "10ms", "-o", str(tmp_path)]) == 3
     assert "error[HS602]: nothing was found, judged and timed in 0.01 s" in capsys.readouterr().err

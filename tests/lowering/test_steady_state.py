@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from math import inf
 
 import pytest
 from support.clusters import cluster, problem_on
@@ -165,6 +166,33 @@ def test_loops_do_not_drain_where_every_tree_has_a_lane(seed: int, name: Collect
     for loops in (1, 7, 40):
         took = seconds(program, prices, loops * 2.0 * MIB, options.target)
         assert took <= (loops - 1 + schedule.makespan) * (alpha + 2 * MIB / rho) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", ["allgather", "reducescatter", "allreduce"])
+@pytest.mark.parametrize("seed", range(6))
+def test_loops_take_what_is_expected(seed: int, name: CollectiveName) -> None:
+    problem, schedule, prices = case(seed, name, 1)
+    options, size = LoweringOptions("x"), 512 * MIB
+    for arrangement in (Arrangement(2, 2.0, 0.0), Arrangement(3, 1.0)):
+        expected = Dispatching(problem, schedule, prices, options, size).fitted(arrangement)
+        program, _ = dispatched(problem, schedule, prices, arrangement, options, size)
+        pieces = problem.ranks * problem.collective.chunks_per_rank * arrangement.pieces
+        assert seconds(program, prices, size / pieces, options.target) == pytest.approx(expected, rel=0.12)
+
+
+@pytest.mark.parametrize("seed", [3, 9])
+def test_no_thread_block_of_a_loop_holds_up_the_next(seed: int) -> None:
+    """What a lane sends late in a loop has a thread block other than what it sends early."""
+    problem, schedule, prices = case(seed, "allreduce", 1)
+    options, size = LoweringOptions("x"), 512 * MIB
+    dispatch = Dispatching(problem, schedule, prices, options, size).run(Arrangement(3, 1.0))
+    took, held_up = (
+        seconds(
+            lower_dispatched(problem, schedule, one, options).program, prices, size / problem.ranks / 3, PORTABLE
+        )
+        for one in (dispatch, replace(dispatch, period=inf))
+    )
+    assert held_up > 1.1 * took
 
 
 @pytest.mark.parametrize("pieces", [1, 32])

@@ -252,12 +252,12 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         return budget.effort is not None and budget.effort <= 1 and min(enough, least) >= quickest
 
     # of what is tried before there is no trace: the choice is that of a run without a budget
-    before = replace(ranking, decisions=Decisions(), effort=Effort(0.0), ranked=[], known=set())
+    before = replace(ranking, decisions=Decisions(), effort=Effort(0.0), ranked=[], known=set(), alone=True)
     try:
         for name in NO_SEARCH if asked.soon and not alone else ():
             if not before.ranked:
                 before.run(SteadyCandidates(before).without_search(name))
-        SteadyCandidates(ranking, with_rings=not alone).try_all()
+        SteadyCandidates(ranking, with_rings=not alone, enough=near).try_all()
     except KeyboardInterrupt:
         kept = before if not ranking.ranked and ranking.verified is None else ranking
         if not kept.ranked and kept.verified is None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -14,7 +14,7 @@ from itertools import chain
 
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, NEAR, ProgramRanking, Route
-from hetesynth.engine.choice.tuning import LATE, UNTRIED, Candidate, Pipelined
+from hetesynth.engine.choice.tuning import FEW, LATE, UNTRIED, Candidate, Pipelined
 from hetesynth.engine.problem import unbounded_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Problem
@@ -94,10 +94,12 @@ def numbers_of_peers(servers: Sequence[str], blocks: int, fewest: int) -> tuple[
 @dataclass
 class SteadyCandidates:
     """Routes in steady state for ``ranking``: packings, beside them ``with_rings`` schedules along rings, or
-    exchanges where every chunk is for one rank."""
+    exchanges where every chunk is for one rank. ``enough``: whether a program along rings is so good that large
+    packings are not tried."""
 
     ranking: ProgramRanking
     with_rings: bool = True
+    enough: Callable[[], bool] = lambda: False
 
     @property
     def specs(self) -> CandidateSpecs:
@@ -110,7 +112,11 @@ class SteadyCandidates:
             for paths in self._exchanges():
                 self.ranking.run([paths])
         else:
-            self.ranking.run(chain(self._rings() if self.with_rings else (), self._packings()))
+            rings = self._rings() if self.with_rings else iter(())
+            if self.specs.transfers(1) > FEW:
+                self.ranking.run(rings)
+            if not self.ranking.ranked or not self.enough():
+                self.ranking.run(chain(rings, self._packings()))
         self.ranking.best_step_by_step()
 
     def _rings(self) -> Iterator[Route]:
