@@ -162,7 +162,9 @@ class Dispatching:
             piece, pace = self._piece(pieces), arrangement.pace * self.least_seconds / loops
             dispatch = self.dispatcher.run(pieces, piece, lanes, pace)
             if loops > 1:
-                dispatch = replace(dispatch, period=pieces * self.dispatcher.busiest(lanes, piece))
+                period = pieces * self.dispatcher.busiest(lanes, piece)
+                span = math.inf if arrangement.spare is None else period  # of a tree what follows is in time
+                dispatch = replace(dispatch, period=period, span=span)
             self._dispatches[arrangement] = dispatch
         return self._dispatches[arrangement]
 

@@ -109,7 +109,7 @@ class Lanes:
 class Dispatch:
     """When a lane begins each message and has sent its last byte, in seconds: piece p of transfer t is message
     p x transfers + t. ``makespan``: counts the start of the kernel. ``period``: seconds from one loop to the next
-    once the pipeline is full; infinite: there is one loop."""
+    once the pipeline is full; infinite: there is one loop. ``span``: of what a thread block sends in a loop."""
 
     pieces: int
     lanes: Lanes
@@ -117,3 +117,4 @@ class Dispatch:
     sent: Floats
     makespan: float
     period: float = inf
+    span: float = inf

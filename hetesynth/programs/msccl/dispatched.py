@@ -136,7 +136,7 @@ def steps_of_messages(schedule: Schedule, target: Target) -> Ints:
 ROOMS = (57, 48, 38, 30)
 """Steps of a run, of the 64 of a thread block: the fewer, the more runs there are and the more can share one."""
 SPANS = (1.0, 1.5, 2.0, inf)
-"""Seconds of a run, of the period: a longer one holds up the next loop."""
+"""Seconds of a run, of those that it may take: a longer one holds up the next loop."""
 
 
 def arranged(
@@ -147,7 +147,7 @@ def arranged(
     ends = [(arc.src, arc.dst) for arc in problem.arcs]
     steps = steps_of_messages(schedule, target)
     parallel = Counter(ends)
-    spans = [s * dispatch.period for s in SPANS] if isfinite(dispatch.period) else [inf]
+    spans = [s * dispatch.span for s in SPANS] if isfinite(dispatch.span) else [inf]
     for span, room in product(spans, ROOMS):
         runs = runs_of(schedule, steps, dispatch, room * target.max_steps // 64, span)
         if any(number > target.channels // parallel[ends[a]] for a, number in Counter(runs.link.tolist()).items()):
