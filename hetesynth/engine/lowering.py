@@ -141,11 +141,7 @@ class Lowering:
 
     def _quickest(self, lowered: Lowered) -> Lowered:
         """``lowered`` with the quickest protocol."""
-        program = lowered.program
-        chosen = self._predictor(program).program.protocol
-        return (
-            lowered if chosen == program.protocol else replace(lowered, program=replace(program, protocol=chosen))
-        )
+        return replace(lowered, program=self._predictor(lowered.program).program)
 
     def _pipelined(self, steady: Pipeline | None) -> Lowered | None:
         """The program along ``steady``, if there is one that fits."""

@@ -72,8 +72,6 @@ def quickest_protocol(
         tried = stated
         if protocol != program.protocol:
             tried = ProgramPredictor(topology, replace(program, protocol=protocol), options, target)
-        if len(protocols) == 1:  # there is nothing to compare it with
-            return tried
         if (took := tried.run(size)[0].makespan) < seconds:
             best, seconds = tried, took
     return best

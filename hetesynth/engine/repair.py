@@ -219,25 +219,16 @@ class Repair:
     def _routes(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> Iterator[Route]:
         """Along the mended trees, unless chunks are cut otherwise now, and along as many packed anew, where chunks
         do not go along paths."""
-        request, recipe, ranks, ranking = (
-            self.run.request,
-            self.recipe,
-            self.changes.after.ranks,
-            candidates.ranking,
-        )
-        chunks, trees = self.document.chunks_per_rank, recipe.trees
-
+        request, ranks, ranking = self.run.request, self.changes.after.ranks, candidates.ranking
+        chunks, trees = self.document.chunks_per_rank, self.recipe.trees
         problem = self.factory.problem(specs.paper_chunking(chunks), chunks)
         outcome = self._solution(problem, quick=self._transfers <= FEW)  # others follow
         if isinstance(outcome, Infeasible):
             raise no_schedule(outcome.reason)
         if isinstance(outcome, Solution):
-            dispatching, label = (
-                ranking.dispatchings(problem, outcome.schedule)[0],
-                label_of(chunks, trees or chunks),
-            )
-            question = label, problem, outcome, dispatching.load, trees or chunks
-            candidate = partial(candidates.candidate, *question)
+            dispatching = ranking.dispatchings(problem, outcome.schedule)[0]
+            label, load = label_of(chunks, trees or chunks), dispatching.load
+            candidate = partial(candidates.candidate, label, problem, outcome, load, trees or chunks)
             yield Route(label, dispatching, dispatching.estimate, ranking.ways(dispatching), candidate)
         if specs.personalized or trees is None:
             return

@@ -147,14 +147,14 @@ class Dispatching:
         """Of the fullest resource."""
         return self.dispatcher.period * self.chunk
 
+    @cached_property
+    def _dispatches(self) -> dict[Arrangement, Dispatch]:
+        return {}
+
     @property
     def load(self) -> float:
         """The same for each byte of the buffer."""
         return self.least_seconds / self.size
-
-    @cached_property
-    def _dispatches(self) -> dict[Arrangement, Dispatch]:
-        return {}
 
     def run(self, arrangement: Arrangement) -> Dispatch:
         """The dispatch of a loop, found once: what is expected is also what has to fit."""
@@ -194,16 +194,14 @@ class Dispatching:
     def expected(self, arrangement: Arrangement, period: float = 0.0) -> float:
         """Seconds: a loop, and for each further one ``period``, or what the fullest resource or lane needs."""
         dispatch, further = self.run(arrangement), self._loops(arrangement) - 1
-        if not further:
-            return dispatch.makespan
         late = 1.0 if arrangement.spare is None else SHARED
-        return dispatch.makespan + further * late * max(period, dispatch.period)
+        return dispatch.makespan + (further * late * max(period, dispatch.period) if further else 0.0)
 
     def fitted(self, arrangement: Arrangement) -> float | None:
         """Seconds expected with thread blocks as they fit; None: they do not suffice."""
         dispatch = self.run(arrangement)
         way = next(arranged(self.problem, self.schedule, dispatch, self.options.target), None)
-        return None if way is None else self.expected(arrangement, longest_block(dispatch, *way))
+        return None if way is None else self.expected(arrangement, longest_block(*way))
 
     @cached_property
     def most_pieces(self) -> int:

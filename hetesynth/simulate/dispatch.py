@@ -3,7 +3,7 @@
 A lane is a thread block that sends over a link, one message at a time. Of the messages that are ready, an idle
 lane takes the one with the longest way still before its data."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -145,13 +145,10 @@ class Dispatcher:
         trees: dict[int, list[tuple[int, bool]]] = defaultdict(list)
         for t in self.schedule.transfers:
             trees[t.chunk].append((t.link, t.reduce))
-        number: dict[tuple[tuple[int, bool], ...], int] = {}
-        turn: dict[int, tuple[int, int]] = {}
-        seen: Counter[int] = Counter()
+        chunks: dict[tuple[tuple[int, bool], ...], list[int]] = defaultdict(list)
         for chunk in sorted(trees):
-            tree = number.setdefault(tuple(sorted(trees[chunk])), len(number))
-            turn[chunk] = tree, seen[tree]
-            seen[tree] += 1
+            chunks[tuple(sorted(trees[chunk]))].append(chunk)
+        turn = {chunk: (tree, i) for tree, those in enumerate(chunks.values()) for i, chunk in enumerate(those)}
         rows = [(*turn[t.chunk], t.reduce) for t in self.schedule.transfers]
         group, place, adds = np.array(rows, dtype=np.int64).reshape(-1, 3).T
         return group, place, adds
@@ -268,24 +265,18 @@ class PlanDispatcher(Dispatcher):
 
     def lanes(self, piece_bytes: float, spare: float | None) -> Lanes:
         """Of each set of links that are put to together."""
-        together: list[list[int]] = [[] for _ in range(int(self._station.max(initial=-1)) + 1)]
-        for i, station in enumerate(self._station.tolist()):
-            together[station].append(i)
-        group: dict[tuple[int, ...], int] = {}
-        of = np.empty(len(self.links), dtype=np.int64)
-        busy: list[float] = []
-        width: list[int] = []
+        together: dict[int, list[int]] = defaultdict(list)
+        for station, link in zip(self._station.tolist(), self.links.tolist(), strict=True):
+            together[station].append(link)
+        number: dict[tuple[int, ...], int] = {}
+        group = [number.setdefault(tuple(sorted(together[s])), len(number)) for s in range(len(together))]
         delay = np.array(self.costs.link_alpha)[self.links] + self.adding[0] * piece_bytes
-        seconds = (delay + piece_bytes / self.rate).tolist()
-        for members in together:
-            g = group.setdefault(tuple(sorted(self.links[members].tolist())), len(group))
-            if g == len(busy):
-                busy.append(0.0)
-                width.append(len(members))
-            of[members] = g
-            busy[g] += max(seconds[i] for i in members) / piece_bytes
-        needed = (spare or 1.0) * np.array(busy) / self.period
-        return Lanes(of, np.maximum(1, np.ceil(needed - 1e-9)).astype(np.int64) * np.array(width))
+        longest = np.zeros(len(group))
+        np.maximum.at(longest, self._station, (delay + piece_bytes / self.rate) / piece_bytes)
+        needed = (spare or 1.0) * np.bincount(group, longest) / self.period
+        width = np.array([*map(len, number)])
+        of = np.array(group, dtype=np.int64)[self._station]
+        return Lanes(of, np.maximum(1, np.ceil(needed - 1e-9)).astype(np.int64) * width)
 
     def ways(self, seconds: Floats) -> Floats:
         """The longest of those that are put together."""

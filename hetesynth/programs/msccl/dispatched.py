@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import inf, isfinite
+from math import inf
 
 import numpy as np
 
@@ -43,7 +43,7 @@ from hetesynth.programs.msccl.thread_blocks import BlockPlan, Connection
 class Runs:
     """``of[m]``: the run of message m. Run r has the messages ``messages[first[r]:first[r + 1]]``, in the order of
     time. ``after[r]``: the last message of the lane before it, -1: none. ``link[r]``: which one it sends over.
-    ``steps[r]``: of its receiver."""
+    ``steps[r]``: of its receiver. ``begin[r]``, ``end[r]``: seconds when it first sends, and has sent all."""
 
     of: Ints
     messages: Ints
@@ -51,6 +51,8 @@ class Runs:
     after: Ints
     link: Ints
     steps: Ints
+    begin: Floats
+    end: Floats
 
 
 def runs_of(schedule: Schedule, steps: Ints, dispatch: Dispatch, room: int, span: float) -> Runs:
@@ -71,7 +73,8 @@ def runs_of(schedule: Schedule, steps: Ints, dispatch: Dispatch, room: int, span
     messages = order[np.argsort(cuts.run, kind="stable")]
     first, after = starts(np.bincount(cuts.run, minlength=number)), cuts.after[:number]
     after = np.where(after < 0, -1, order[after])
-    return Runs(of, messages, first, after, links[messages[first[:-1]]], cuts.steps[:number])
+    each, last = messages[first[:-1]], messages[first[1:] - 1]
+    return Runs(of, messages, first, after, links[each], cuts.steps[:number], start[each], dispatch.sent[last])
 
 
 Shared = dict[int, int]
@@ -100,9 +103,7 @@ def shared_blocks(runs: Runs, ends: Sequence[Pair], dispatch: Dispatch, blocks: 
     begin, end = dispatch.start[runs.messages], dispatch.sent[runs.messages]
     ended = Ended(runs.first, begin, end, arrives, leaves)
     run_kernel(hold, ended, delays, seconds=2e-6 * float(np.diff(runs.first)[arrives].sum()))
-    first, last = _ends(runs, dispatch)
-    busy = np.maximum(last[arrives], last[leaves]) - np.minimum(first[arrives], first[leaves])
-    held = delays.seconds + np.maximum(0.0, busy - dispatch.period)
+    held = delays.seconds + np.maximum(0.0, busy(runs, arrives, leaves) - dispatch.period)
     order = np.lexsort((leaves, arrives, held, targets[arrives]))
     pairs = {pair: number for number, pair in enumerate(dict.fromkeys(ends))}
     numbers = np.array([pairs[pair] for pair in ends], dtype=np.int64)[runs.link]
@@ -115,17 +116,16 @@ def shared_blocks(runs: Runs, ends: Sequence[Pair], dispatch: Dispatch, blocks: 
     return {r: out for r, out in enumerate(joined.shares.tolist()) if out >= 0}
 
 
-def _ends(runs: Runs, dispatch: Dispatch) -> tuple[Floats, Floats]:
-    """When the first message of each run begins, and the last one has been sent."""
-    begin, end, first = dispatch.start[runs.messages], dispatch.sent[runs.messages], runs.first[:-1]
-    return np.minimum.reduceat(begin, first), np.maximum.reduceat(end, first)
+def longest_block(runs: Runs, shared: Shared) -> float:
+    """Seconds of a loop for which the thread block is busy that is so for longest."""
+    alone = range(len(runs.link))
+    return float(busy(runs, np.array([*alone, *shared]), np.array([*alone, *shared.values()])).max())
 
 
-def longest_block(dispatch: Dispatch, runs: Runs, shared: Shared) -> float:
-    """Seconds of a loop from the first message of a thread block to its last, of that where they are most."""
-    first, last = _ends(runs, dispatch)
-    of, by = np.array([*range(len(first)), *shared]), np.array([*range(len(first)), *shared.values()])
-    return float((np.maximum(last[of], last[by]) - np.minimum(first[of], first[by])).max())
+def busy(runs: Runs, one: Ints, other: Ints) -> Floats:
+    """Seconds from the first message of two runs to the last."""
+    last = np.maximum(runs.end[one], runs.end[other])
+    return np.asarray(last - np.minimum(runs.begin[one], runs.begin[other]))
 
 
 def steps_of_messages(schedule: Schedule, target: Target) -> Ints:
@@ -135,8 +135,6 @@ def steps_of_messages(schedule: Schedule, target: Target) -> Ints:
 
 ROOMS = (57, 48, 38, 30)
 """Steps of a run, of the 64 of a thread block: the fewer, the more runs there are and the more can share one."""
-SPANS = (1.0, 1.5, 2.0, inf)
-"""Seconds of a run, of those that it may take: a longer one holds up the next loop."""
 
 
 def arranged(
@@ -147,8 +145,7 @@ def arranged(
     ends = [(arc.src, arc.dst) for arc in problem.arcs]
     steps = steps_of_messages(schedule, target)
     parallel = Counter(ends)
-    spans = [s * dispatch.span for s in SPANS] if isfinite(dispatch.span) else [inf]
-    for span, room in product(spans, ROOMS):
+    for span, room in product(dict.fromkeys((dispatch.span, inf)), ROOMS):
         runs = runs_of(schedule, steps, dispatch, room * target.max_steps // 64, span)
         if any(number > target.channels // parallel[ends[a]] for a, number in Counter(runs.link.tolist()).items()):
             continue
