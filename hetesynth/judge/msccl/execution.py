@@ -126,6 +126,7 @@ class Execution:
         of = np.repeat(np.arange(len(blocks)), np.diff(first))
         sending = flags & kernel.SENDS > 0
         sends = np.bincount(out[of[sending]], self._parts[sending], len(channels)).astype(np.int64)
+        slots = min(slots, max(1, int(sends.max(initial=1))))  # of more nobody makes use
         width, message = np.ones(len(channels), dtype=np.int64), np.minimum(count, self._split or count)
         np.maximum.at(width, out[of[sending]], message[sending])
         of_gpus = np.array([[base[b] for b in BUFFERS] for base in self._bases], dtype=np.int64).reshape(-1, 3)
