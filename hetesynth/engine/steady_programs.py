@@ -258,18 +258,18 @@ class Dispatching:
         self, seconds: dict[Arrangement, float], numbers: Sequence[int]
     ) -> Iterator[tuple[float, Arrangement]]:
         """The first ``kept`` that fit, then the best with half as many pieces and so on: of small pieces less is
-        sure. Where the best does not fit, the same with the most of ``numbers`` of pieces that does, too."""
-        number, pieces = 0, math.inf
-        for place, arrangement in enumerate(sorted(seconds, key=seconds.__getitem__)):
-            if number >= self.kept and 2 * arrangement.pieces > pieces:
+        sure. Where none fits, the best with the most of ``numbers`` of pieces that does."""
+        number, pieces, listed = 0, math.inf, sorted(seconds, key=seconds.__getitem__)
+        fewer = [replace(listed[0], pieces=n) for n in reversed(numbers) if n < listed[0].pieces]
+        for arrangement in [*listed, *fewer]:
+            if number and (
+                arrangement not in seconds or (number >= self.kept and 2 * arrangement.pieces > pieces)
+            ):
                 continue
-            alike = [replace(arrangement, pieces=n) for n in reversed(numbers) if n < arrangement.pieces]
-            for a in (arrangement, *(alike if place == 0 else ())):
-                fitted = None if a is not arrangement and a in seconds else self.fitted(a)
-                if fitted is not None:
-                    number, pieces = number + 1, min(pieces, a.pieces)
-                    yield fitted, a
-                    break
+            fitted = self.fitted(arrangement)
+            if fitted is not None:
+                number, pieces = number + 1, min(pieces, arrangement.pieces)
+                yield fitted, arrangement
 
 
 @dataclass(frozen=True, eq=False)

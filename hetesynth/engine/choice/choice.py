@@ -249,7 +249,8 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         if limit >= NEAR_THE_LIMIT * quickest and least >= (1 - ALIKE) * quickest:
             return True
         enough = max(bounds.seconds(size) / ENOUGH, limit / 0.95)  # of what the target allows
-        return budget.effort is not None and budget.effort <= 1 and min(enough, least) >= quickest
+        quick = budget.effort is not None and budget.effort <= 1 and not specs.between_sites
+        return quick and min(enough, least) >= quickest
 
     # of what is tried before there is no trace: the choice is that of a run without a budget
     before = replace(ranking, decisions=Decisions(), effort=Effort(0.0), ranked=[], known=set(), alone=True)

@@ -103,8 +103,8 @@ def shared_blocks(runs: Runs, ends: Sequence[Pair], dispatch: Dispatch, blocks: 
     begin, end = dispatch.start[runs.messages], dispatch.sent[runs.messages]
     ended = Ended(runs.first, begin, end, arrives, leaves)
     run_kernel(hold, ended, delays, seconds=2e-6 * float(np.diff(runs.first)[arrives].sum()))
-    held = delays.seconds + np.maximum(0.0, busy(runs, arrives, leaves) - dispatch.period)
-    order = np.lexsort((leaves, arrives, held, targets[arrives]))
+    waits = delays.seconds + np.maximum(0.0, busy(runs, arrives, leaves) - dispatch.period)
+    order = np.lexsort((leaves, arrives, waits, targets[arrives]))
     pairs = {pair: number for number, pair in enumerate(dict.fromkeys(ends))}
     numbers = np.array([pairs[pair] for pair in ends], dtype=np.int64)[runs.link]
     none, number = np.full(len(runs.link), -1), np.arange(len(runs.link))
