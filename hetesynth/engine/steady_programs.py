@@ -199,9 +199,9 @@ class Dispatching:
 
     def fitted(self, arrangement: Arrangement) -> float | None:
         """Seconds expected with thread blocks as they fit; None: they do not suffice."""
-        dispatch = self.run(arrangement)
-        way = next(arranged(self.problem, self.schedule, dispatch, self.options.target), None)
-        return None if way is None else self.expected(arrangement, longest_block(*way))
+        way = next(arranged(self.problem, self.schedule, self.run(arrangement), self.options.target), None)
+        period = 0.0 if way is None or arrangement.spare is None else longest_block(*way)
+        return None if way is None else self.expected(arrangement, period)
 
     @cached_property
     def most_pieces(self) -> int:
