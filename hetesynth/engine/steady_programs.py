@@ -27,10 +27,10 @@ from hetesynth.simulate.dispatch import Dispatcher, PlanDispatcher
 
 PIECES = tuple(sorted(base << k for base in (1, 3, 5, 7) for k in range(9)))
 LEAST_PIECE = 1 << 8  # bytes
-SHARED = 1.01  # of the time of loops whose trees share lanes: of two alike those that share none are on time
+SHARED = 1.01  # loops whose trees share lanes take longer than expected more often than those that share none
 PACE = 0.25
-"""Of the time of the fullest resource: what is tried first; 0, the longest way first, is up to 2 % quicker for a
-ReduceScatter and 23 % slower for an AllReduce."""
+"""Of the time of the fullest resource: what is tried first; 0, the longest way first, is 2 % quicker for an
+AllReduce of 1 GB on 64 H20, and up to 23 % slower on smaller clusters."""
 
 
 def _named(program: Program, options: LoweringOptions) -> Program:

@@ -114,7 +114,7 @@ def synthesize(
         share = ", the share of one root" if every_root else ""
         if ending == "interrupt":
             raise KeyboardInterrupt
-        message = f"nothing was found, judged and timed in {spent.seconds:.3g} s{share}"
+        message = f"nothing was found, judged and timed in {spent.seconds:.3g} s{share}, nor {GRACE:.3g} s later"
         raise HetesynthError(message, code="HS602", exit_code=3, help="raise --time-budget, or leave it out")
     if ending == "done":
         return synthesis
