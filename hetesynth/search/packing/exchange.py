@@ -21,7 +21,7 @@ from hetesynth.search.packing.column_generation import GAP
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.rounding import NONE, ROUND, Carrier, Expansion, WholePacking, whole
 from hetesynth.search.packing.structures import Stars
-from hetesynth.search.portable_math import dot, exp, expm1
+from hetesynth.search.portable_math import exp, expm1
 
 LARGEST = 500.0  # exponent that a float holds
 STARS = 1.05  # of the load of other trees, as stars fill sooner
@@ -50,18 +50,24 @@ class _Loads:
         self.resources, self.sharpness, self.top = len(unit), 8.0, 1.0
         self.none = self.resources + network.ranks
         most = int(np.diff(network.uses_start).max(initial=0))
-        self.columns: Ints = np.full((len(network.src), most + 2), self.none)
+        self.columns: Ints = np.full((most + 2, len(network.src)), self.none)  # those of link i: [:, i]
         places = np.arange(len(network.uses)) - network.uses_start[network.link_of_use]
-        self.columns[network.link_of_use, places] = network.uses
-        self.columns[:, most] = self.resources + network.src
-        self.columns[:, most + 1] = self.resources + network.dst
+        self.columns[places, network.link_of_use] = network.uses
+        self.columns[most] = self.resources + network.src
+        self.columns[most + 1] = self.resources + network.dst
         share = 0.0 if connections is None else 1.0 / connections
         self.weight: Floats = np.concatenate([1.0 / unit, np.full(network.ranks, share), [0.0]])
         self.load: Floats = np.zeros(self.none + 1)
+        self._factors: tuple[float, float, Floats, Floats] = 0.0, 0.0, self.load, self.load
 
     def add(self, links: Ints | Sequence[int], sign: int) -> None:
-        columns = self.columns[links].ravel()
+        columns = self.columns[:, links].ravel()
         np.add.at(self.load, columns, sign * self.weight[columns])
+
+    def highest(self) -> Floats:
+        """The load of the fullest column of each link."""
+        highest: Floats = self.load[self.columns].max(axis=0)
+        return highest
 
     @property
     def within_connections(self) -> bool:
@@ -76,15 +82,20 @@ class _Loads:
     def steep(self) -> float:
         return float(self._terms().sum())
 
-    def growth(self) -> Floats:
-        """By how much the sum grows with a chunk more on each column."""
-        return self._terms() * expm1(np.minimum(self.sharpness * self.weight / self.top, LARGEST))
+    def changes(self) -> tuple[Floats, Floats]:
+        """By how much the sum grows with a chunk more on each column, and by how much it falls with one less."""
+        sharpness, top, more, less = self._factors
+        if (sharpness, top) != (self.sharpness, self.top):
+            shares = self.sharpness * self.weight / self.top
+            more, less = expm1(np.minimum(shares, LARGEST)), -expm1(-shares)
+            self._factors = self.sharpness, self.top, more, less
+        terms = self._terms()
+        return terms * more, terms * less
 
-    def relief(self) -> Floats:
-        """By how much it falls with a chunk less on each link."""
-        relief: Floats = -self._terms() * expm1(-self.sharpness * self.weight / self.top)
-        by_link: Floats = relief[self.columns].sum(axis=1)
-        return by_link
+    def prices(self) -> Floats:
+        """By how much the sum grows with a chunk more on each link."""
+        prices: Floats = self.changes()[0][self.columns].sum(axis=0)
+        return prices
 
 
 class _Tree:
@@ -167,7 +178,7 @@ class _Exchange:
     def laid(self, root: int) -> Carrier:
         """The cheapest carrier by what the others load; ``root``: of an allreduce any. ValueError: none is."""
         loads, network = self.loads, self.network
-        growth = loads.growth()[: loads.resources]
+        growth = loads.changes()[0][: loads.resources]
         prices = growth + ROUND * growth.max()
         if not self.stars:
             offered = self.expansion.cheapest(prices)
@@ -192,13 +203,9 @@ class _Exchange:
         spent = self.tries >= (1_000 if self.stars else 1_500)
         if spent or not self.loads.within_connections:
             return spent
-        packing, fullest = self.expansion.packing, float(self.loads.load[: self.loads.resources].max())
-        below, least = fullest * (1.0 - GAP), packing.bound / packing.seconds * (1.0 - ROUND)
-        if below < least:
-            return True
-        worth = packing.prices * self.network.rate
-        share = self.loads.weight[: self.loads.resources]
-        return bool(dot(worth, np.floor(below / share + ROUND) * share) < worth.sum() * least)
+        fullest = float(self.loads.load[: self.loads.resources].max())
+        seconds = fullest * (1.0 - GAP) * self.expansion.packing.seconds
+        return not self.expansion.possible(len(self.carriers) + self.stars, seconds)
 
     def improve(self) -> None:
         """Moves, then the trees of each carrier laid anew and moves from there, until nothing falls."""
@@ -238,7 +245,7 @@ class _Exchange:
             # every link on what is nearly full may be exchanged, every root of an allreduce moved
             moved = False
             for tree in self.all:
-                high = np.append(loads.load[loads.columns].max(axis=1), 0.0)[tree.link_to]
+                high = np.append(loads.highest(), 0.0)[tree.link_to]
                 full = np.flatnonzero(high >= 0.85 * loads.top)
                 for rank in full[np.argsort(-high[full], kind="stable")].tolist():
                     if tree.link_to[rank] >= 0 and not self._ended:
@@ -256,7 +263,7 @@ class _Exchange:
         ends = np.bincount(np.append(network.src[every], network.dst[every]), minlength=len(ranks))
         top, busiest = max(1.0, float(loads.load.max())) * (1.0 + ROUND), ends.max()
         for tree in self.all:
-            links = tree.network.cheapest(loads.growth()[loads.columns].sum(axis=1))[1]
+            links = tree.network.cheapest(loads.prices())[1]
             seconds = np.where(links >= 0, network.slice_seconds[links], np.inf)
             moved = True
             while moved:
@@ -269,8 +276,8 @@ class _Exchange:
                 for rank in way:  # the first that can be joined elsewhere
                     parent, link = parents[rank], int(tree.link_to[rank])
                     loads.add([link], -1)
-                    columns = loads.columns[links[:, rank]]
-                    may = (loads.load[columns] + loads.weight[columns]).max(axis=1) <= top
+                    columns = loads.columns[:, links[:, rank]]
+                    may = (loads.load[columns] + loads.weight[columns]).max(axis=0) <= top
                     may &= (ends < busiest) | (ranks == parent)
                     may[tree.below(rank, parents)] = False
                     sooner = np.where(may, arrival + seconds[:, rank], np.inf)
@@ -327,13 +334,15 @@ class _Exchange:
     def _turned(self, tree: _Tree, part: Sequence[int], parents: Sequence[int]) -> tuple[Floats, Ints, Floats]:
         """By pair what the cheapest link costs, and which it is; what turning links around up to the first rank
         costs."""
-        by_link: Floats = self.loads.growth()[self.loads.columns].sum(axis=1)
-        costs, links = tree.network.cheapest(by_link)
-        relief = self.loads.relief()
+        growth, relief = self.loads.changes()
+        columns = self.loads.columns
+        costs, links = tree.network.cheapest(growth[columns].sum(axis=0))
         turned = np.zeros(self.network.ranks)
-        for rank in part[1:]:
+        below = part[1:]
+        spared = relief[columns[:, tree.link_to[below]]].sum(axis=0)
+        for rank, less in zip(below, spared, strict=True):
             parent = parents[rank]
-            turned[rank] = turned[parent] + costs[rank, parent] - relief[tree.link_to[rank]]
+            turned[rank] = turned[parent] + costs[rank, parent] - less
         return costs, links, turned
 
     def _kept(self, before: float, root: int, rehung: Sequence[Ints | None], trees: Sequence[_Tree]) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from hetesynth.machine_code import Floats, Ints
 from hetesynth.model.pods import rate_of
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.search.copy_problem import cheapest_links, transposed
+from hetesynth.search.copy_problem import transposed
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,10 +109,22 @@ class Network:
         """The link of each entry of ``uses``."""
         return np.repeat(np.arange(len(self.src)), np.diff(self.uses_start))
 
+    @cached_property
+    def _by_pair(self) -> tuple[Ints, Ints, Ints]:
+        """The links in the order of their pairs, the pair of each, and where those of a pair begin."""
+        pair = self.src * self.ranks + self.dst
+        order = np.argsort(pair, kind="stable")
+        return order, pair[order], np.flatnonzero(np.diff(pair[order], prepend=-1))
+
     def cheapest(self, by_link: Floats) -> tuple[Floats, Ints]:
         """The least price between every two ranks (infinite: no link), and the first link with it (or -1)."""
-        costs, link = cheapest_links(self.ranks, self.src[::-1], self.dst[::-1], by_link[::-1])
-        return costs, np.where(link < 0, link, len(by_link) - 1 - link)
+        order, pair, start = self._by_pair
+        costs, link = np.full(self.ranks**2, np.inf), np.full(self.ranks**2, -1)
+        ordered = by_link[order]
+        costs[pair[start]] = np.minimum.reduceat(ordered, start)
+        cheapest = np.flatnonzero(ordered == costs[pair])[::-1]  # the last to be written stays
+        link[pair[cheapest]] = order[cheapest]
+        return costs.reshape(self.ranks, -1), link.reshape(self.ranks, -1)
 
     def reversed(self) -> Network:
         """The same network with every link turned around: on it a reduction is a copy."""

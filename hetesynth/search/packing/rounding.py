@@ -117,6 +117,14 @@ class Expansion:
         both = zip(offer.structures[:many], offer.structures[many:], strict=True)
         return [Carrier(outward.root, outward.links, inward.links) for outward, inward in both]
 
+    def possible(self, chunks: int, seconds: float) -> bool:
+        """Whether ``chunks`` whole chunks may load no resource for more than ``seconds`` a byte of the buffer: at
+        the prices of the optimum all resources together carry at least as much as it does."""
+        packing, rate = self.packing, self.network.rate
+        carried = np.floor(np.minimum(seconds * chunks * rate, 2 * chunks * len(self.network.src)) + ROUND)
+        least = chunks * packing.bound * dot(packing.prices, rate)
+        return bool(dot(packing.prices, carried) >= least * (1.0 - ROUND))
+
     def loads(self, links: Ints) -> Floats:
         """Of a chunk along ``links``, by resource."""
         return self.network.loads_of(links, np.ones(len(links)))
