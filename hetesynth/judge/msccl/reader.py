@@ -21,7 +21,7 @@ from hetesynth.judge.rules import RULES, Findings, Lines, violation
 from hetesynth.model import column
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.program import BUFFERS, OPS, GpuProgram, Program, Protocol, ThreadBlock
-from hetesynth.model.step_table import Steps
+from hetesynth.model.step_table import Steps, Table
 from hetesynth.model.verdict import Violation
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
@@ -108,20 +108,34 @@ def load_program(path: Path) -> ReadResult:
         raise HetesynthError(f"cannot read {path}: {reason}", code="HS540", help=help_text) from None
 
 
-def _steps(read: Sequence[tuple[int, ...]]) -> Steps:
-    """Steps as they stand: of a nop no buffers count, and of a step without depid no deps."""
-    rows = np.array(read, dtype=np.int64).reshape(-1, column.AWAITED + 1)
-    rows[rows[:, column.OP] == _OPS["nop"], column.SRC_BUFFER : column.DST + 1] = -1
-    rows[rows[:, column.BLOCK] < 0, column.BLOCK : column.STEP + 1] = -1
-    return Steps(rows)
+@dataclass
+class _Block:
+    """A thread block as it stands: its id, peers and channel, and its steps: a table of the first ones, in which
+    nothing is unusual, and a row for each of the others."""
+
+    values: list[int]
+    plain: Table = field(default_factory=lambda: np.empty((0, column.AWAITED + 1), dtype=np.int64))
+    others: list[tuple[int, ...]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.plain) + len(self.others)
+
+    def thread_block(self) -> ThreadBlock:
+        """The block as runtimes take it: of a nop no buffers count, and of a step without depid no deps."""
+        rows = self.plain
+        if self.others:
+            rows = np.concatenate([rows, np.array(self.others, dtype=np.int64)])
+        rows[rows[:, column.OP] == _OPS["nop"], column.SRC_BUFFER : column.DST + 1] = -1
+        rows[rows[:, column.BLOCK] < 0, column.BLOCK : column.STEP + 1] = -1
+        number, send, recv, channel = self.values
+        return ThreadBlock(number, None if send < 0 else send, None if recv < 0 else recv, channel, Steps(rows))
 
 
 class _Reader:
     """Takes tags in document order and builds the program; reads values as the runtimes do.
 
     ``_at``: the rank, thread block and step where it stands. ``_readable``: nothing that the program needs is
-    missing or without a meaning. ``_gpus``: of each its rank and sizes, and its thread blocks: of each its id,
-    peers and channel, and its steps.
+    missing or without a meaning. ``_gpus``: of each its rank and sizes, and its thread blocks.
     """
 
     def __init__(self, scanner: Scanner) -> None:
@@ -133,7 +147,7 @@ class _Reader:
         self._later_rank = -1
         self.algo: dict[str, str] = {}
         self.algo_line: int | None = None
-        self._gpus: list[tuple[list[int], list[tuple[list[int], list[tuple[int, ...]]]]]] = []
+        self._gpus: list[tuple[list[int], list[_Block]]] = []
         self._at: list[int] = []
         self._stack: list[str] = []
         self._skipped = 0  # of the stack
@@ -269,27 +283,22 @@ class _Reader:
             self._report("negative-channel", text, line)
         blocks = self._gpus[-1][1]
         self.lines[len(self._gpus) - 1, len(blocks)] = [line]
-        blocks.append((values, []))
+        blocks.append(_Block(values))
 
     def _plain_steps(self) -> None:
         """The first steps of a thread block, as far as nothing is unusual in them."""
         rows, line = self._scanner.plain_steps(MAX_ELEMENTS - self._elements)
         self._elements += len(rows)
-        if not rows:
+        if not len(rows):
             return
-        place, steps = (len(self._gpus) - 1, len(self._gpus[-1][1]) - 1), self._gpus[-1][1][-1][1]
-        numbers, ops, sources, src, targets, dst, *others = zip(*rows, strict=True)
-        for position, number in enumerate(map(int, numbers)):
-            if number != position:
-                self._at[2:] = [position]
-                self._renumber(place, position, number, line + position)
-        source, target = (map(_BUFFERS.__getitem__, buffers) for buffers in (sources, targets))
-        numbered = [map(int, texts) for texts in others]
-        steps.extend(
-            zip(map(_OPS.__getitem__, ops), source, map(int, src), target, map(int, dst), *numbered, strict=True)
-        )
+        blocks = self._gpus[-1][1]
+        place = len(self._gpus) - 1, len(blocks) - 1
+        for position in np.flatnonzero(rows[:, 0] != np.arange(len(rows))).tolist():
+            self._at[2:] = [position]
+            self._renumber(place, position, int(rows[position, 0]), line + position)
+        blocks[-1].plain = rows[:, 1:]
         self.lines[place].extend(range(line, line + len(rows)))
-        self._at[2:] = [len(steps) - 1]
+        self._at[2:] = [len(rows) - 1]
 
     def _renumber(self, place: tuple[int, int], position: int, s: int, line: int) -> None:
         if place not in self._renumbered:
@@ -300,8 +309,7 @@ class _Reader:
 
     def _step(self, attributes: dict[str, str], line: int) -> None:
         blocks = self._gpus[-1][1]
-        place, steps = (len(self._gpus) - 1, len(blocks) - 1), blocks[-1][1]
-        position = len(steps)
+        place, position = (len(self._gpus) - 1, len(blocks) - 1), len(blocks[-1])
         self._at[2:] = [position]
         self.lines[place].append(line)
         s, src, dst, count, depid, deps, hasdep = self._numbers(attributes, "step", _NUMBERS, line)
@@ -320,7 +328,8 @@ class _Reader:
         if depid < -1:
             self._report("negative-depid", f"depid={depid} is no thread block; -1 means none", line)
         source, target = (_BUFFERS.get(attributes.get(name, ""), 0) for name in ("srcbuf", "dstbuf"))
-        steps.append((_OPS.get(op or "", 0), source, src, target, dst, count, depid, deps, int(hasdep == 1)))
+        row = _OPS.get(op or "", 0), source, src, target, dst, count, depid, deps, int(hasdep == 1)
+        blocks[-1].others.append(row)
 
     def program(self, empty: bool) -> Program | None:
         """Called once, after the last tag: what was read, or None when some value that it needs could not be.
@@ -369,13 +378,10 @@ class _Reader:
             self._report("min-above-max", text, line)
         if not self._readable or collective is None or protocol is None:
             return None
-        gpus = []
-        for gpu, blocks in self._gpus:
-            threads = [
-                ThreadBlock(number, None if send < 0 else send, None if recv < 0 else recv, channel, _steps(steps))
-                for (number, send, recv, channel), steps in blocks
-            ]
-            gpus.append(GpuProgram(gpu[0], gpu[1], gpu[2], gpu[3], tuple(threads)))
+        gpus = [
+            GpuProgram(gpu[0], gpu[1], gpu[2], gpu[3], tuple(block.thread_block() for block in blocks))
+            for gpu, blocks in self._gpus
+        ]
         modes = inplace == 1, outofplace == 1
         name = attributes.get("name", "")
         return Program(name, collective, ranks, protocol, channels, chunks, *modes, low, high, root, tuple(gpus))

@@ -8,24 +8,32 @@ them all. It expands nothing: no entity, no document type, no external file.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import get_args
 
-from hetesynth.model.program import Op
+import numpy as np
+
+from hetesynth.machine_code import Ints
+from hetesynth.model.program import BUFFERS, OPS
 
 MAX_TAG_BYTES = 65536
 MAX_VALUE_BYTES = 255
 MAX_NAME_BYTES = 254  # of an attribute; readers store what ends the name of an element, which is one shorter
 MAX_ATTRIBUTES = 16
+VALUES = 10  # of a step
 
 _NAME = "[A-Za-z_][-A-Za-z0-9_.:]*"
 _TAG = re.compile(f'<({_NAME})((?: {_NAME}="[^"<&]*")*) ?(/?)>')
 _ATTRIBUTE = re.compile(' ([^ =]+)="([^"]*)"')
-_COUNT = "(0|[1-9][0-9]{0,8})"
-_PLAIN_STEP = re.compile(
-    f'\n *<step s="{_COUNT}" type="({"|".join(get_args(Op))})" srcbuf="([ios])" srcoff="(-1|{_COUNT[1:]}" '
-    f'dstbuf="([ios])" dstoff="(-1|{_COUNT[1:]}" cnt="{_COUNT}" depid="(-1|{_COUNT[1:]}" '
-    f'deps="(-1|{_COUNT[1:]}" hasdep="([01])"/>'
+_COUNT = "(?:0|[1-9][0-9]{0,8})"
+_PLAIN_STEPS = re.compile(
+    f'(?:\n *<step s="{_COUNT}" type="(?:{"|".join(OPS)})" srcbuf="[ios]" srcoff="(?:-1|{_COUNT})" '
+    f'dstbuf="[ios]" dstoff="(?:-1|{_COUNT})" cnt="{_COUNT}" depid="(?:-1|{_COUNT})" '
+    f'deps="(?:-1|{_COUNT})" hasdep="[01]"/>){{1,1000}}'
 )
+_WORDS = [
+    *((f'type="{op}"'.encode(), b"%d" % number) for number, op in enumerate(OPS)),
+    *((f'buf="{buffer}"'.encode(), b"%d" % number) for number, buffer in enumerate(BUFFERS)),
+]
+_NO_NUMBER = bytes.maketrans(bytes({*range(256)} - {*b"-0123456789"}), b" " * (256 - 11))
 _CLOSE = re.compile(f"</({_NAME})>")
 _LOOSE_ATTRIBUTE = re.compile(r"(\s*)([^\s=/>\"']+)\s*=\s*(\"[^\"]*\"|'[^']*')", re.ASCII)
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
@@ -131,14 +139,20 @@ class Scanner:
                 yield tag
                 position = self._position
 
-    def plain_steps(self, most: int) -> tuple[list[tuple[str, ...]], int]:
+    def plain_steps(self, most: int) -> tuple[Ints, int]:
         """The steps that follow at once, up to ``most``, one a line and with all attributes in the usual order, so
-        that nothing can be wrong with them but their numbers: their values, and the line of the first."""
-        rows, line = list[tuple[str, ...]](), self._line_at(self._position) + 1
-        while len(rows) < most and (step := _PLAIN_STEP.match(self._text, self._position)):
-            rows.append(step.groups())
-            self._position = step.end()
-        return rows, line
+        that nothing can be wrong with them but their numbers: a row of their values for each, operations and
+        buffers as in ``OPS`` and ``BUFFERS``, and the line of the first."""
+        tables, line = [np.empty((0, VALUES), dtype=np.int64)], self._line_at(self._position) + 1
+        while most >= 1000 and (steps := _PLAIN_STEPS.match(self._text, self._position)):
+            numbers = self._source[self._position : steps.end()]
+            for word, number in _WORDS:
+                numbers = numbers.replace(word, number)
+            row = np.fromstring(numbers.translate(_NO_NUMBER).decode(), dtype=np.int64, sep=" ")
+            tables.append(row.reshape(-1, VALUES))
+            most -= len(tables[-1])
+            self._position = steps.end()
+        return np.concatenate(tables), line
 
     def _line_at(self, position: int) -> int:
         """The 1-based line of a position; positions come in rising order, so counting is incremental."""
