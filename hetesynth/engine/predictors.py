@@ -25,6 +25,7 @@ from hetesynth.model.timeline import ResourceUse, Timeline
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.simulate.engine import simulate
+from hetesynth.simulate.graph_builder import SizedTasks
 from hetesynth.simulate.plan import plan_tasks
 from hetesynth.simulate.program import ProgramLoops, ProgramTasks
 from hetesynth.simulate.schedule import schedule_tasks
@@ -228,6 +229,7 @@ class ProgramPredictor(_Predictor):
         self.collective, self.ranks = program.collective, program.ranks
         self.costs = options.costs(topology).of(program.protocol)
         self._latest: tuple[int | Fraction, tuple[Timeline, float]] | None = None
+        self._simulated: tuple[SizedTasks, Timeline] | None = None
         try:
             self._loops = ProgramLoops(program, self.costs, target=target)
         except ValueError as error:
@@ -246,10 +248,12 @@ class ProgramPredictor(_Predictor):
         """When each task runs; the latest answer is kept, as whoever chose a protocol for a size asks again."""
         if self._latest is None or self._latest[0] != size:
             tasks = self.tasks(size)
-            try:
-                timeline = simulate(tasks.tasks.graph(1.0))
-            except ValueError as error:
-                raise _misfit(error) from error
+            if self._simulated is None or self._simulated[0] is not tasks.tasks:
+                try:
+                    self._simulated = tasks.tasks, simulate(tasks.tasks.graph(1.0))
+                except ValueError as error:
+                    raise _misfit(error) from error
+            timeline = self._simulated[1]
             makespan, unsteady = tasks.whole(timeline)
             self._latest = size, (replace(timeline, makespan=makespan), unsteady)
         return self._latest[1]

@@ -110,23 +110,30 @@ class ProgramLoops:
         self._most = min(target.max_count, int(self._steps.count.max(initial=1)))
         self._slots = slots or self._fifo.slots
         self._loops: dict[int, _Loop] = {}
+        self._full_loops: dict[tuple[int, int], SizedTasks] = {}
         self._loop(1)
 
     def tasks(self, chunk_bytes: float) -> ProgramTasks:
-        """The tasks when a chunk has ``chunk_bytes``."""
+        """The tasks when a chunk has ``chunk_bytes``: the same object for all that make more loops than are
+        simulated."""
         message = self._fifo.slice_bytes
-        loop = self._loop(int(min(self._most, max(1.0, self._fifo.batch_bytes // chunk_bytes))))
+        together = int(min(self._most, max(1.0, self._fifo.batch_bytes // chunk_bytes)))
+        loop = self._loop(together)
         loops = max(1.0, chunk_bytes / message)
         tasks = max(1, len(loop.places))
         affordable = min(MAX_TASKS // tasks, MAX_WORK // (tasks * max(1, loop.connections)))
         most = min(MAX_LOOPS, max(MIN_LOOPS, affordable))
         simulated = min(math.ceil(loops), most)
+        skipped = max(0, min(simulated // 4, simulated // 2 - 1))
+        if loops > most:
+            full = together, simulated
+            if full not in self._full_loops:
+                self._full_loops[full] = loop.repeated([float(message)] * simulated, self._costs)
+            return ProgramTasks(self._full_loops[full], loop.places, simulated, loops, skipped)
         slices = [min(chunk_bytes, float(message))] * simulated
         if 1 < math.ceil(loops) == simulated:
             slices[-1] = chunk_bytes - (simulated - 1) * message
-        sized = loop.repeated(slices, self._costs)
-        skipped = max(0, min(simulated // 4, simulated // 2 - 1))
-        return ProgramTasks(sized, loop.places, simulated, loops if loops > most else simulated, skipped)
+        return ProgramTasks(loop.repeated(slices, self._costs), loop.places, simulated, simulated, skipped)
 
     def _loop(self, together: int) -> _Loop:
         if together not in self._loops:
