@@ -328,9 +328,10 @@ class PlanDispatching(Dispatching):
 
 
 def dispatchings(
-    problem: Problem, schedule: Schedule, costs: Costs, options: LoweringOptions, size: int
+    problem: Problem, schedule: Schedule, costs: Costs, options: LoweringOptions, size: int, most: float = math.inf
 ) -> list[Dispatching]:
-    """That of a plan, or of a program with each protocol that may pay, by what is expected of them."""
+    """That of a plan, or of a program with each protocol that may pay, by what is expected of them; where one may
+    take less than ``most`` seconds, none that may not."""
     question = problem, schedule, costs, options, size
     if options.target.format.plan:
         return [PlanDispatching(*question)]
@@ -342,7 +343,9 @@ def dispatchings(
     ):
         return [simple]  # others lose more on the wire
     protocols = supported(costs, options.target, problem.collective.name, options.servers)
-    return sorted((Dispatching(*question, protocol) for protocol in protocols), key=lambda d: d.estimate)
+    every = [Dispatching(*question, protocol) for protocol in protocols]
+    quick = [d for d in every if d.dispatcher.begin + d.least_seconds < most]
+    return sorted(quick or every, key=lambda d: d.estimate)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ that carry the optimum of a linear program, rounded to chunks (Beaumont et al. 2
 ForestColl; Edmonds 1973). Chunks of an allreduce may be reduced at any rank, unlike in HeteCCL eq. 7.
 """
 
+import math
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -71,10 +72,12 @@ def whole_packings(
     connections: int | None = None,
     *,
     stars: bool = False,
+    most: float = math.inf,
 ) -> list[WholePacking]:
     """Trees for the chunks of ``problem`` on links of ``rates``, in their order; links are its arcs. They come of
     the fractional packing, or what there is of it at ``deadline``; each is worked out once. Then, of an allreduce
-    where they are asked for and pay, ``stars``: trees of few levels."""
+    where they are asked for and pay, ``stars``: trees of few levels. None where all would load some resource for
+    more than ``most`` seconds a byte of the buffer."""
     collective, tables, n = problem.collective, within_peers(problem), problem.ranks
     usable = range(len(problem.arcs)) if tables is None else tables.arcs
     name, root = collective.name, min(collective.pre[0]) if collective.name == "broadcast" else None
@@ -94,6 +97,8 @@ def whole_packings(
     expansion, _, rounded = entry
     chunks = len(collective.chunks) // (n if name == "allgather" else 1)
     number = trees or chunks  # of each root, or in all
+    if not expansion.possible(number * (n if name == "allgather" else 1), most):
+        return []
     if (number, connections) not in rounded:
         rounded[number, connections] = [few_trees(expansion, number, connections, policy.packing.exchange_rounds)]
     packings = rounded[number, connections]

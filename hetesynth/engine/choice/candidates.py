@@ -103,6 +103,11 @@ class CandidateSpecs:
         latency = max(float(b.latency) for b in self.bounds.bounds)
         return bytes_ / latency if latency else math.inf
 
+    @property
+    def latency_counts(self) -> bool:
+        """Whether the size is so small that trees of few levels may be quicker."""
+        return self.bandwidth_latency_ratio < 1_000
+
     def transfers(self, chunks: int) -> int:
         """Of a schedule with ``chunks`` chunks per rank, about."""
         return transfers(self.request.collective, self.topology.ranks, chunks)

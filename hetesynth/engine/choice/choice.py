@@ -242,6 +242,8 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     alone = request.strategy == NAME
     ranking = ProgramRanking(specs, target, deadline, rule, effort, limit, tried, alone=alone)
 
+    first = budget.effort is not None and budget.effort <= 1
+
     def near() -> bool:
         quickest, limit = ranking.best_seconds, ranking.limit
         rival = rival_at(topology, request.collective, root, size, costs)
@@ -249,8 +251,7 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         if limit >= NEAR_THE_LIMIT * quickest and least >= (1 - ALIKE) * quickest:
             return True
         enough = max(bounds.seconds(size) / ENOUGH, limit / 0.95)  # of what the target allows
-        quick = budget.effort is not None and budget.effort <= 1 and not specs.between_sites
-        return quick and min(enough, least) >= quickest
+        return first and not specs.between_sites and min(enough, least) >= quickest
 
     # of what is tried before there is no trace: the choice is that of a run without a budget
     before = replace(ranking, decisions=Decisions(), effort=Effort(0.0), ranked=[], known=set(), alone=True)
@@ -258,10 +259,12 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         for name in NO_SEARCH if asked.soon and not alone else ():
             if not before.ranked:
                 before.run(SteadyCandidates(before).without_search(name))
-        SteadyCandidates(ranking, with_rings=not alone, enough=near).try_all()
+        steady = SteadyCandidates(ranking, with_rings=not alone, enough=near)
+        steady.try_all()
     except KeyboardInterrupt:
         kept = before if not ranking.ranked and ranking.verified is None else ranking
         if not kept.ranked and kept.verified is None:
             raise
         return _Opening(bounds, kept, settled=True, interrupted=True)
-    return _Opening(bounds, ranking, settled=alone or near()) if ranking.ranked else None
+    settled = alone or near() or (first and steady.large and not specs.between_sites)
+    return _Opening(bounds, ranking, settled) if ranking.ranked else None

@@ -240,7 +240,8 @@ class ProgramRanking:
     def dispatchings(self, problem: Problem, schedule: Schedule) -> list[Dispatching]:
         """``schedule``, to be dispatched for the size and the target."""
         costs = self.specs.costs.costs(self.specs.topology)
-        return dispatchings(problem, schedule, costs, self.specs.lowering_for(self.target), self.specs.size)
+        options = self.specs.lowering_for(self.target)
+        return dispatchings(problem, schedule, costs, options, self.specs.size, self.best_seconds)
 
     def ways(self, dispatching: Dispatching) -> Iterator[Expected]:
         """The arrangements of which most is expected, none where chunks do not take trees; of a table its one."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import chain
+from itertools import chain, islice
 
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, NEAR, ProgramRanking, Route
@@ -20,6 +20,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import GaveUp, Infeasible
+from hetesynth.model.words import microseconds
 from hetesynth.search.baselines.ring_search import ring_sets
 from hetesynth.search.baselines.table import wiring
 from hetesynth.search.collectives import DUAL, invert
@@ -115,9 +116,16 @@ class SteadyCandidates:
             rings = self._rings() if self.with_rings else iter(())
             if self.specs.transfers(1) > FEW:
                 self.ranking.run(rings)
+            if self.large and not (self.ranking.ranked and self.enough()):
+                self.ranking.run(self.without_search("timed"))
             if not self.ranking.ranked or not self.enough():
                 self.ranking.run(chain(rings, self._packings()))
         self.ranking.best_step_by_step()
+
+    @property
+    def large(self) -> bool:
+        """Whether of schedules that count steps or seconds only those of earliest arrival may be quicker."""
+        return self.with_rings and self.specs.transfers(1) > FEW and not self.specs.latency_counts
 
     def _rings(self) -> Iterator[Route]:
         """Along rings of servers, where there are several, and of GPUs, a chunk for each."""
@@ -140,7 +148,7 @@ class SteadyCandidates:
         chunks = specs.request.fixed_chunks or chunks
         if specs.chunk_bytes(chunks) < 1 or specs.transfers(chunks) > MOST_TRANSFERS:
             return
-        for spec in specs.of(name, chunks):
+        for spec in islice(specs.of(name, chunks), 1):
             problem = specs.problem(spec)
             try:
                 solution = self.solved_by(problem, spec.strategy)
@@ -171,12 +179,16 @@ class SteadyCandidates:
                 ranking.decisions.note(NAME, "refused", reason)
                 break
             question = packed, self.specs.rates(chunks), policy, ranking.deadline, trees, self.connections(trees)
-            packings = whole_packings(*question, stars=self.specs.bandwidth_latency_ratio < 1_000)
-            ranking.limit = max(ranking.limit, packings[0].least * self.specs.size)
-            if packings[0].near_bound:
+            most = ranking.best_seconds / self.specs.size
+            packings = whole_packings(*question, stars=self.specs.latency_counts, most=most)
+            ranking.limit = max([ranking.limit, *(p.least * self.specs.size for p in packings)])
+            if any(packing.near_bound for packing in packings):
                 enough = min(enough, 2 * trees)
+            if all(packing.seconds >= most for packing in packings):
+                reason = f"whole trees take no less than the best program, {microseconds(ranking.best_seconds)}"
+                ranking.decisions.note(label_of(chunks, trees), "skipped", reason)
             for packing in packings:
-                if (schedule := schedule_along(problem, packing)) not in seen:
+                if packing.seconds < most and (schedule := schedule_along(problem, packing)) not in seen:
                     seen.add(schedule)
                     yield from self.routes(problem, packing, schedule, trees, stars=packing is not packings[0])
 
@@ -242,7 +254,7 @@ class SteadyCandidates:
         fitting = [
             (chunks, trees)
             for chunks, trees in counts
-            if self.specs.chunk_bytes(chunks) >= 4_096 and self.specs.transfers(chunks) <= 20_000
+            if self.specs.chunk_bytes(chunks) >= 4_096 and self.specs.transfers(chunks) <= 25_000
         ]
         return fitting or counts[:1]
 
