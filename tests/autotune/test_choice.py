@@ -91,6 +91,17 @@ def test_a_program_that_is_not_near_does_not() -> None:
     assert seconds == sorted(seconds) and answer.ranked[0].seconds == seconds[0]
 
 
+def test_large_calls_on_many_gpus_end_with_the_trees_of_earliest_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eleven GPUs count as many here."""
+    monkeypatch.setattr(steady, "FEW", 100)
+    monkeypatch.setattr(choice, "tune", no_other)
+    decisions = Decisions()
+    request = replace(asked("allreduce", cluster="v100_fail_one4"), budget=Budget(effort=1.0))
+    assert "steady-state" in names(chosen(request, 4096 * MIB, decisions))
+    tried = [entry.what for entry in decisions.entries]
+    assert [label.split(",")[0] for label in tried if not label.startswith("steady")][-1] == "earliest arrival"
+
+
 def test_steady_state_alone_where_it_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "tune", no_other)
     assert names(chosen(asked(strategy="steady-state"))) == {"steady-state"}

@@ -36,6 +36,8 @@ def test_trees_span_and_loads_are_theirs(example: str, name: CollectiveName) -> 
         assert name == "allreduce" or roots == sorted(roots)  # as chunks are
         assert packed.seconds == pytest.approx(worst(fractional, packed))
         assert packed.seconds >= packed.least * (1 - 1e-9)
+        chunks = len(packed.carriers)
+        assert fractional.possible(chunks, packed.seconds) and not fractional.possible(chunks, 0.99 * packed.least)
         for carrier in packed.carriers:
             out = nx.DiGraph([(int(network.src[i]), int(network.dst[i])) for i in carrier.outward])
             assert nx.is_arborescence(out) and len(out) == network.ranks and out.in_degree(carrier.root) == 0

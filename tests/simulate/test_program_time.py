@@ -112,6 +112,14 @@ def test_extrapolated_loops_are_exact_where_all_are_equally_long(loops: Fraction
     assert found.unsteady < 1e-9
 
 
+def test_a_predictor_answers_as_a_fresh_one_whatever_it_was_asked_before() -> None:
+    topology, made = chain(5, 2)
+    one = ProgramPredictor(topology, made)
+    for loops in (1000, 3, 2000, MAX_LOOPS, MAX_LOOPS + 1, 1000):
+        fresh = ProgramPredictor(topology, made).predict(loops * MESSAGE)
+        assert one.predict(loops * MESSAGE).seconds == fresh.seconds
+
+
 @pytest.mark.parametrize("size", [10**3, 10**6, 10**8, 3 * 10**9])
 @pytest.mark.parametrize(
     "make", [direct_alltoall, lambda n: direct_allreduce(n, True), lambda n: ring_allgather(n, False)]

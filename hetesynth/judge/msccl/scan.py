@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetesynth.machine_code import Ints
+from hetesynth.model import column
 from hetesynth.model.program import BUFFERS, OPS
 
 MAX_TAG_BYTES = 65536
 MAX_VALUE_BYTES = 255
 MAX_NAME_BYTES = 254  # of an attribute; readers store what ends the name of an element, which is one shorter
 MAX_ATTRIBUTES = 16
-VALUES = 10  # of a step
 
 _NAME = "[A-Za-z_][-A-Za-z0-9_.:]*"
 _TAG = re.compile(f'<({_NAME})((?: {_NAME}="[^"<&]*")*) ?(/?)>')
@@ -143,13 +143,13 @@ class Scanner:
         """The steps that follow at once, up to ``most``, one a line and with all attributes in the usual order, so
         that nothing can be wrong with them but their numbers: a row of their values for each, operations and
         buffers as in ``OPS`` and ``BUFFERS``, and the line of the first."""
-        tables, line = [np.empty((0, VALUES), dtype=np.int64)], self._line_at(self._position) + 1
+        tables, line = [np.empty((0, column.AWAITED + 2), dtype=np.int64)], self._line_at(self._position) + 1
         while most >= 1000 and (steps := _PLAIN_STEPS.match(self._text, self._position)):
             numbers = self._source[self._position : steps.end()]
             for word, number in _WORDS:
                 numbers = numbers.replace(word, number)
             row = np.fromstring(numbers.translate(_NO_NUMBER).decode(), dtype=np.int64, sep=" ")
-            tables.append(row.reshape(-1, VALUES))
+            tables.append(row.reshape(-1, column.AWAITED + 2))
             most -= len(tables[-1])
             self._position = steps.end()
         return np.concatenate(tables), line
