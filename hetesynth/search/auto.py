@@ -312,7 +312,8 @@ FOR_A_SIZE: tuple[Attempt, ...] = (
 )
 """What ``auto`` tries for a size, in this order. Before it come the trees of the steady
 state (``engine/choice/choice.py``): where one of these is within 8 % of the proved limit, or 5 of the
-target's, none of these is tried, nor for large calls on many GPUs, where earliest arrival comes with the trees. The figures but the first are of 114 cells on clusters made at random, of up to
-32 GPUs; what else there is in the registry won none."""
+target's, none of these is tried, nor for large calls on many GPUs, where earliest arrival comes with the
+trees. The figures but the first are of 114 cells on clusters made at random, of up to 32 GPUs; what else there
+is in the registry won none."""
 NO_SEARCH = ("server-rings", "ring", "sph")
 """What is tried for a size where the time is over and there is nothing; ``sph`` takes any cluster."""

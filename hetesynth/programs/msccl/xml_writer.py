@@ -8,10 +8,11 @@ declaration, double quotes, single spaces, plain decimals, one element a line, a
 
 import re
 from collections.abc import Mapping
+from io import BytesIO
 
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.program import BUFFERS, OPS, Program
-from hetesynth.model.step_table import in_ops, table_of
+from hetesynth.model.step_table import Table, in_ops, table_of
 from hetesynth.model.target import MAX_PROGRAM_NAME, PORTABLE, Target
 
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_PROGRAM_NAME}}}", re.ASCII)
@@ -31,12 +32,14 @@ def check_name(name: str) -> None:
 def write_msccl_xml(program: Program, target: Target = PORTABLE) -> bytes:
     """The file for ``program``, with the spellings of ``target``. Equal programs give equal bytes. Raises
     HetesynthError HS506 for a name the readers could misread."""
+    from lxml import etree
+
     check_name(program.name)
     used = max((tb.channel + 1 for gpu in program.gpus for tb in gpu.thread_blocks), default=1)
     if program.channels != used:
         raise InternalError(f"the program states {program.channels} channels and uses {used}")
     coll = target.reducescatter if program.collective == "reducescatter" else program.collective
-    header = {
+    header: dict[str, object] = {
         "name": program.name,
         "proto": program.protocol,
         "nchannels": program.channels,
@@ -50,25 +53,38 @@ def write_msccl_xml(program: Program, target: Target = PORTABLE) -> bytes:
     }
     if program.root is not None:
         header["root"] = program.root
-    lines = [f"<algo {_texts(header)}>"]
-    for gpu in sorted(program.gpus, key=lambda gpu: gpu.rank):
-        chunks = {"i_chunks": gpu.input_chunks, "o_chunks": gpu.output_chunks, "s_chunks": gpu.scratch_chunks}
-        lines.append(f"  <gpu {_texts({'id': gpu.rank, **chunks})}>")  # an end of its own, also where it is empty
-        for tb in gpu.thread_blocks:
-            send, recv = (-1 if peer is None else peer for peer in (tb.send_peer, tb.recv_peer))
-            ends = _texts({"id": tb.id, "send": send, "recv": recv, "chan": tb.channel})
-            lines.append(f"    <tb {ends}>" if tb.instructions else f"    <tb {ends}/>")
-            rows = table_of(tb.instructions)
-            if not in_ops(rows, target.ops).all():
-                raise InternalError(f"target {target.name} has not all operations of thread block {tb.id}")
-            for s, (op, at, src, to, dst, count, block, step, awaited) in enumerate(rows.tolist()):
-                ends = f'srcbuf="{_SRC[at]}" srcoff="{src}" dstbuf="{_DST[to]}" dstoff="{dst}" cnt="{count}"'
-                waits = f'depid="{block}" deps="{step}" hasdep="{awaited}"'
-                lines.append(f'      <step s="{s}" type="{OPS[op]}" {ends} {waits}/>')
-            lines += ["    </tb>"] if tb.instructions else []
-        lines.append("  </gpu>")
-    return "\n".join([*lines, "</algo>\n"]).encode("ascii")
+    file = BytesIO()
+    with etree.xmlfile(file, encoding="ascii") as xml, xml.element("algo", _texts(header)):
+        for gpu in sorted(program.gpus, key=lambda gpu: gpu.rank):
+            sizes = {"i_chunks": gpu.input_chunks, "o_chunks": gpu.output_chunks, "s_chunks": gpu.scratch_chunks}
+            xml.write("\n  ")
+            with xml.element("gpu", _texts({"id": gpu.rank, **sizes})):
+                for tb in gpu.thread_blocks:
+                    send, recv = (-1 if peer is None else peer for peer in (tb.send_peer, tb.recv_peer))
+                    ends = _texts({"id": tb.id, "send": send, "recv": recv, "chan": tb.channel})
+                    xml.write("\n    ")
+                    if not tb.instructions:
+                        xml.write(etree.Element("tb", ends))
+                        continue
+                    with xml.element("tb", ends):
+                        xml.flush()
+                        file.write(_steps(table_of(tb.instructions), target))
+                xml.write("\n  ")  # an end of its own, also where it is empty
+        xml.write("\n")
+    return file.getvalue() + b"\n"
 
 
-def _texts(attributes: Mapping[str, object]) -> str:
-    return " ".join(f'{name}="{value}"' for name, value in attributes.items())
+def _texts(attributes: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(value) for name, value in attributes.items()}
+
+
+def _steps(rows: Table, target: Target) -> bytes:
+    """The steps of a thread block: numbers and words of the format, in which nothing has to be escaped."""
+    if not in_ops(rows, target.ops).all():
+        raise InternalError(f"target {target.name} has not all operations of a thread block")
+    lines = [""]
+    for s, (op, at, src, to, dst, count, block, step, awaited) in enumerate(rows.tolist()):
+        ends = f'srcbuf="{_SRC[at]}" srcoff="{src}" dstbuf="{_DST[to]}" dstoff="{dst}" cnt="{count}"'
+        waits = f'depid="{block}" deps="{step}" hasdep="{awaited}"'
+        lines.append(f'      <step s="{s}" type="{OPS[op]}" {ends} {waits}/>')
+    return "\n".join([*lines, "    "]).encode("ascii")
