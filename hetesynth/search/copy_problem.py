@@ -168,6 +168,16 @@ def cheapest_links(ranks: int, src: Ints, dst: Ints, costs: Floats) -> tuple[Flo
     return least, link
 
 
+def reachable(ranks: int, pairs: Iterable[tuple[int, int]]) -> Bools:
+    """Ranks x ranks: True where a path over ``pairs`` leads from one to the other, or they are the same."""
+    reached: Bools = np.eye(ranks, dtype=np.bool_)
+    for u, v in pairs:
+        reached[u, v] = True
+    for _ in range(ranks.bit_length()):
+        reached = (reached.astype(np.float32) @ reached.astype(np.float32)) > 0
+    return reached
+
+
 def distances(ranks: int, src: Ints, dst: Ints, costs: Floats) -> Floats:
     """Ranks x ranks: what the cheapest path costs (Floyd 1962)."""
     least, _ = cheapest_links(ranks, src, dst, costs)

@@ -7,16 +7,13 @@ where few GPUs of a server have a NIC, a tree of links that lead both ways comes
 over these arcs keep the limit however they are chosen. The choice knows nothing of loads.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
-
-import numpy as np
-from numpy.typing import NDArray
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
 from hetesynth.policy import Policy
-from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.copy_problem import CopyProblem, reachable
 from hetesynth.search.search import excess
 from hetesynth.search.server_groups import servers
 
@@ -44,16 +41,6 @@ def stranded(problem: Problem, _policy: Policy) -> str | None:
     """Why ``within_peers`` has no tables, or None: what a strategy refuses that refuses nothing else."""
     tables = within_peers(problem)
     return None if tables else f"{problem.max_peers} peers of a rank were not enough to join all"
-
-
-def reachable(ranks: int, pairs: Iterable[Pair]) -> NDArray[np.bool_]:
-    """``[u, v]``: whether a path over ``pairs`` leads from rank u to rank v, or they are one."""
-    reached: NDArray[np.bool_] = np.eye(ranks, dtype=np.bool_)
-    for u, v in pairs:
-        reached[u, v] = True
-    for _ in range(ranks.bit_length()):
-        reached = (reached.astype(np.float32) @ reached.astype(np.float32)) > 0
-    return reached
 
 
 def _useful_pairs(problem: Problem, limit: int, along_tree: bool) -> set[Pair]:

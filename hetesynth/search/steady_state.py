@@ -18,7 +18,7 @@ from hetesynth.model.deadline import Deadline
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.policy import Policy
-from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.copy_problem import CopyProblem, reachable
 from hetesynth.search.list_scheduling import Task, Tasks
 from hetesynth.search.packing.column_generation import optimal_packing
 from hetesynth.search.packing.exchange import few_trees, star_trees
@@ -26,7 +26,7 @@ from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.rounding import Carrier, Expansion, WholePacking
 from hetesynth.search.packing.structures import demands
 from hetesynth.search.packing.symmetry import trivial
-from hetesynth.search.peers import reachable, stranded, within_peers
+from hetesynth.search.peers import stranded, within_peers
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.timed.earliest_arrival import Rates
 

@@ -27,7 +27,7 @@ from hetesynth.model.deadline import no_deadline
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import PackingPolicy, Policy
-from hetesynth.search.copy_problem import CopyProblem, grouped, transposed
+from hetesynth.search.copy_problem import CopyProblem, grouped, reachable, transposed
 from hetesynth.search.packing.column_generation import optimal_packing
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.structures import BACKWARDS, ShortestPaths, contract
@@ -190,12 +190,10 @@ class _Priced:
 
     def any_algorithm(self) -> TimeBound:
         """What every allreduce costs, by the parts that links without a price join."""
-        from scipy.sparse.csgraph import connected_components
-
         costs, _ = self.network.cheapest(self.network.link_prices(self.prices))
         # ranks in parts: those that reach each other without a price
-        part_of = connected_components(costs == 0, connection="strong")[1].tolist()
-        parts = tuple(map(tuple, grouped(part_of).values()))
+        free = reachable(len(costs), zip(*np.nonzero(costs == 0), strict=True))
+        parts = tuple(map(tuple, grouped((free & free.T).argmax(axis=1).tolist()).values()))
         forwards, backwards = _gossip(costs, parts), _gossip(costs.T, parts)
         most = Fraction(max(forwards, backwards))
         return self.bound(most, "allreduce", "all", parts, backwards=backwards > forwards)
