@@ -24,7 +24,6 @@ Verdict = Literal[
     "valid", "slower", "over capacity", "lost link", "other ranks", "not of the first", "wrong", "unreadable"
 ]
 MAX_FILES = 1000
-HEAD = 1024  # bytes of a file that say what it is
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,8 @@ class Memory:
         chunk_bytes = self.chunk * self.numbers.item_bytes
         for buffer, right, stands in sides:
             if len(right) != len(stands):
-                raise Fault(f"the {buffer} buffer has {len(stands)} elements, not {len(right)}")
+                fault = f"rank {self._rank} the {buffer} buffer has {len(stands)} elements, not {len(right)}"
+                return Run(self._in_place, "fault", seconds, diagnosis=(fault,))
             a, b = right.view(np.uint8), stands.view(np.uint8)
             differ = np.flatnonzero(a != b)
             checked += len(a)

@@ -49,7 +49,7 @@ def gathered(checks: Sequence[Run]) -> Run:
     """The run as a whole: the slowest rank's time, all wrong bytes, the first few of them."""
     first = [w for check in checks for w in check.first[:2]][:MAX_SHOWN]
     return replace(
-        checks[0],
+        next((check for check in checks if check.ending != "done"), checks[0]),
         seconds=max(check.seconds for check in checks),
         checked=sum(check.checked for check in checks),
         wrong=sum(check.wrong for check in checks),

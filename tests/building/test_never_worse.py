@@ -129,3 +129,16 @@ def test_steps_decide_between_equally_quick_schedules_of_stated_chunks(project: 
     assert not worse(sizes, longer, record)
     quicker = tuple(replace(row, program_us=row.program_us * 0.9) for row in record.sizes)
     assert not worse(chunks, replace(longer, sizes=quicker), record)
+
+
+def test_a_size_without_a_program_is_worse_and_does_not_hide_a_slower_one(project: Project) -> None:
+    project.build(Here())
+    record = figures(project.row["record"])
+    sizes = Cell("three", "allgather", SizeRange(1, 2, "1B..2B"), "rccl-6")
+    first = record.sizes[0]
+    none = replace(first, size=first.size + 1, program_us=None, library_us=None)
+    slower = replace(first, program_us=first.us * 1.015)
+    older = replace(record, sizes=(first, none))
+    assert "1.5 % slower" in worse(sizes, replace(record, sizes=(slower, none)), older)
+    assert "nothing for" in worse(sizes, older, replace(record, sizes=(first, replace(none, program_us=1.0))))
+    assert not worse(sizes, older, older)

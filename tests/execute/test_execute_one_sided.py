@@ -169,6 +169,14 @@ def test_a_put_outside_the_peers_buffer_is_a_fault() -> None:
     assert "o[9] is outside the buffer, which has 3 chunks" in result.diagnosis[0]
 
 
+def test_an_output_buffer_of_another_size_is_a_fault() -> None:
+    plan = allgather(3)
+    gpus = tuple(replace(g, output_chunks=g.output_chunks + 1) if g.rank == 1 else g for g in plan.gpus)
+    result = run(replace(plan, gpus=gpus))
+    assert result.ending == "fault"
+    assert result.diagnosis[0].startswith("rank 1 the output buffer has ")
+
+
 def test_in_place_a_put_lands_where_the_runtime_puts_it() -> None:
     """A plan that names the peer's input in place misses: its own offset is not the peer's."""
     assert run(allgather(3, in_place=True)).correct
