@@ -68,7 +68,8 @@ class Distances:
     def steps(self, most: int) -> list[int]:
         """At most ``most`` of the distances, the farthest among them, after 0."""
         each = sorted({int(d) for d in self.reach.ravel() if 0 < d < self.far})
-        return [0, *(each[-1 - k * len(each) // most] for k in reversed(range(min(most, len(each)))))]
+        number = min(most, len(each))
+        return [0, *(each[-1 - k * len(each) // number] for k in reversed(range(number)))]
 
 
 class Delayed:
