@@ -47,11 +47,12 @@ class Orbits:
         """Offer the images of what ``improve`` finds for the part; what it proves is of the part only."""
         steps = max(search.target, lower_bound(self.part, search.policy.packing).steps)
         told = search.oracle, search.progress, search.policy, search.decisions, search.trace
-        inner = Search(self.part, steps, search.budget, *told, started=search.started)
+        budget = replace(search.budget, clock_decisions=search.clock_decisions)
+        inner = Search(self.part, steps, budget, *told, started=search.started)
         try:
             improve(inner)
         finally:
-            search.clock_decisions, search.solver_spent = inner.clock_decisions, inner.solver_spent
+            search.solver_spent |= inner.solver_spent
             if inner.best is not None:
                 search.offer(self.unfolded(inner.best), what)
 
