@@ -59,13 +59,15 @@ READ: list[tuple[str, Any]] = [
     ("(assert (lex ((a x)) a))", "neither a clause nor"), ("(assert (a b c))", "neither a clause nor"),
     ("(assert ((_ at-most 1) x (not y)))", "counts something that is not a variable"),
     ("(assert ((_ at-most 1) x (or y z)))", "counts something that is not a variable"),
+    ("(assert ((_ at-most \u00b2) x y))", "a count of at most"),
+    (f"(assert ((_ pble {'9' * 5000} 1 1) x y))", "a count of at most 999"),
     ("(assert ((_ at-most 1) x x))", "counts a variable twice"), ("(assert ((_ at-most n) x y))", "at most n"),
     ("(assert ((_ pble 1 1 2) x y))", "neither a clause nor"), ("(assert ((_ pble 1 1) x y))",
     "neither a clause nor"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "expected"), READ, ids=[text or "nothing" for text, _ in READ])
+@pytest.mark.parametrize(("text", "expected"), READ, ids=[text[:80] or "nothing" for text, _ in READ])
 def test_what_is_read(text: str, expected: list[Clause | AtMost] | str) -> None:
     if isinstance(expected, list):
         assert list(assertions(XYZ + text)) == expected

@@ -60,6 +60,15 @@ METADATA = [
 ]
 
 
+def test_a_number_of_threads_without_end_is_read() -> None:
+    edit = 'coll="allgather"', f'coll="allgather" nthreads="{"9" * 5000}"'
+    assert "bad-nthreads" not in _rules(_read(GOOD, edit), "msccl")
+
+
+def test_a_file_without_gpus_lacks_each_of_them() -> None:
+    assert "missing-gpu" in _rules(_read(replace(GOOD, gpus=(), channels=1)), "msccl")
+
+
 @pytest.mark.parametrize(
     ("edit", "concerned", "rule"),
     METADATA,

@@ -43,6 +43,11 @@ def demand(holds: bool, otherwise: str) -> None:
         raise Refuted(otherwise)
 
 
+def is_count(text: str) -> bool:
+    """Return True if ``text`` is a whole number of at most nine digits."""
+    return text.isascii() and text.isdigit() and len(text) < 10
+
+
 def turned_around(problem: Problem) -> Problem:
     """The problem that a witness marked ``backwards`` is about; it takes no more steps than ``problem``.
 

@@ -16,7 +16,7 @@ from collections import ChainMap, defaultdict
 from collections.abc import Iterator, MutableMapping
 from typing import Union
 
-from hetesynth.judge.bounds.laws import NEVER, AtMost, Clause, Refuted, demand, hops_over, shown
+from hetesynth.judge.bounds.laws import NEVER, AtMost, Clause, Refuted, demand, hops_over, is_count, shown
 from hetesynth.judge.bounds.query_sums import SumFacts
 from hetesynth.model.bound import UnsatWitness
 from hetesynth.model.problem import Problem
@@ -83,7 +83,7 @@ class Facts:
         """What a variable is about."""
         if name not in self._places:
             kind, *numbers = name.split("_")
-            if kind not in KINDS or len(numbers) != 3 or not all(n.isascii() and n.isdigit() for n in numbers):
+            if kind not in KINDS or len(numbers) != 3 or not all(map(is_count, numbers)):
                 raise Refuted(f"the query has a variable that is not about this problem: {name[:40]}")
             first, second, third = (int(n) for n in numbers)
             ranks, chunks = self.problem.ranks, len(self.problem.collective.chunks)
@@ -231,7 +231,7 @@ def _stated(tree: Tree, names: MutableMapping[str, Clause]) -> Clause | AtMost |
     demand(single, "the query counts something that is not a variable")
     variables = tuple(clause[0][0] for clause in clauses)
     demand(len(set(variables)) == len(variables), "the query counts a variable twice")
-    demand(limit.isdigit(), f"the query has a count of at most {limit}")
+    demand(is_count(limit), f"the query has a count of at most {limit[:40]}")
     return AtMost(variables, int(limit))
 
 

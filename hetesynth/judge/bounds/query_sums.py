@@ -10,7 +10,7 @@ start and end alike may be said to be numbered in the order in which they first 
 from collections import defaultdict
 from collections.abc import Iterator
 
-from hetesynth.judge.bounds.laws import NEVER, AtMost, Clause, Refuted, demand, hops_over, shown
+from hetesynth.judge.bounds.laws import NEVER, AtMost, Clause, Refuted, demand, hops_over, is_count, shown
 from hetesynth.model.problem import Problem
 
 Fact = tuple[str, tuple[int, ...]]  # a kind and what it is about, as above
@@ -41,7 +41,7 @@ class SumFacts:
         """What a variable says."""
         if name not in self._facts:
             kind, *words = name.split("_")
-            fits = len(words) == len(FIELDS.get(kind, "")) and all(n.isascii() and n.isdigit() for n in words)
+            fits = len(words) == len(FIELDS.get(kind, "")) and all(map(is_count, words))
             demand(
                 fits and kind in FIELDS, f"the query has a variable that is not about this problem: {name[:40]}"
             )

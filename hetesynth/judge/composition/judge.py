@@ -215,7 +215,8 @@ class CapacityLaws:
             concerned = [e for e in events if (e.kind == k or (shares and e.kind < 0)) and e.end > e.start]
             for before, event in pairwise(concerned):
                 if event.start < before.end and (event.start, event.end) != (before.start, before.end):
-                    message = f"round {event.round} and round {before.round} overlap on wires that both use"
+                    one, other = (f"round {e.round}" if e.kind < 0 else f"step {e.step}" for e in (event, before))
+                    message = f"{one} and {other} overlap on wires that both use"
                     yield Violation("overloaded", message, step=event.round)
                     break
 

@@ -98,7 +98,8 @@ def _strange(program: Program, rows: Table, first: Ints) -> Iterator[bool]:
     blocks, of = program.blocks, np.repeat(np.arange(len(first) - 1), np.diff(first))
     count, nop = rows[:, column.COUNT], in_ops(rows, ("nop",))
     gpu = np.array([g for g, _ in blocks], dtype=np.int64)
-    sizes = np.array([(g.input_chunks, g.output_chunks, g.scratch_chunks, 0) for g in program.gpus])
+    chunks = [(g.input_chunks, g.output_chunks, g.scratch_chunks, 0) for g in program.gpus]
+    sizes = np.array(chunks, dtype=np.int64).reshape(-1, 4)
     odd = ~nop & (count < 1)
     for ops, peers in ((SENDS, [b.send_peer for _, b in blocks]), (RECEIVES, [b.recv_peer for _, b in blocks])):
         odd |= in_ops(rows, ops) & np.array([peer is None for peer in peers], dtype=np.bool_)[of]

@@ -162,7 +162,8 @@ def _last_step_bound(problem: Problem, cut: LowerBound, w: proofs.CutWitness) ->
     if listeners <= 1 + copies:
         late = f"in the last step does so {listeners} times"
     else:
-        late = f"late does so more often, as {listeners} ranks want it and pass it on to {copies} {'other' if copies == 1 else 'others'} a step"
+        others = "1 other" if copies == 1 else f"{copies} others"
+        late = f"late does so more often, as {listeners} ranks want it and pass it on to {others} a step"
     return LowerBound(steps, "last-step", f"{cut.proof}, and one that first does so {late}", witness)
 
 

@@ -70,7 +70,7 @@ def some(names: Sequence[str]) -> str:
 def natural(text: str) -> list[tuple[int, int, str]]:
     """Return a key by which node2 comes before node10."""
     words = re.findall(r"[0-9]{1,18}|[^0-9]+", text)
-    return [(0, int(word), "") if word.isdigit() else (1, 0, word) for word in words]
+    return [(0, int(word), "") if word.isascii() and word.isdigit() else (1, 0, word) for word in words]
 
 
 def identifier(text: str, instead: str = "n") -> str:
