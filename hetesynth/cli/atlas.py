@@ -97,7 +97,7 @@ def command(
 
 
 def atlas_lines(index: dict[str, Any], wrote: str) -> Iterator[str]:
-    """The verdict, then the ranges, a line each."""
+    """Yield the verdict, then the ranges, a line each."""
     costs = "counted" if index["runtime_costs"] else "left out"
     yield index["verdict"]
     yield f"{index['cluster']}: {index['collective']}, {index['ranks']} ranks, simulated, runtime costs {costs}"
@@ -129,7 +129,7 @@ def atlas_lines(index: dict[str, Any], wrote: str) -> Iterator[str]:
 
 
 def losses_lines(index: dict[str, Any], wrote: str) -> Iterator[str]:
-    """How many losses share a schedule, the worst of them beside the whole cluster, and those without one."""
+    """Yield how many losses share a schedule, the worst beside the whole cluster, and those without a schedule."""
     losses = index["losses"]
     repaired = [entry for entry in losses if "steps" in entry]
     alike = sum("like" in entry for entry in losses)

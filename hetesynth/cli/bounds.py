@@ -26,7 +26,7 @@ def command(topology: os.PathLike[str], name: Any, check: bool, as_json: bool, *
 
 
 def bounds_report(document: dict[str, Any], *, check: bool) -> Iterator[str]:
-    """The best bound first, then each, then what is wrong with any."""
+    """Yield the best bound, then each bound, then errors in any of them."""
     bounds, chunks = document["bounds"], counted(document["chunks"], "chunk")
     yield f"{document['collective']}, {document['ranks']} ranks, {chunks} per rank"
     yield f"  lower bound {counted(document['lower_bound'], 'step')}"

@@ -115,8 +115,8 @@ def show_reports(
 
 
 class _Lines(Watcher):
-    """What shows on standard error that a build lives: a line for each cell that was to be made, and one of what
-    is being done where nothing was said for ``SILENT`` seconds. Each warning is said once."""
+    """A watcher that shows on standard error that a build lives: a line for each cell that was to be made, and one
+    on the work in hand after ``SILENT`` seconds without any. Each warning is said once."""
 
     def __init__(self) -> None:
         self._warnings: set[str] = set()
@@ -149,8 +149,8 @@ class _Lines(Watcher):
 
 
 def build_text(report: BuildReport, *, check: bool = False, quick: bool = False) -> str:
-    """Nothing of cells that are as they should be; of a ``check`` what a build would change, and what was looked
-    at to say so."""
+    """Return the text of a report, without cells that are as they should be; for a ``check`` whether a build would
+    change anything, and what was looked at to say so."""
     if check:
         looked = "every schedule replayed, every program executed"
         looked = "keys and digests compared, no judge asked" if quick else looked

@@ -31,7 +31,7 @@ TARGET is one of: {", ".join(TARGETS)}.
 @click.argument("file", type=FILE, required=False)
 @json_option
 def command(name: str | None, file: Path | None, as_json: bool) -> None:
-    """What ``_HELP`` says."""
+    """Print the hint that ``_HELP`` describes."""
     if name is None:
         vendors = [f"{t.name:<15} {t.runtime}; {' or '.join(t.vendors)} GPUs" for t in TARGETS.values()]
         ways = ["`hetesynth install-hint TARGET [FILE]`, or a folder of `build` or `atlas`", *vendors]
@@ -52,7 +52,7 @@ def command(name: str | None, file: Path | None, as_json: bool) -> None:
 
 
 def hint_report(hint: dict[str, Any]) -> Iterator[str]:
-    """What to set, what to do, what the runtime's log says, and what is wrong."""
+    """Yield what to set, what to do, what the runtime's log says, and what is wrong."""
     whose = f"{hint['cluster']}: " if "cluster" in hint else ""
     yield f"{whose}{hint['target']}: {hint['runtime']}"
     yield from (f"  export {name}={shlex.quote(value)}" for name, value in hint["environment"].items())
@@ -85,8 +85,8 @@ def install_hint(target: Target, file: Path | None = None) -> dict[str, Any]:
 
 
 def folder_hint(target: Target, stated: dict[str, Any]) -> dict[str, Any]:
-    """Return what to do with a folder, what is in it, and what the runtime's log says. The folder's own files come
-    first, then what the runtime minds whatever the file."""
+    """Return what to do with a folder, what is in it, and what the runtime's log says. Steps with the folder's own
+    files come first, then the runtime's, whatever the file."""
     folder = Path(stated["folder"])
     steps = []
     if ENVIRONMENT in stated["files"]:

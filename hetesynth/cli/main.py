@@ -71,8 +71,8 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command line ``arguments``; the exit code. A failure is told on standard error and, with ``--json``
-    or ``--sarif`` among the arguments, on standard output in that form."""
+    """Run the command line ``arguments`` and return the exit code. A failure is told on standard error and, with
+    ``--json`` or ``--sarif`` among the arguments, on standard output in that form."""
     gc.set_threshold(1_000_000, 20, 20)  # large clusters are millions of small values that all stay
     try:
         for argument in arguments:  # what the system refuses later, and a name whose second line passes for ours
@@ -140,7 +140,7 @@ def _fail(error: BaseException, *, as_json: bool, as_sarif: bool) -> int:
 
 
 def _coded(error: BaseException) -> HetesynthError:
-    """The failure with a code, a message and a way out."""
+    """Return ``error`` as a failure with a code, a message and a way out."""
     if isinstance(error, HetesynthError):
         return error
     if isinstance(error, click.ClickException):

@@ -33,7 +33,7 @@ class NewPath(click.Path):
         self._extensions = extensions
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """click.BadParameter for what cannot be a name, or has another extension."""
+        """Return the path. Raises click.BadParameter for what cannot be a name, or has another extension."""
         if not str(value):
             self.fail("a name has at least one character", param, ctx)
         if self._extensions and Path(value).suffix.lower() not in ("", *self._extensions):
@@ -45,7 +45,7 @@ class Output(NewPath):
     """A path to write to; one that ends with a slash is a folder, and must be there."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """HetesynthError HS511 for a folder that is not there."""
+        """Return the path. Raises HetesynthError HS511 for a folder that is not there."""
         if str(value).endswith(os.sep):
             check_folder(Path(value) / "name")
         return super().convert(value, param, ctx)
@@ -58,7 +58,7 @@ class TimeBudget(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     units: ClassVar = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """click.BadParameter for what is no time, or not more than none."""
+        """Return the seconds. Raises click.BadParameter for what is no time above 0 up to ``MOST_SECONDS``."""
         text = str(value).strip()
         number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
         try:
@@ -74,7 +74,7 @@ class _EveryRoot(click.IntRange):
     """A rank, or ``all`` (ALL_ROOTS)."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Of ``all`` ALL_ROOTS, which is no rank."""
+        """Return the rank; ALL_ROOTS, which is no rank, for ``all``."""
         return ALL_ROOTS if value in ("all", ALL_ROOTS) else int(super().convert(value, param, ctx))
 
 
@@ -82,7 +82,7 @@ class _Collective(click.Choice):  # type: ignore[type-arg,unused-ignore]
     """A collective, as people write it."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Its own name; click.BadParameter for what is none."""
+        """Return the collective's own name. Raises click.BadParameter for what is no collective."""
         name = collective_name(str(value))
         if name is None:
             near = did_you_mean(str(value).lower(), COLLECTIVE_NAMES)
@@ -97,7 +97,7 @@ def _number(context: click.Context, parameter: click.Parameter, value: float) ->
 
 
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """One decorator of several."""
+    """Return one decorator that applies all ``options``."""
 
     def decorated(function: F) -> F:
         for option in reversed(options):
@@ -135,7 +135,7 @@ def strategy_help() -> str:
 
 
 def sizes_option(name: str, what: str, factor: int) -> Callable[[F], F]:
-    """``--sizes`` or ``--size``: one, a list or a range of them."""
+    """Return the option ``--sizes`` or ``--size``: one size, a list or a range."""
     text = f"{what}: 64MB, 64M (MiB), a list (1MB,64MB), or a range in steps of {factor} (1KB..4GB)."
     return click.option(name, "sizes", metavar="SIZES", default="1KB..4GB", help=text)
 

@@ -15,7 +15,7 @@ Progress = Callable[[str, int | None], None]
 
 
 def warned(text: str) -> None:
-    """A warning on standard error."""
+    """Print a warning on standard error."""
     show(f"note: {text}", err=True)
 
 

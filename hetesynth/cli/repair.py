@@ -109,7 +109,7 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
 
 
 def repair_report(document: dict[str, Any]) -> Iterator[str]:
-    """What became of the schedule, what changed, and the files."""
+    """Yield what became of the schedule, what changed, and the files."""
     from hetesynth.engine.repair import NEAR_LIMIT
 
     if document["verdict"] is not None:

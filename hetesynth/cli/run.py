@@ -16,7 +16,7 @@ from hetesynth.execute.backends import BACKENDS
 
 
 def _bytes(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    """``4096`` or ``4MB``."""
+    """Return the bytes that ``4096`` or ``4MB`` says; None without ``text``."""
     if text is None:
         return None
     if text.isascii() and text.isdigit() and len(text) < 20:

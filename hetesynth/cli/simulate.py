@@ -88,7 +88,7 @@ def simulation_summary(simulation: FilePredictions) -> dict[str, Any]:
 
 
 def simulation_lines(document: dict[str, Any]) -> Iterator[str]:
-    """A title and a table."""
+    """Yield a title and a table with a row for each size."""
     costs = "counted" if document["runtime_costs"] else "left out"
     rows = [("size", "time us", "algbw GB/s", "busbw GB/s", "used", "bottleneck")]
     for p in document["results"]:

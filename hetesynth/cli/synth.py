@@ -152,8 +152,8 @@ def command(
 
 @contextmanager
 def logging_to(log: Path | None) -> Iterator[CegisTrace]:
-    """A trace whose entries are in ``log`` after the work inside, after Ctrl-C and failures too. Where the work
-    failed before CEGIS ran nothing is written."""
+    """Yield a trace; its entries are written to ``log`` after the work inside, after Ctrl-C and failures too. If
+    the work failed before CEGIS ran nothing is written."""
     from hetesynth.files.atomic import write_atomically
 
     trace, done = CegisTrace(), False

@@ -186,7 +186,7 @@ def _details(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _delay(row: dict[str, Any]) -> str:
-    """Return what a program takes at one delay between data centres."""
+    """Return what a program takes at one delay between data centers."""
     share = whole_percent(row["percent_of_limit"])
     return f"{row['delay_us'] / 1000:g} ms: {row['predicted_us']:,.0f} us, {share} % of the limit there"
 
@@ -234,7 +234,7 @@ def warning_lines(warnings: Iterable[dict[str, Any]], more: int = 0) -> Iterator
 
 
 def explanation(synthesis: Synthesis) -> str:
-    """What was chosen, what it beat, and what more effort would try, in one sentence."""
+    """Return in one sentence what was chosen, what it beat, and what more effort would try."""
     choice, certificate = synthesis.choice, synthesis.solution.certificate
     more = _more_effort(synthesis.decisions, synthesis.ending)
     if choice is None:
@@ -253,7 +253,7 @@ def explanation(synthesis: Synthesis) -> str:
 
 
 def atlas_explanation(index: dict[str, Any], decisions: Sequence[Decision]) -> str:
-    """The same of an atlas: its candidates, and how many others were tried."""
+    """Return in one sentence an atlas's candidates, how many others they beat, what more effort would try."""
     labels = list(dict.fromkeys(entry["candidate"] for entry in index["ranges"]))
     tried = {d.what for d in decisions if d.verdict == "tried"} - set(labels)
     beaten = f"{len(tried)} more" if tried else ""
@@ -279,7 +279,7 @@ def _more_effort(decisions: Iterable[Decision], ending: str) -> str:
 
 
 def decision_lines(decisions: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """A heading for each stage, a line for each decision."""
+    """Yield a heading for each stage and a line for each decision."""
     yield "decisions"
     for stage, group in groupby(decisions, key=lambda decision: decision["stage"]):
         yield f"  {stage}"

@@ -55,5 +55,5 @@ def some(items: Iterable[object], number: int = SHOWN_NAMES) -> str:
 
 
 def on_one_line(file: object) -> str:
-    """The name of a file; a line of its own would pass for a verdict."""
+    """Return the name of a file with line ends escaped; a line of its own would pass for a verdict."""
     return str(file).replace("\n", "\\u000a")

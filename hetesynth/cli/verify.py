@@ -102,7 +102,7 @@ def command(
 
 
 def file_report(file: Path, judged: Judged) -> Iterator[str]:
-    """All findings about one file but for many of one rule, what each reader does with it, and the verdict."""
+    """Yield the findings about one file, few of each rule, what each reader does with it, and the verdict."""
     program = on_one_line(file)
     helped: set[str] = set()
     for label in IN_JSON:
@@ -158,7 +158,7 @@ def finding_line(program: str, label: str, finding: Finding, *, several: bool) -
 
 
 def _less(judged: Judged) -> str:
-    """What does not make a file wrong."""
+    """Return the number of findings that do not make a file wrong, in words."""
     stricter, warnings = judged.count("portability"), judged.count("warning")
     more = f"; {stricter} findings for runtimes with stricter limits" if stricter else ""
     return more + (f"; {counted(warnings, 'warning')}" if warnings else "")
@@ -180,7 +180,7 @@ def one_line(verdict: FileVerdict, *, portable: bool) -> str:
 
 
 def wrong_findings(judged: Judged, *, portable: bool) -> list[Finding]:
-    """What makes a file wrong, the worst first."""
+    """Return the findings that make a file wrong, the worst first."""
     levels = ("error", "portability", "warning") if portable else ("error",)
     return [f for level in levels for f in judged.findings if f.level == level]
 
@@ -218,6 +218,6 @@ def junit(verdicts: Sequence[FileVerdict], *, portable: bool) -> bytes:
 
 
 def _xml(text: str) -> str:
-    """``text`` without what XML 1.0 cannot hold."""
+    """Return ``text`` with the characters that XML 1.0 cannot hold escaped."""
     allowed = "\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff"
     return re.sub(f"[^{allowed}]", lambda match: f"\\u{ord(match[0]):04x}", text)

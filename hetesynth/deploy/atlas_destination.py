@@ -19,8 +19,8 @@ from hetesynth.topology.believable import load_topology
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where an atlas of ``collective`` goes. ``kind``: of its index; ``stated``: of which cluster and for which
-    targets it is, as indices say it; None: all that is there is replaced. ``beside``: collectives there."""
+    """The folder that an atlas of ``collective`` goes into. ``kind``: of its index; ``stated``: its cluster and
+    targets, as indices say them; None: all files there are replaced. ``beside``: collectives that are there."""
 
     folder: Path
     collective: str
@@ -30,27 +30,27 @@ class Destination:
 
     @property
     def others(self) -> list[str]:
-        """The collectives beside which this one comes."""
+        """The collectives of the other atlases in the folder."""
         return [name for name in self.beside if name != self.collective]
 
     @property
     def words(self) -> str:
-        """What else is in the folder, for a report."""
+        """The words of a report about the other atlases in the folder; empty: there are none."""
         return f"beside {', '.join(self.others)}" if self.others else ""
 
     def told(self, contents: Mapping[str, bytes]) -> dict[str, Any]:
-        """For JSON."""
+        """Return the folder, its files and what became of older atlases, for JSON."""
         replaced = len(self.others) < len(self.beside)
         told = {"directory": str(self.folder), "files": sorted(contents)}
         return {**told, "beside": self.others, "replaced": replaced}
 
     def write(self, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """The folder with ``files`` in it. Returns all that it holds."""
+        """Write ``files`` into the folder, beside its other atlases; return all files that it then holds."""
         return update_folder(self.folder, lambda: self._combined(files), MARK)
 
     def parts(self) -> dict[str, dict[str, Any]]:
-        """The indices of the atlases that are there, by collective; HetesynthError HS879 where this one cannot be
-        among them, HS876 where the folder's index cannot be used."""
+        """Return the indices of the atlases in the folder, by collective. Raises HetesynthError HS879 where this
+        atlas cannot be among them, HS876 where the folder's index cannot be used."""
         older = None if self.stated is None else read_index(self.folder)
         if older is None or self.stated is None:
             return {}
@@ -98,7 +98,7 @@ class Destination:
 
 
 def destination_of(folder: Path, replace: bool, request: Request, kind: str) -> Destination:
-    """The destination of an atlas whose index is of ``kind``. HetesynthError where the atlas cannot go there."""
+    """Return where an atlas with an index of ``kind`` goes. Raises HetesynthError if it cannot go there."""
     check_replaceable(folder, MARK)
     if replace:
         return Destination(folder, request.collective, kind)

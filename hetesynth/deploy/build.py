@@ -60,7 +60,7 @@ class FolderPlan:
 
 
 def folder_plans(manifest: Manifest, clusters: Mapping[str, LoadedCluster]) -> tuple[FolderPlan, ...]:
-    """What each folder of ``manifest`` is to hold."""
+    """Return each folder of ``manifest`` with the jobs whose results it is to hold."""
     grouped: dict[tuple[str, str], list[Job]] = {}
     for cell in manifest.cells:
         cluster = clusters[cell.cluster]
@@ -81,10 +81,10 @@ def build(
     accept_worse: bool = False,
     jobs: int = 1,
 ) -> BuildReport:
-    """Make what is stale, and deploy what is not worse than what is there. After Ctrl-C what was made is kept, and
-    the rest is ``unfinished``. ``jobs``: processes that judge what the cache has. Raises HetesynthError for
-    topologies that are wrong, HS880 where a folder cannot be written, and HS881 where anybody may write into the
-    cache."""
+    """Make each stale cell, and deploy it unless it is worse than the older one. After Ctrl-C finished cells are
+    kept, and the others are ``unfinished``. ``jobs``: processes that judge what the cache has. Raises
+    HetesynthError for topologies that are wrong, HS880 where a folder cannot be written, and HS881 where anybody
+    may write into the cache."""
     began = now()
     cache.check()
     plans = folder_plans(manifest, load_clusters(manifest))
@@ -153,7 +153,7 @@ class _Build:
             self._is_written(plan)
 
     def _standing(self, plan: FolderPlan) -> dict[str, DeployedCell]:
-        """The cells of the folder but those that somebody changed, as the cache and the judges tell."""
+        """Return the folder's cells by name, without those that differ from the cache and that judges refuse."""
         cells = {cell.name: cell for cell in deployed(plan.path)}
         for entry in plan.jobs:
             old = cells.get(entry.cell.name)
@@ -169,7 +169,7 @@ class _Build:
         return cells
 
     def _not_kept(self, unsettled: Sequence[tuple[Job, DeployedCell | None]]) -> list[Job]:
-        """The jobs for which the cache has nothing that the judges accept; the others are decided."""
+        """Decide the cells for which the cache has a result that the judges accept; return the other jobs."""
         kept = {entry.key: result for entry, _ in unsettled if (result := self.cache.get(entry.key)) is not None}
         given = [CheckedCell.given(entry, kept[entry.key]) for entry, _ in unsettled if entry.key in kept]
         wrong = {one.job.key: reasons for one, reasons in each(objections, given, self.judging)}
@@ -189,7 +189,7 @@ class _Build:
         return stale
 
     def _decide(self, decision: Decision) -> None:
-        """Note what becomes of a cell."""
+        """Record the decision on a cell, and tell the watcher."""
         report, cell = decision
         self.reports[report.cell.name] = report
         if cell is not None:
@@ -197,7 +197,7 @@ class _Build:
         self.watcher.decided(report)
 
     def _is_written(self, plan: FolderPlan) -> bool:
-        """Exchange the folder in one step, if it is not what it should be; False where a cell is not decided."""
+        """Return False if a cell is undecided; else replace the folder in one step where it differs."""
         names = [job.cell.name for job in plan.jobs]
         if not self.reports.keys() >= set(names):
             return False
@@ -216,7 +216,7 @@ class _Build:
 
 @contextmanager
 def _writing(folder: Path) -> Iterator[None]:
-    """Say of an error what is not lost."""
+    """Turn an error inside into HetesynthError HS880, which says what is not lost."""
     try:
         yield
     except (OSError, HetesynthError) as error:
@@ -230,8 +230,8 @@ def _writing(folder: Path) -> Iterator[None]:
 
 
 def check(manifest: Manifest, jobs: int, watcher: Watcher, *, quick: bool = False) -> BuildReport:
-    """What a build would change. ``quick``: keys, digests and gates alone, no judges. Raises HetesynthError for
-    topologies that are wrong."""
+    """Return a report of what a build would change. ``quick``: by keys, digests and gates alone, without judges.
+    Raises HetesynthError for topologies that are wrong."""
     began = now()
     plans = folder_plans(manifest, load_clusters(manifest))
     standing = {plan.path: cells_of(plan.path) for plan in plans}
@@ -275,8 +275,8 @@ def check(manifest: Manifest, jobs: int, watcher: Watcher, *, quick: bool = Fals
 def _folder_findings(
     plan: FolderPlan, cells: tuple[DeployedCell, ...], damaged: Mapping[str, str], sound: bool
 ) -> Iterator[FolderFinding]:
-    """What differs from the folder that a build would leave. Where a cell is not ``sound``, a build writes the
-    folder anew: then only what is no part of it counts."""
+    """Yield how a folder differs from the one that a build would leave. Unless all its cells are ``sound``, a
+    build writes the folder anew: then only cells and files that do not belong there count."""
     if not plan.path.is_dir():
         return
     present, names = {cell.name: cell for cell in cells}, [job.cell.name for job in plan.jobs]

@@ -34,14 +34,14 @@ def as_kept(record: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class CellResult:
-    """``files``: by their names beside each other, programs first. ``record``: figures, ``as_kept``."""
+    """The result of a job. ``files``: by name, without folders, programs first. ``record``: ``as_kept``."""
 
     key: str
     files: dict[str, bytes]
     record: dict[str, Any]
 
     def packed(self) -> bytes:
-        """One sequence of bytes, the same for the same result."""
+        """Return the result as one sequence of bytes, the same for the same result."""
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
             record = json.dumps({"key": self.key, **self.record}, sort_keys=True).encode()
@@ -52,8 +52,8 @@ class CellResult:
 
 
 def unpacked(data: bytes, key: str) -> CellResult | None:
-    """The result for ``key`` in ``data``, which anybody may have written; None where it is damaged, another one,
-    or its names, types and digests are not those of a result. Whether it is right, ``objections`` tells."""
+    """Return the result for ``key`` in ``data``, which anybody may have written; None where it is damaged, of
+    another key, or has names, types or digests that no result has. ``objections`` tells whether it is right."""
     stated, body = data[:64], data[64:]
     if hashlib.sha256(body).hexdigest().encode() != stated:
         return None
@@ -83,7 +83,7 @@ def unpacked(data: bytes, key: str) -> CellResult | None:
 
 
 def default_cache() -> Path:
-    """The user's own place: $HETESYNTH_CACHE, or below $XDG_CACHE_HOME or ~/.cache."""
+    """Return the user's cache folder: $HETESYNTH_CACHE, or one below $XDG_CACHE_HOME or ~/.cache."""
     stated = os.environ.get(ENVIRONMENT)
     if stated:
         return Path(stated)
@@ -98,11 +98,11 @@ class Cache:
         self.folder = folder
 
     def path(self, key: str) -> Path:
-        """Where the entry for ``key`` is."""
+        """Return the path of the entry for ``key``."""
         return self.folder / key[:2] / f"{key}.cell"
 
     def get(self, key: str) -> CellResult | None:
-        """The result for ``key``; None where there is none that is whole."""
+        """Return the result for ``key``; None where it is missing or damaged."""
         try:
             with open_regular(self.path(key)) as stream:
                 data = stream.read(MAX_BYTES + 1)
@@ -123,11 +123,11 @@ class Cache:
 
     @property
     def _shared(self) -> int:
-        """What the group may do with the folder, it may do with entries."""
+        """The group's permissions on the folder, which entries get too."""
         return self.folder.stat().st_mode & 0o070
 
     def put(self, result: CellResult) -> None:
-        """Keep ``result``. Raises HetesynthError HS850 where that cannot be done; nothing else is changed then."""
+        """Keep ``result``. Raises HetesynthError HS850, and changes nothing else, if it cannot be written."""
         path = self.path(result.key)
         part = temporary(path)
         try:
@@ -153,7 +153,7 @@ class Cache:
             raise HetesynthError(message, code="HS850", help=help_) from error
 
     def tidy(self) -> None:
-        """Temporary files that killed writers left long ago go away."""
+        """Remove temporary files that killed writers left long ago."""
         for path in self.folder.glob(f"??/.*{PART}"):
             if not path.parent.is_symlink() and is_abandoned(path, alone=False):
                 remove(path)

@@ -28,19 +28,19 @@ OF_THE_JOB = ("cell", "cluster", "extent", "topology_sha256", "options", "versio
 
 @dataclass(frozen=True, slots=True)
 class CheckedCell:
-    """What is to be checked. ``old``: the cell that a folder holds, its files whole."""
+    """A cell to be checked against its job. ``old``: the cell that a folder holds, its files whole."""
 
     job: Job
     old: DeployedCell
 
     @classmethod
     def given(cls, job: Job, result: CellResult) -> CheckedCell:
-        """``result``, which a cache or another machine gave for ``job``."""
+        """Return ``result``, which a cache or another machine gave for ``job``, as a cell to be checked."""
         return cls(job, DeployedCell(job.cell.name, job.key, job.key, result.record, result.files))
 
 
 def by_key(checked: CheckedCell) -> CellReport:
-    """What keys, records and gates say, without any judge."""
+    """Return the report on a cell that follows from keys, records and gates, without any judge."""
     job, old = checked.job, checked.old
 
     def report(status: Any, *messages: str) -> CellReport:
@@ -63,7 +63,7 @@ def by_key(checked: CheckedCell) -> CellReport:
 
 
 def judged(checked: CheckedCell) -> CellReport:
-    """The same, and what the judges and the simulation say of the files as they are."""
+    """Return the report of ``by_key`` with what judges and the simulation say of the files as they are."""
     report, old = by_key(checked), checked.old
     if report.status == "invalid":
         return report
@@ -86,8 +86,8 @@ def judged(checked: CheckedCell) -> CellReport:
 
 
 def objections(given: CheckedCell) -> tuple[str, ...]:
-    """Why what was given is not what the job asks for; empty: it is. The judges read its files, and its times are
-    simulated again; that so many steps are the least, its record alone says."""
+    """Return why a given cell is not what its job asks for; empty: it is. The judges read its files, and its times
+    are simulated again; only its record says that its steps are the least."""
     job, cell = given.job, given.job.cell
     ending = f".{target(cell.target).format.extension}"
     stems = {name.partition(".")[0] for name in given.old.files}
@@ -107,8 +107,8 @@ def objections(given: CheckedCell) -> tuple[str, ...]:
 def each(
     judge: Callable[[CheckedCell], T], waiting: Sequence[CheckedCell], jobs: int
 ) -> Iterator[tuple[CheckedCell, T]]:
-    """What ``judge`` says of each cell, by ``jobs`` processes. Cells of one cluster and collective are judged one
-    after the other by the same process, which has the library's times at their sizes then."""
+    """Yield each cell and what ``judge`` says of it, by ``jobs`` processes. Cells of one cluster and collective
+    are judged one after the other by one process, which then has the library's times at their sizes."""
     together = sorted(waiting, key=lambda one: (one.job.cell.cluster, one.job.cell.collective, one.job.cell.stem))
     help_ = "raise the limit of memory, or use fewer --jobs"
     killed = HetesynthError("a process that judged was killed", code="HS855", help=help_, exit_code=3)
@@ -117,7 +117,7 @@ def each(
 
 
 def wrong_record(checked: CheckedCell, also: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """What the record says and its own files do not give, or, of the fields ``also``, the job."""
+    """Return messages on fields of the record that do not follow from its files or, in ``also``, from the job."""
     job, record, cell = checked.job, checked.old.record, checked.job.cell
     steps, bound = figures(record).steps, record.get("lower_bound") or 0
     if bound > steps or (record.get("proven_optimal") is True and bound != steps):

@@ -41,7 +41,7 @@ _END = b"\n}\n"
 
 
 def provenance(job: Job) -> dict[str, Any]:
-    """What is said: the same for the same job."""
+    """Return the statement of origin for the files of ``job``, the same for the same job."""
     cell = job.cell
     return {
         "cell": cell.name,
@@ -53,8 +53,8 @@ def provenance(job: Job) -> dict[str, Any]:
 
 
 def with_provenance(job: Job, files: dict[str, bytes]) -> dict[str, bytes]:
-    """``files``, each of which says where it comes from. MSCCL XML does so in a comment behind its root, schedules
-    in their header, plans in a field that their runtime does not look at. Else nothing changes but the name of a
+    """Return ``files`` with their origin stated in each: in MSCCL XML in a comment behind its root, in schedules
+    in the header, in plans in a field that their runtime does not look at. Nothing else changes but the name of a
     plan, by which its runtime tells plans apart."""
     values, stating = provenance(job), {}
     stated = json.dumps(values, sort_keys=True)
@@ -82,16 +82,16 @@ def with_provenance(job: Job, files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def plan_name(cluster: str, name: str) -> str:
-    """The name of the plan in the file ``name``: no other one of the cluster's has it."""
+    """Return the name of the plan in the file ``name``, which no other plan of the cluster has."""
     return f"{cluster}-{name.removesuffix('.json').replace('.inplace', '-inplace')}"
 
 
 Part = tuple[Cell, Synthesis, str]
-"""A schedule with its programs, for sizes of a cell, and the candidate that it is of (empty: of none)."""
+"""A cell for some of its sizes, its schedule with programs, and the label of its candidate (empty: none)."""
 
 
 def _files_of(cell: Cell, synthesis: Synthesis) -> Iterator[tuple[str, bytes]]:
-    """By the names that they have in a folder, without the target's, which the folder has."""
+    """Yield the files by their names in a folder, without the target's name, which the folder has."""
     for suffix, data in synthesis.files.items():
         inplace = ".inplace" if ".inplace" in suffix else ""
         ending = suffix if suffix == SCHEDULE_SUFFIX else f"{inplace}.{suffix.rpartition('.')[2]}"
@@ -99,12 +99,12 @@ def _files_of(cell: Cell, synthesis: Synthesis) -> Iterator[tuple[str, bytes]]:
 
 
 _latest: list[tuple[tuple[object, ...], list[tuple[Range, str]]]] = []
-"""The last search, which the other cells of it ask for next."""
+"""The key and the results of the last search, for which the other cells of the search ask next."""
 
 
 def compute(job: Job, progress: Progress = no_progress) -> CellResult:
-    """Make the cell. Raises HetesynthError where there is no schedule or no program that fits, KeyboardInterrupt
-    after Ctrl-C: what is there by then depends on the moment."""
+    """Return the result of ``job``, made now. Raises HetesynthError where no schedule or program fits, and
+    KeyboardInterrupt after Ctrl-C: a result cut short would depend on the moment."""
     cell, topology = job.cell, job.cluster
     request = cell_request(cell, topology)
     if job.ranges:
@@ -128,7 +128,7 @@ def compute(job: Job, progress: Progress = no_progress) -> CellResult:
 
 
 def _demand_repeatable(cell: Cell, ending: Ending, cut_short: bool, clock: tuple[str, ...]) -> None:
-    """KeyboardInterrupt after Ctrl-C, InternalError where the clock decided: there is no limit of time."""
+    """Raise KeyboardInterrupt after Ctrl-C, InternalError if the clock decided without a time limit."""
     if ending == "interrupt":
         raise KeyboardInterrupt
     if cut_short or clock:
@@ -137,7 +137,7 @@ def _demand_repeatable(cell: Cell, ending: Ending, cut_short: bool, clock: tuple
 
 
 def cell_request(cell: Cell, topology: Topology) -> Request:
-    """What is asked of the compiler for ``cell``."""
+    """Return the request to the compiler for ``cell``."""
     options, extent = cell.options, cell.extent
     return Request(
         topology=topology,
@@ -158,13 +158,13 @@ def cell_request(cell: Cell, topology: Topology) -> Request:
 
 
 def calls(cell: Cell, ranks: int) -> tuple[int, int]:
-    """minBytes and maxBytes of the programs of ``cell``, both included, as runtimes count; 0: no limit."""
+    """Return minBytes and maxBytes of the programs of ``cell``, both included, as runtimes count; 0: no limit."""
     return cell.extent.calls(cell.collective, ranks) if isinstance(cell.extent, SizeRange) else (0, 0)
 
 
 def result_record(job: Job, topology: Topology, parts: Sequence[Part], files: dict[str, bytes]) -> dict[str, Any]:
-    """What is known of ``files``, which ``parts`` gave for ``job``. Figures of schedules are of the one with most
-    steps; where there is none, the library is quicker at all sizes of the cell."""
+    """Return the record of ``files``, which ``parts`` gave for ``job``. Figures of schedules are of the one with
+    most steps; without a schedule the library is quicker at all sizes of the cell."""
     syntheses = [synthesis for _, synthesis, _ in parts]
     stated = record_of_files(job, topology, files, tuple(one.time_optimality.size for one in syntheses))
     # a schedule that is written may be another than was searched for by its steps
@@ -227,8 +227,8 @@ def size_rows(
     cell: Cell,
     sizes: Sequence[int],
 ) -> list[dict[str, Any]]:
-    """What calls of ``sizes`` take, as records say it: by the program of the cell that runs, read from its file,
-    beside the limit and the library; no time where the call is left to the library."""
+    """Return for each of ``sizes`` the times of a call as records state them: of the cell's program that runs,
+    read from its file, beside the limit and the library; no time where the call is left to the library."""
     runtime, root = target(cell.target), cell.root
     options = CostOptions.of(cell_request(cell, topology))
     timed: Timed = runtime.format.kind

@@ -30,9 +30,9 @@ PAGE = "docs/building_on_a_cluster.md"
 
 
 def cell(data: bytes, stated: Versions) -> bytes | Failed | tuple[str, Versions] | str:
-    """The outcome of the job in ``data``; where this worker's versions are not ``stated``, its address and them;
-    or our bug in words: not every exception can be sent, and Dask waits for ever for one that cannot. Runs in a
-    thread of a worker's pool."""
+    """Return the outcome of the job in ``data``; where this worker's versions are not ``stated``, its address and
+    versions; or our bug in words: not every exception can be sent, and Dask waits for ever for one that cannot.
+    Runs in a thread of a worker's pool."""
     if versions() != stated:
         from distributed import get_worker
 
@@ -113,15 +113,15 @@ class DaskCluster:
                 raise HetesynthError(message, code="HS858", help=help_) from error
 
     def _outcomes(self, client: Any, jobs: Sequence[Job]) -> Iterator[Outcome]:
-        """Of all ``jobs``. Of a worker that is killed Dask suspects every cell that it had: those that it gives up
-        are made again one by one, so that a cell fails only where it is alone."""
+        """Yield the outcomes of ``jobs``. When a worker is killed, Dask suspects every cell that it had: cells
+        that Dask gives up are made again one by one, so that a cell fails only where it is alone."""
         from distributed import KilledWorker
         from distributed import as_completed as untyped
 
         as_completed: Any = untyped
 
         def submitted(job: Job, ending: str) -> Any:
-            """As Dask names it: the same for every build that needs the cell."""
+            """Return the future of ``job``; its key is the same for every build that needs the cell."""
             key = f"hetesynth-cell-{job.key}{ending}"
             return client.submit(cell, pickle.dumps(job), job.versions, key=key, pure=True)
 
@@ -142,7 +142,7 @@ class DaskCluster:
 
 
 def _outcome(job: Job, future: Any) -> Outcome:
-    """What came of ``job``: it is judged here, as anybody may run a worker."""
+    """Return the outcome of ``job``, judged here, as anybody may run a worker."""
     try:
         answer = future.result()
     except ImportError as error:

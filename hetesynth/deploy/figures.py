@@ -21,15 +21,15 @@ def named(words: Sequence[str]) -> str:
 
 
 def errors_of(path: Path, question: Question) -> list[str]:
-    """What the judge of the file at ``path`` refuses, each message once."""
+    """Return the errors that the judge finds in the file at ``path``, each message once."""
     findings = judge_file(path, question).findings
     return list(dict.fromkeys(f.violation.message for f in findings if f.level == "error"))
 
 
 @dataclass(frozen=True, slots=True)
 class SizeFigures:
-    """What the program takes for ``size`` bytes, None: there is none, the call is left to the library, which takes
-    ``library_us``. ``no_library``: why there is no ``factor_over_library``."""
+    """The times of a call of ``size`` bytes. ``program_us``: None where no program runs and the call is left to
+    the library, which takes ``library_us``. ``no_library``: why there is no ``factor_over_library``."""
 
     size: int
     program_us: float | None
@@ -40,7 +40,7 @@ class SizeFigures:
 
     @property
     def us(self) -> float:
-        """What a call takes: by the program, else by the library."""
+        """The microseconds of a call: of the program, else of the library; infinite where neither is known."""
         return self.program_us or self.library_us or math.inf
 
     @property
@@ -52,7 +52,7 @@ class SizeFigures:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """``steps``: of the longest schedule; ``sizes``: in order."""
+    """The figures of a cell. ``steps``: of the longest schedule; ``sizes``: in order."""
 
     steps: int
     proven_optimal: bool
@@ -86,7 +86,7 @@ class GateVerdict(NamedTuple):
 
 
 def gate_verdict(cell: Cell, figures: Figures) -> GateVerdict:
-    """How far ``figures`` reach what ``cell`` demands at every size that has a program."""
+    """Return the gates of ``cell`` that ``figures`` fail over sizes with programs, and those that do not apply."""
     gates, left = cell.gates, [row for row in figures.sizes if row.program_us is None]
     failures: list[str] = []
     notes = [f"left to the library: {', '.join(size_text(row.size) for row in left)}"] if left else []

@@ -40,7 +40,7 @@ class Job:
 
     @property
     def search(self) -> tuple[object, ...]:
-        """What its search depends on: the same for all cells that are searched for together."""
+        """The key of the cell's search, the same for all cells that are searched for together."""
         cell = self.cell
         alone = "" if self.ranges else cell.name
         return self.topology_sha256, cell.collective, cell.target, cell.options, self.ranges, alone
@@ -65,8 +65,8 @@ class Job:
 
 
 def job(cell: Cell, pickled: bytes, topology_sha256: str, cells: Iterable[Cell] = ()) -> Job:
-    """``cell`` on the cluster in ``pickled``, searched for together with those of ``cells`` that differ from it in
-    their sizes and gates alone."""
+    """Return the job for ``cell`` on the cluster in ``pickled``, searched for together with those of ``cells``
+    that differ from it in their sizes and gates alone."""
     same = cell.cluster, cell.collective, cell.target, cell.options
     alike = {
         one.extent for one in (cell, *cells) if (one.cluster, one.collective, one.target, one.options) == same
@@ -76,7 +76,7 @@ def job(cell: Cell, pickled: bytes, topology_sha256: str, cells: Iterable[Cell] 
 
 
 def pickled(topology: Topology) -> tuple[bytes, str]:
-    """``topology`` to be handed on, and the SHA-256 of all it says."""
+    """Return ``topology`` pickled, to be handed on, and the SHA-256 of all it says."""
     return pickle.dumps(topology, protocol=5), hashlib.sha256(repr(topology).encode()).hexdigest()
 
 

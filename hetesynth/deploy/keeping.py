@@ -30,8 +30,8 @@ WORSE = 0.01  # share of the time that a newer program may be slower: less is no
 
 
 def differences(job: Job, old: DeployedCell) -> tuple[str, ...]:
-    """Why ``old`` is another cell than that of ``job``, although it has its name: it is for other calls. Raises
-    ValueError where its record is none."""
+    """Return why ``old``, which has the name of the cell of ``job``, is another cell: it is for other calls, or
+    its record has other steps; empty: it is the same. Raises ValueError where its record is none."""
     cell, ranks, record = job.cell, job.cluster.ranks, old.record
     steps = figures(record).steps
     stated = [record.get(name) for name in ("collective", "target", "ranks", "calls", "root", "chunks")]
@@ -44,8 +44,8 @@ def differences(job: Job, old: DeployedCell) -> tuple[str, ...]:
 
 
 def refusals(job: Job, old: DeployedCell) -> tuple[str, ...]:
-    """Why ``old`` does not verify on the cluster of ``job`` as it is now; empty: it does. A schedule is replayed
-    there where it was made for it."""
+    """Return why ``old`` does not verify on the cluster of ``job`` as it is now; empty: it does. A schedule is
+    replayed on that cluster only if it was made for it."""
     made_here, runtime = old.record.get("topology_sha256") == job.topology_sha256, target(job.cell.target)
     program = Question(root=job.cell.root, targets=(runtime,), given=job.cluster)
     schedule = Question(given=job.cluster if made_here else None, documents=True)
@@ -81,11 +81,11 @@ def measured_here(job: Job, old: DeployedCell, sizes: Sequence[int]) -> dict[str
 
 
 Decision = tuple[CellReport, DeployedCell | None]
-"""What is said of a cell, and what the folder is to hold of it, None: nothing."""
+"""The report on a cell, and the cell that the folder is to hold; None: no cell."""
 
 
 def settled(job: Job, old: DeployedCell | None, accept_worse: bool = False) -> Decision | None:
-    """What was decided for ``job`` before, from what the folder says of it; None: the result is needed."""
+    """Return the decision on ``job`` that the folder's cell ``old`` records; None: the result is needed."""
     key = job.key
     if old is None or old.key != key:
         return None
@@ -112,7 +112,7 @@ def settled(job: Job, old: DeployedCell | None, accept_worse: bool = False) -> D
 def decided(
     job: Job, result: CellResult, old: DeployedCell | None, *, accept_worse: bool, cached: bool
 ) -> Decision:
-    """What becomes of ``result``, where the folder holds ``old``."""
+    """Return the decision on ``result``, where the folder holds ``old``."""
     previous, key = None if old is None else old.record, result.key
     newer = figures(result.record)
     verdict = gate_verdict(job.cell, newer)
@@ -142,7 +142,7 @@ def decided(
 
 
 def failed(job: Job, message: str, old: DeployedCell | None) -> Decision:
-    """What becomes of a cell for which nothing could be made: the older one stays where it still verifies. It
+    """Return the decision on a cell for which nothing could be made: the older cell stays if it still verifies. It
     stays under its own key, so that the next build tries again."""
     stays, told = None, tuple[str, ...]()
     if old is not None:
@@ -162,13 +162,13 @@ def _not_staying(reasons: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _why_not(cell: Cell, newer: Figures, older: Figures) -> tuple[str, ...]:
-    """Why ``newer`` is not deployed where ``older`` can stay: gates that it fails, or in which way it is worse."""
+    """Return why ``newer`` does not replace ``older``, which can stay: gates that it fails, or how it is worse."""
     failures, slower = gate_verdict(cell, newer).failures, worse(cell, newer, older)
     return failures or ((f"{slower}; --accept-worse deploys the newer",) if slower else ())
 
 
 def worse(cell: Cell, newer: Figures, older: Figures) -> str:
-    """In which way ``newer`` is worse than ``older``; empty where it is not. Times count by their geometric mean
+    """Return how ``newer`` is worse than ``older``; empty where it is not. Times count by their geometric mean
     over the sizes; where chunks are stated, steps count where the newer is not quicker."""
     shares, at = [], {row.size: row for row in older.sizes}
     for row in newer.sizes:

@@ -12,16 +12,16 @@ Status = Literal[
     "current", "cached", "built", "kept", "withheld", "failed", "unfinished", "stale", "missing", "invalid"
 ]
 """Up to date; from the cache; made now; the older one stays, for the newer is worse; the newer fails its gates;
-there is none; Ctrl-C came first; of a check: made for something else, absent, wrong."""
+nothing could be made; Ctrl-C came first; of a check: made for something else, absent, wrong."""
 BAD: frozenset[Status] = frozenset({"withheld", "failed", "unfinished", "stale", "missing", "invalid"})
-"""What makes a build or a check end with 1."""
+"""The statuses that make a build or a check end with 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellReport:
-    """``record``: of what stands in the folder after the build, None: nothing does. ``previous``: of what stood
-    there before. ``candidate``: of what was made and not deployed. ``messages``: why the status is what it is, and
-    gates that are not met."""
+    """The outcome for a cell. ``record``: of the cell in the folder after the build, None: there is none.
+    ``previous``: of the cell there before. ``candidate``: of a result that was made and not deployed.
+    ``messages``: why the status is what it is, and gates that are not met."""
 
     cell: Cell
     status: Status
@@ -39,7 +39,7 @@ class CellReport:
 
 @dataclass(frozen=True, slots=True)
 class FolderFinding:
-    """What a check says of a folder rather than of a cell. ``stale``: a build would change that."""
+    """A finding of a check about a folder rather than a cell. ``stale``: a build would change that."""
 
     folder: Path
     message: str
@@ -48,9 +48,9 @@ class FolderFinding:
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """``checked``: nothing was written. ``written``: folders that changed. ``warnings``: what an operator should
-    know though nothing failed. ``interrupted``: by Ctrl-C. ``seconds``: of wall time.
-    ``folders``: what a check says of folders. ``findings``: of topology files."""
+    """The outcome of a build or a check. ``checked``: nothing was written. ``written``: folders that changed.
+    ``warnings``: for the operator, though nothing failed. ``interrupted``: by Ctrl-C. ``seconds``: of wall time.
+    ``folders``: findings of a check about folders. ``findings``: of topology files."""
 
     manifest: Path
     output: Path
@@ -72,16 +72,16 @@ class BuildReport:
 
 
 class Watcher:
-    """What a build tells how it goes on; this one looks away."""
+    """A receiver of news about the progress of a build; this one ignores them."""
 
     def expected(self, cells: int, stale: Mapping[str, str]) -> None:
-        """Of so many cells those in ``stale`` have to be made, by the keys of their jobs."""
+        """Note that of ``cells`` cells those in ``stale``, by the keys of their jobs, have to be made."""
 
     def working(self, key: str, what: str) -> None:
-        """A worker does ``what`` for the job ``key``."""
+        """Note that a worker does ``what`` for the job ``key``."""
 
     def decided(self, report: CellReport) -> None:
-        """What becomes of a cell."""
+        """Note the decision on a cell."""
 
     def warned(self, message: str) -> None:
-        """What an operator should know, though the build goes on."""
+        """Note what an operator should know, though the build goes on."""

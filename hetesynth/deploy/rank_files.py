@@ -25,7 +25,7 @@ class RankOrder:
 
     @property
     def unnamed(self) -> tuple[str, ...]:
-        """In the order of the ranks, each once."""
+        """The servers without a stated host, in the order of the ranks, each once."""
         return tuple(dict.fromkeys(place.server for place in self.places if not place.host))
 
     def machines(self) -> list[tuple[str, list[RankPlace]]]:
@@ -34,8 +34,8 @@ class RankOrder:
 
 
 def load_rank_order(path: str | os.PathLike[str]) -> RankOrder:
-    """The places of the ranks of the file at ``path``. As pods where it can be said so: links between all GPUs of
-    a large cluster would take long, and are not needed."""
+    """Return the places of the ranks of the file at ``path``. The file is read as pods if possible: links between
+    all GPUs of a large cluster would take long, and are not needed."""
     from hetesynth.model.diagnostics import SourceError
     from hetesynth.topology.language import load_pods, load_topology
 
@@ -46,8 +46,8 @@ def load_rank_order(path: str | os.PathLike[str]) -> RankOrder:
 
 
 def rank_order(topology: Topology | PodCluster) -> RankOrder:
-    """The places of the ranks of ``topology``. Raises HetesynthError HS641 for a name that is no host's, HS642
-    where two servers would run on one host."""
+    """Return the places of the ranks of ``topology``. Raises HetesynthError HS641 for a name that no host can
+    have, HS642 where two servers would run on one host."""
     order = RankOrder(topology.name, rank_places(topology))
     servers: dict[str, str] = {}
     for place in order.places:
@@ -62,7 +62,7 @@ def rank_order(topology: Topology | PodCluster) -> RankOrder:
 
 
 def rankfile(order: RankOrder) -> str:
-    """Open MPI's: ``rank 0=node17 slot=0``, where the slot is the rank's place on its host."""
+    """Return Open MPI's rankfile: ``rank 0=node17 slot=0``, where the slot is the rank's place on its host."""
     return "".join(
         f"rank {place.rank}={machine} slot={slot}\n"
         for machine, places in order.machines()
@@ -71,7 +71,7 @@ def rankfile(order: RankOrder) -> str:
 
 
 def visible_devices(order: RankOrder) -> str:
-    """What each host sets so that GPU i of the job is the i-th of its ranks: NVIDIA's variable, then AMD's."""
+    """Return each host's variables, NVIDIA's, then AMD's, by which GPU i of the job is that of its i-th rank."""
     lines = []
     for machine, places in order.machines():
         devices = ",".join(str(place.device) for place in places)

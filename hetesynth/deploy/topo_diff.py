@@ -41,7 +41,7 @@ class Standing:
 
 
 def _matching_links(old: Topology, new: Topology, links: Iterable[int]) -> dict[int, int | None]:
-    """The link of ``new`` for each of ``links``: over the same way, else the next of these two GPUs."""
+    """Return the link of ``new`` for each of ``links``: over the same vertices, else the next of its two GPUs."""
     between: dict[tuple[int, int], list[int]] = defaultdict(list)
     ways = {_way(new, j) for j in range(len(new.links))}
     for j, link in enumerate(new.links):
@@ -91,7 +91,7 @@ def _slower(old: Topology, new: Topology, links: Iterable[tuple[int, int]]) -> l
 
 @dataclass(frozen=True, slots=True)
 class TopologyDifference:
-    """What changed, and where every schedule stands."""
+    """The changes between two topologies, and the standing of every schedule."""
 
     before: Topology
     after: Topology
@@ -122,8 +122,8 @@ def topology_difference(
 
 
 def _standing(path: Path, old: Topology, new: Topology) -> tuple[Verdict, str]:
-    """Where the file at ``path``, made for ``old``, stands on ``new``, and why. Links are the same where their
-    GPUs are and, of several between two GPUs, their way or else their place."""
+    """Return the verdict on the file at ``path``, made for ``old``, on ``new``, and the reason. Links are the same
+    where their GPUs are and, of several between two GPUs, their vertices or else their order."""
     from hetesynth.judge.schedule.judge import schedule_violations
 
     ends = [(link.src, link.dst) for link in old.links]

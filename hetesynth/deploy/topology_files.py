@@ -33,12 +33,12 @@ class LintedFile:
     error: HetesynthError | None = None
 
     def count(self, severity: str) -> int:
-        """How many findings of this severity there are."""
+        """Return the number of findings of this severity."""
         return sum(finding.severity == severity for finding in self.findings)
 
 
 def lint_files(paths: Sequence[str | os.PathLike[str]]) -> list[LintedFile]:
-    """Each of ``paths`` looked at once."""
+    """Return the findings about each of ``paths``, each read once."""
     files = []
     for path in dict.fromkeys(paths):
         try:
@@ -51,7 +51,7 @@ def lint_files(paths: Sequence[str | os.PathLike[str]]) -> list[LintedFile]:
 
 
 def document(files: Sequence[LintedFile], *, ok: bool) -> dict[str, Any]:
-    """What ``--json`` prints."""
+    """Return the object that ``topo lint --json`` prints."""
     rows = []
     for file in files:
         findings = file.error.diagnostics if isinstance(file.error, SourceError) else file.findings
@@ -78,7 +78,7 @@ def sarif(files: Sequence[LintedFile]) -> dict[str, Any]:
 
 
 Look = tuple[Chunking, ClusterFacts, tuple[Diagnostic, ...]]
-"""What there is to show: capacities, facts, and what is doubtful about the file."""
+"""Capacities, facts, and warnings about what is doubtful in the file."""
 
 
 def look(path: os.PathLike[str], options: ChunkingOptions, svg: Path | None, graph: Path | None) -> Look:

@@ -63,8 +63,8 @@ def walked(paths: Sequence[Path]) -> tuple[tuple[Candidate, ...], int]:
 
 
 def _candidates(root: Path, most: int) -> tuple[list[Candidate], int]:
-    """Of every file in ``root`` that is judged, or that an index names and that is not there; and how many others
-    there are."""
+    """Return every file in ``root`` that is judged, or that an index names and that is missing; and the number of
+    its other files."""
     rows: list[Candidate] = []
     indices: dict[Path, FolderIndex | None] = {}
     seen, passed, real = set[Path](), 0, os.path.realpath(root)
@@ -135,7 +135,7 @@ def is_meant(path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FileVerdict:
-    """What is said of one file. ``unusable``: it was named, and is nothing that can be judged."""
+    """The verdict on one file. ``unusable``: it was named, and is nothing that can be judged."""
 
     path: Path
     judged: Judged
@@ -149,7 +149,7 @@ class FileVerdict:
 
 
 def loaded(question: Question, candidates: Sequence[Candidate]) -> Question:
-    """``question`` with its topology read, once for all files. Raises HetesynthError where that is wrong."""
+    """Return ``question`` with its topology read, once for all files. Raises HetesynthError if that is wrong."""
     if question.topology is None:
         return question
     paths = [candidate.path for candidate in candidates if candidate.judged]
@@ -172,7 +172,7 @@ def file_verdicts(candidates: Sequence[Candidate], question: Question, jobs: int
 
 
 def file_verdict(candidate: Candidate, question: Question) -> FileVerdict:
-    """What is to be said of ``candidate``: its place first, then its contents."""
+    """Return the verdict on ``candidate``: on its place first, then on its contents."""
     place = [_finding(candidate.problem)] if candidate.problem else []
     if not candidate.judged:
         return FileVerdict(candidate.path, Judged(tuple(place)))

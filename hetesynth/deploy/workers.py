@@ -35,11 +35,11 @@ Outcome = CellResult | Failed
 
 
 Say = Callable[[str, bool], None]
-"""What a worker says before its outcome: what it does, or, where the flag is set, what went wrong beside it."""
+"""A receiver of texts about a job before its outcome: what is done or, where the flag is set, a warning."""
 
 
 class Scheduler(Protocol):
-    """What runs jobs: processes here, or a cluster."""
+    """A runner of jobs: processes here, or a cluster."""
 
     def run(self, jobs: Sequence[Job], watcher: Watcher) -> Iterator[Outcome]:
         """The outcome of each job, in the order in which they end."""
@@ -146,7 +146,7 @@ def _end(pipe: Any, worker: BaseProcess) -> None:
 
 
 def _work(pipe: Connection, cache: Path | None) -> None:
-    """What a process does: jobs in, outcomes out, until the pipe or the parent is gone."""
+    """Run a worker process: take jobs and give outcomes until the pipe or the parent is gone."""
     begin_as_child()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with suppress(EOFError, OSError):

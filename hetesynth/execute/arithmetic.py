@@ -62,7 +62,7 @@ class Arithmetic:
         return ITEM_BYTES[self.dtype]
 
     def combine(self, a: Elements, b: Elements) -> Elements:
-        """Element by element; sums of int32 wrap, as on a GPU."""
+        """Return ``a`` and ``b`` reduced, element by element; sums of int32 wrap, as on a GPU."""
         function = {"sum": np.add, "max": np.maximum, "min": np.minimum}[self.reduction]
         with np.errstate(all="ignore"):  # a wrong program may add anything; what comes out is compared by bits
             combined: Elements = function(a, b)
@@ -83,7 +83,7 @@ class Arithmetic:
         return wide.astype(np.float32).astype(self.type)
 
     def _range(self) -> int:
-        """How many different values a contribution takes."""
+        """Return how many different values an element of a contribution may have."""
         if self.dtype == "int32":
             return 1 << 32
         exact = 1 << _EXACT_BITS[self.dtype]

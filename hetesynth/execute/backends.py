@@ -7,8 +7,8 @@ from hetesynth.model.target import PORTABLE, TARGETS, Target
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Who moves the bytes, and of what ``files``: programs in MSCCL XML, plans, tables. ``run``, ``run_table``:
-    the module and function that give the runs in this process; empty: a process per rank. ``target``: whose
+    """A way to move the bytes of ``files``: programs in MSCCL XML, plans, tables. ``run``, ``run_table``: the
+    module and function that give the runs in this process; empty: a process per rank. ``target``: the one whose
     messages programs have."""
 
     words: str

@@ -15,7 +15,7 @@ from hetesynth.execute.players import Choice, Packet
 
 
 def run_in_process(job: Job, parts: Sequence[Part], choose: Choice | None = None) -> Iterator[Run]:
-    """``choose``: the order of everything that has no order, for tests. Ends after a run that did not end well."""
+    """Yield the runs, up to one that does not end well. ``choose``: orders what has no order, for tests."""
     for in_place in job.aliasings:
         run = _run(job, parts, in_place, choose)
         yield run

@@ -13,7 +13,7 @@ from hetesynth.model.program import GpuProgram, Program
 from hetesynth.model.target import PORTABLE, Target
 
 Part = GpuProgram | GpuPlan
-"""What one rank executes."""
+"""The part of a program or a plan that one rank executes."""
 
 DEFAULT_CHUNK_BYTES = 4096
 MAX_MEMORY = 16 * 2**30
@@ -21,7 +21,7 @@ MAX_MEMORY = 16 * 2**30
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What the user chooses. ``size``: bytes of the larger buffer; ``message_bytes``: what one message carries.
+    """The user's choices. ``size``: bytes of the larger buffer; ``message_bytes``: what one message carries.
 
     ``timeout``: seconds without progress on any rank after which a run counts as stalled.
     """
@@ -39,8 +39,8 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What all ranks agree on. ``chunk``: elements of a chunk. ``aliasings``: of each run, whether
-    it is in place."""
+    """The facts of a run on which all ranks agree. ``loops``: the elements of a chunk and how it is split.
+    ``aliasings``: of each run, whether it is in place."""
 
     reference: Reference
     numbers: Arithmetic
@@ -50,7 +50,7 @@ class Job:
 
     @property
     def ranks(self) -> int:
-        """Ranks that take part."""
+        """The number of ranks that take part."""
         return self.reference.ranks
 
     @property
@@ -68,7 +68,7 @@ class Job:
         return Memory(self.reference, self.numbers, part.rank, buffers, **sizes, in_place=in_place)
 
     def player(self, part: Part, memory: Memory, send: Send, choose: Choice | None = None) -> Player:
-        """Who executes one rank."""
+        """Return the player that executes one rank."""
         if isinstance(part, GpuPlan):
             return PlanPlayer(part, memory, send, choose)
         return FifoPlayer(part, memory, self.loops, send, choose)
@@ -81,8 +81,8 @@ class Job:
 
 
 def job_of(subject: Program | Plan, options: RunOptions, target: Target = PORTABLE) -> tuple[Job, list[Part]]:
-    """The job of a program or plan, and what each rank executes: nothing where a program does not mention it.
-    ``target``: whose messages a program has.
+    """Return the job of a program or plan, and the part of each rank, empty where a program does not mention the
+    rank. ``target``: whose messages a program has.
 
     HetesynthError: HS801 no such collective, HS802 root, HS803 size, HS804 memory, HS810 messages of a plan, which
     has none, HS811 chunks that are no blocks.
@@ -128,7 +128,7 @@ def job_of(subject: Program | Plan, options: RunOptions, target: Target = PORTAB
 
 
 def block_chunks(program: Program) -> int:
-    """Chunks of a block: of what a call of the collective counts. HetesynthError: HS811."""
+    """Return the chunks of a block, the data that a call of the collective counts. HetesynthError: HS811."""
     name, block = program.collective, program.chunks_per_loop
     own = max((g.input_chunks if name == "gather" else g.output_chunks for g in program.gpus), default=0)
     if name not in PER_RANK or (name in ("gather", "scatter") and own == block):  # these may count either as C
@@ -140,7 +140,7 @@ def block_chunks(program: Program) -> int:
 
 
 def chunk_elements(chunks: int, numbers: Arithmetic, size: int | None, alignment: int = 1) -> int:
-    """Elements of a chunk when ``size`` bytes are cut into ``chunks``; as the runtimes ask, without remainder.
+    """Return the elements of each of ``chunks`` in ``size`` bytes, without remainder, as the runtimes ask.
 
     ``alignment``: bytes that a chunk is a multiple of.
     """

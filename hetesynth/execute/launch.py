@@ -36,14 +36,14 @@ _OPEN_MPI = {  # more ranks than cores, as root too; no search of the network, w
 
 
 def launched(environment: Mapping[str, str]) -> bool:
-    """Whether an MPI launcher started this process as one of its ranks."""
+    """Return True if an MPI launcher started this process as one of its ranks."""
     if any(name in environment for name in _LAUNCHERS):
         return True
     return "SLURM_STEP_ID" in environment and environment.get("SLURM_STEP_NUM_TASKS", "1") not in ("", "1")
 
 
 def mpiexec() -> Path | None:
-    """mpiexec beside this Python (where the wheel puts it), else on PATH."""
+    """Return the mpiexec beside this Python (where the wheel puts it), else the one on PATH; None: none."""
     beside = Path(sys.executable).parent / "mpiexec"
     if os.access(beside, os.X_OK):
         return beside
@@ -52,14 +52,14 @@ def mpiexec() -> Path | None:
 
 
 def available() -> str | None:
-    """What is missing to launch ranks; None: nothing."""
+    """Return what is missing to launch ranks; None: nothing."""
     if find_spec("mpi4py") is None:
         return "mpi4py is not installed"
     return None if mpiexec() is not None else "mpiexec is not on PATH"
 
 
 def launch(command: Sequence[str], ranks: int) -> str:
-    """Runs ``command`` on ``ranks`` processes; what rank 0 wrote. HS806: no MPI, HS808: it did not work."""
+    """Run ``command`` on ``ranks`` processes; return what rank 0 wrote. HS806: no MPI, HS808: it did not work."""
     missing, program = available(), mpiexec()
     if missing is not None or program is None:
         raise HetesynthError(f"{missing}: ranks run over MPI", code="HS806", help=_INSTALL)
@@ -105,7 +105,7 @@ def launch(command: Sequence[str], ranks: int) -> str:
 
 @contextmanager
 def _interrupts() -> Iterator[None]:
-    """Turns a request to end into an interrupt, so that the ranks are ended too."""
+    """Turn a request to end (SIGTERM) into an interrupt, so that the ranks are ended too."""
     try:
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     except ValueError:  # not the main thread

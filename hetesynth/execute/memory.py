@@ -24,7 +24,7 @@ PER_RANK = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """Where a rank's input and output stand in its memory, in elements: (first, count). ``memory``: all of it.
+    """A rank's input and output in its memory, in elements: (first, count). ``memory``: the elements of all.
 
     A count of 0: the rank has no such buffer (NCCL takes a null pointer there).
     """
@@ -45,7 +45,7 @@ class Reference:
 
     @property
     def kind(self) -> CollectiveKind:
-        """What holds of its name."""
+        """The properties of the collective."""
         return COLLECTIVES[self.name]
 
     @property
@@ -64,7 +64,7 @@ class Reference:
         return max(self.input_elements, self.output_elements)
 
     def buffers(self, rank: int, in_place: bool) -> Buffers:
-        """The buffers of ``rank``: apart, or the smaller at its block of the larger."""
+        """Return the buffers of ``rank``: apart or, in place, the smaller at the rank's block of the larger."""
         inputs, outputs, at = self.input_elements, self.output_elements, rank * self.block
         if in_place:
             firsts = at if inputs < outputs else 0, at if outputs < inputs else 0
@@ -75,11 +75,11 @@ class Reference:
         return Buffers((0, inputs), (inputs, outputs), inputs + outputs)
 
     def contributes(self, rank: int) -> bool:
-        """Whether the input of ``rank`` holds data."""
+        """Return True if the input of ``rank`` holds data."""
         return self.name not in ("broadcast", "scatter") or rank == self.root
 
     def expected(self, rank: int, numbers: Arithmetic) -> Elements | None:
-        """What the output of ``rank`` must hold; None: anything."""
+        """Return the elements that the output of ``rank`` must hold; None: anything."""
         if self.name in ("reduce", "gather") and rank != self.root:
             return None
         first = rank * self.block if self.input_elements > self.block else 0
@@ -88,8 +88,8 @@ class Reference:
 
 
 class Memory:
-    """``chunk``: elements of a chunk. ``scratch``: chunks. ``buffers``: where input and output stand. ``chunks``:
-    those of each buffer, shape (chunks, elements)."""
+    """The memory of a rank. ``chunk``: elements of a chunk. ``scratch``: chunks. ``buffers``: where input and
+    output stand. ``chunks``: those of each buffer, shape (chunks, elements)."""
 
     def __init__(
         self,
@@ -120,9 +120,9 @@ class Memory:
         return self._slice(buffer, self.chunks[buffer], offset, count)[:, elements]
 
     def seen_from(self, rank: int, buffer: Buffer, offset: int, count: int) -> Elements:
-        """What ``rank`` reaches as chunks of this rank's ``buffer``: it takes its own offsets to hold here too.
+        """Return the chunks of ``buffer`` here that ``rank`` reaches: it takes its own offsets to hold here too.
 
-        In place, the input of an allgather begins elsewhere on every rank, and it misses by the difference.
+        In place, the input of an allgather begins elsewhere on every rank, and ``rank`` misses by the difference.
         """
         if not self._in_place or buffer == "s":
             return self._slice(buffer, self.chunks[buffer], offset, count)
@@ -137,7 +137,7 @@ class Memory:
         return chunks[offset : offset + count]
 
     def check(self, seconds: float) -> Run:
-        """Compares every byte of the output and, out of place, of the input."""
+        """Compare every byte of the output and, out of place, of the input; return the run of this rank."""
         sides: list[tuple[Literal["input", "output"], Elements, Elements]] = []
         expected = self.reference.expected(self._rank, self.numbers)
         if expected is not None:

@@ -22,7 +22,7 @@ from hetesynth.execute.players import Packet, Player
 from hetesynth.model.diagnostics import visible
 
 BUSY, IDLE, DONE, BROKEN = range(4)
-"""What ranks tell each other now and then: IDLE where nothing happened for the time that makes a stall."""
+"""The states that ranks tell each other; IDLE where nothing happened for the time that makes a stall."""
 MAX_POLLED = 64
 SHORTEST_REST, LONGEST_REST = 20e-6, 500e-6
 LEAVE_SECONDS = 5.0
@@ -31,7 +31,7 @@ Prepare = Callable[[], tuple[Job, Sequence[Part]]]
 
 
 def agreed(states: Collection[int]) -> Ending | None:
-    """How the run ended, all ranks being in these states at one time; None: it goes on."""
+    """Return how the run ended, if all ranks are in ``states`` at one time; None: it goes on."""
     if BROKEN in states:
         return "fault"
     return None if BUSY in states else "stall" if IDLE in states else "done"
@@ -40,11 +40,11 @@ def agreed(states: Collection[int]) -> Ending | None:
 def run_over_mpi(
     prepare: Prepare, started: Callable[[], None], finished: Callable[[list[Run]], None]
 ) -> tuple[bool, list[Run]]:
-    """Runs as one rank of the world. On rank 0 only, ``prepare`` is called, ``started`` once all are up, and
+    """Run as one rank of the world. On rank 0 only, ``prepare`` is called, ``started`` once all are up, and
     ``finished`` with the runs before MPI is left.
 
-    Returns (whether this is rank 0, the runs; elsewhere only one that was stopped). Raises HetesynthError: on
-    rank 0 what ``prepare`` raised or HS807 (wrong number of ranks), on the others HS800 with its exit code.
+    Returns (whether this is rank 0, the runs; elsewhere only one that was stopped). Raises HetesynthError: on rank
+    0 what ``prepare`` raised or HS807 (wrong number of ranks), on the others HS800 with its exit code.
     """
     world = _World()
     try:
@@ -84,7 +84,7 @@ class _World:
         self._parent = os.getppid()
 
     def agree(self, prepare: Prepare) -> tuple[Job, Part]:
-        """Everyone gets the job and its part, or an error."""
+        """Return the job and this rank's part, which rank 0 prepares; or raise an error on every rank."""
         parts: list[tuple[Job | HetesynthError, Part | None]] = []
         size = self._comm.Get_size()
         if self.rank == 0:
@@ -104,7 +104,7 @@ class _World:
         return mine, part
 
     def run(self, job: Job, part: Part) -> list[Run]:
-        """Every aliasing and repetition, up to one that does not end well."""
+        """Return the runs, up to one that does not end well; elsewhere than on rank 0 that one only."""
         runs: list[Run] = []
         for in_place in job.aliasings:
             memory = job.memory(part, in_place)
@@ -124,11 +124,11 @@ class _World:
         return runs
 
     def _drive(self, player: Player, timeout: float) -> tuple[Ending | None, float, str]:
-        """Plays until all agree on the end, None: some rank does not answer; the seconds until the thread blocks
-        here were done; what broke here.
+        """Play until all ranks agree on the ending; return the ending, None: some rank does not answer; the
+        seconds until the thread blocks here were done; and what broke here.
 
-        Ranks agree in rounds: each says how it is once it has nothing to do, or after a while, and all see
-        the same answers. So nobody is taken for idle who is not, and nobody decides alone.
+        Ranks agree in rounds: each says how it is once it has nothing to do, or after a while, and all see the
+        same answers. So nobody is taken for idle who is not, and nobody decides alone.
         """
         started, moved_at = time.perf_counter(), time.monotonic()
         asked_at, seconds, rest, fault = moved_at, 0.0, SHORTEST_REST, ""
@@ -177,7 +177,7 @@ class _World:
         return packets
 
     def leave(self) -> None:
-        """Ends MPI with nothing under way: takes what is still sent, until everyone's packets have left.
+        """End MPI with nothing under way: take what is still sent, until the packets of all ranks have left.
 
         Where some rank no longer answers all are ended, by rank 0 once it has said why.
         """
@@ -195,6 +195,6 @@ class _World:
             time.sleep(SHORTEST_REST)
 
     def abort(self) -> None:
-        """Ends all ranks at once."""
+        """End all ranks at once."""
         sys.stdout.flush()
         self._comm.Abort(1)

@@ -25,8 +25,8 @@ class WrongBytes:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One execution on all ranks, or on one. ``seconds``: until the thread blocks were done. ``wrong``: bytes, of
-    ``checked``. ``diagnosis``: who waits for what, or what went wrong; empty when it ended."""
+    """An execution on all ranks, or on one. ``seconds``: until the thread blocks were done. ``wrong``: wrong
+    bytes, of ``checked``. ``diagnosis``: who waits for what, or what went wrong; empty when it ended."""
 
     in_place: bool
     ending: Ending
@@ -38,7 +38,7 @@ class Run:
 
     @property
     def correct(self) -> bool:
-        """Whether it ended with every byte right."""
+        """True if the run ended with every byte right."""
         return self.ending == "done" and not self.wrong
 
 

@@ -25,7 +25,7 @@ from hetesynth.model.program import RECEIVES, SENDS, Buffer, BufferSlice, GpuPro
 from hetesynth.model.target import PORTABLE
 
 Choice = Callable[[int], int]
-"""Out of so many that can go on, which does."""
+"""Given how many coroutines or packets can go on, the index of the one that does."""
 
 
 PacketKind = Literal["message", "credit", "put", "signal", "acknowledgement", "request", "answer"]
@@ -33,8 +33,8 @@ PacketKind = Literal["message", "credit", "put", "signal", "acknowledgement", "r
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """One message between ranks. ``place``: what of the receiver's memory it is about. ``data``: a copy, as the
-    memory may change before it has left."""
+    """A message between ranks. ``place``: the part of the receiver's memory that it is about. ``data``: a copy, as
+    the memory may change before the packet has left."""
 
     peer: int  # on sending: to; on receiving: from
     kind: PacketKind
@@ -47,7 +47,7 @@ Send = Callable[[Packet], None]
 
 
 class Wait(NamedTuple):
-    """A thread block cannot go on. ``key``: what wakes it; ``at``: the thread block and its step."""
+    """The wait of a thread block. ``key``: what ends it; ``at``: the thread block and its step."""
 
     key: Hashable
     at: tuple[int, int]
@@ -60,8 +60,8 @@ Coroutine = Generator[Wait, None, None]
 
 
 class Player:
-    """One rank executing its part of a program: coroutines, and packets from other ranks. ``choose``: the order of
-    those that can go on, for tests that try many.
+    """A rank that executes its part of a program: coroutines, and packets from other ranks. ``choose``: the order
+    of coroutines that can go on, for tests that try many.
 
     Subclasses give ``_blocks``, ``deliver`` and ``_unsettled``.
     """
@@ -74,19 +74,19 @@ class Player:
         self._waiting: dict[Hashable, list[tuple[Coroutine, Wait]]] = {}
 
     def _blocks(self) -> Iterator[tuple[int, Iterator[tuple[int, str, Work]]]]:
-        """The thread blocks by their ids; of each the number of a step, its name and its work."""
+        """Return the thread blocks by id, each with the number, the name and the work of its steps."""
         raise NotImplementedError
 
     def deliver(self, packet: Packet) -> None:
-        """Takes a packet from another rank. Packets of one rank come in the order they were sent."""
+        """Take a packet from another rank. Packets of one rank come in the order they were sent."""
         raise NotImplementedError
 
     def _unsettled(self) -> list[str]:
-        """What other ranks still have to take or answer."""
+        """Return in words what other ranks still have to take or answer."""
         raise NotImplementedError
 
     def advance(self) -> bool:
-        """Goes on until all wait; whether anything was done. Fault: the program is broken."""
+        """Go on until all thread blocks wait; return True if anything was done. Fault: the program is broken."""
         moved = bool(self._ready)
         while self._ready:
             if self._choose is not None:
@@ -100,27 +100,27 @@ class Player:
         return moved
 
     def wake(self, key: Hashable) -> None:
-        """Those that wait for ``key`` look again."""
+        """Let the thread blocks that wait for ``key`` look again."""
         self._ready.extend(coroutine for coroutine, _ in self._waiting.pop(key, ()))
 
     @property
     def blocks_done(self) -> bool:
-        """Whether all thread blocks came to their end."""
+        """True if all thread blocks came to their end."""
         return not self._live
 
     @property
     def settled(self) -> bool:
-        """Whether, besides, all that it sent was taken."""
+        """True if all thread blocks came to their end and all packets of this rank were taken."""
         return self.blocks_done and not self._unsettled()
 
     def waits(self) -> list[str]:
-        """What keeps this rank from ending: who waits for what, by thread block."""
+        """Return what keeps this rank from ending: what each thread block waits for, else what is unsettled."""
         pending = [wait for entries in self._waiting.values() for _, wait in entries]
         return [wait.text for wait in sorted(pending, key=lambda wait: wait.at)] or self._unsettled()
 
 
 def _played(block: int, steps: Iterator[tuple[int, str, Work]]) -> Coroutine:
-    """A whole thread block, step by step."""
+    """Run a whole thread block, step by step; yield each wait."""
     for step, name, work in steps:
         try:
             for key, reason in work:
@@ -141,7 +141,7 @@ Connection = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Loops:
-    """How a chunk of ``chunk`` elements is split: slices of at most ``message`` elements, one loop each.
+    """The split of a chunk of ``chunk`` elements: slices of at most ``message`` elements, one loop each.
 
     ``batch``: the elements up to which several chunks go in one message; None: as ``message``.
     """
@@ -164,7 +164,7 @@ class Loops:
 
 
 class FifoPlayer(Player):
-    """One rank of a ``Program``, executed as MSCCL's interpreter does, with real data.
+    """A rank of a ``Program``, executed as MSCCL's interpreter does, with real data.
 
     A connection is (peer, channel); it holds ``slots`` messages, counted by credits: a send waits for a free slot,
     a receive for a message, and taking a message gives the slot back. A step with hasdep publishes (loop, step)
@@ -186,14 +186,14 @@ class FifoPlayer(Player):
         return ((block.id, self._steps(block)) for block in self._gpu.thread_blocks)
 
     def _steps(self, block: ThreadBlock) -> Iterator[tuple[int, str, Work]]:
-        """Loop by loop over a large buffer."""
+        """Yield the steps of a thread block, loop by loop over a large buffer."""
         for loop, elements in enumerate(self._loops.slices):
             for step, x in enumerate(block.instructions):
                 name = f"`{x.op}`, loop {loop}" if loop else f"`{x.op}`"
                 yield step, name, self._execute(block, (loop, step), x, elements)
 
     def deliver(self, packet: Packet) -> None:
-        """A message, or a credit for one that was taken."""
+        """Take a message, or a credit for a message that was taken."""
         connection = (packet.peer, packet.channel)
         if packet.kind == "message" and packet.data is not None:
             self._arrived.setdefault(connection, deque()).append(packet.data)
@@ -210,8 +210,8 @@ class FifoPlayer(Player):
         ]
 
     def _execute(self, block: ThreadBlock, at: tuple[int, int], x: Instruction, elements: slice) -> Work:
-        """One instruction, message by message, in the loop and step ``at``. Takes a message when one is there and,
-        to pass it on, a slot is free; then computes, stores, sends."""
+        """Execute one instruction, message by message, in the loop and step ``at``. Take a message when one is
+        there and, to pass it on, a slot is free; then compute, store, send."""
         if x.depends is not None:
             other, awaited = x.depends
             while self._published.get(other, (-1, -1)) < (at[0], awaited):
@@ -267,7 +267,7 @@ End = tuple[int, int]
 
 
 class PlanPlayer(Player):
-    """One rank of a ``Plan``, executed as MSCCL++ does, with real data: writes into peers, signals, waits.
+    """A rank of a ``Plan``, executed as MSCCL++ does, with real data: writes into peers, signals, waits.
 
     A put is a packet with the address and the data; the target's rank stores it when it comes, whatever its thread
     blocks do, and packets of one rank come in order, so a signal comes after the puts before it. Reading a peer is
@@ -295,7 +295,7 @@ class PlanPlayer(Player):
             yield block.id, iter(steps)
 
     def deliver(self, packet: Packet) -> None:
-        """What a peer does to this rank, or answers."""
+        """Do what a peer puts, signals or requests here, or take its answer or acknowledgement."""
         if packet.kind == "put" and packet.data is not None:
             self._memory.seen_from(packet.peer, *packet.place)[:] = packet.data
             self.send(Packet(packet.peer, "acknowledgement"))
@@ -374,7 +374,7 @@ class PlanPlayer(Player):
     def _read(
         self, block: PlanBlock, operation: PlanOperation, part: Slice
     ) -> Generator[tuple[Hashable, str], None, Elements]:
-        """A private copy of a slice, of this rank or of a peer."""
+        """Return a private copy of a slice of this rank or, once the peer has answered, of a peer."""
         if isinstance(part, LocalSlice):
             return self._memory.view(part.buffer, part.index, part.size, slice(None)).copy()
         remote = self._remote(block, operation, part.buffer_id)
@@ -395,7 +395,7 @@ class PlanPlayer(Player):
         self._post(Packet(remote.rank, "put", 0, (remote.buffer, part.index, part.size), data.copy()))
 
     def _post(self, packet: Packet) -> None:
-        """Sends what will be acknowledged."""
+        """Send a packet that will be acknowledged."""
         self._open[packet.peer] += 1
         self.send(packet)
 

@@ -34,7 +34,7 @@ def table_job(table: Table, options: RunOptions) -> tuple[Job, list[GpuProgram]]
 
 
 def run_table_in_process(table: Table, options: RunOptions) -> list[Run]:
-    """All ranks in this process, message after message; ends with a run that did not end well."""
+    """Return the runs of all ranks in this process, message after message, up to one that does not end well."""
     job, parts = table_job(table, options)
     runs: list[Run] = []
     for in_place in job.aliasings:

@@ -43,8 +43,8 @@ def buffer_sizes(name: str, ranks: int, block: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One way to place the buffers. ``inputs``, ``outputs``: chunks of each rank's buffers. ``block``: chunks of
-    one rank's share; None: the final data is not known."""
+    """A placement of the buffers. ``inputs``, ``outputs``: chunks of each rank's buffers. ``block``: chunks of one
+    rank's share; None: the final data is not known."""
 
     collective: str
     in_place: bool
@@ -69,20 +69,20 @@ class Layout:
         return index + (seen_from * (self.block or 0) if self.collective in shifted else 0)
 
     def missing_buffer(self, rank: Rank, buffer: Buffer) -> bool:
-        """Whether NCCL gives this rank no such buffer: only the root's is real."""
+        """Return True if NCCL gives this rank no such buffer: only the root's is real."""
         if self.root is None or rank == self.root or self.in_place:
             return False
         return {"broadcast": "i", "scatter": "i", "reduce": "o", "gather": "o"}.get(self.collective) == buffer
 
     def initial(self, rank: Rank, cell: int) -> Value | None:
-        """What a cell holds before the first instruction; None: undefined."""
+        """Return the value of a cell before the first instruction; None: undefined."""
         if self.collective in ("broadcast", "scatter") and rank != self.root:
             return None
         chunk = cell - self.cell(rank, rank, "i", 0)
         return (chunk, 1 << rank) if 0 <= chunk < self.inputs[rank] else None
 
     def expected(self, rank: Rank, chunk: int) -> Value | None:
-        """What output chunk ``chunk`` must hold at ``rank`` at the end; None: anything."""
+        """Return the value that output chunk ``chunk`` must have at ``rank`` at the end; None: any."""
         if self.block is None:
             return None
         owner, part = divmod(chunk, self.block)
@@ -108,7 +108,7 @@ class Layout:
 
 
 def named(value: Value | None) -> str:
-    """The value in words: ``chunk 3 of ranks 0,2`` (chunks of the input buffer)."""
+    """Return the value in words: ``input chunk 3 of ranks 0,2``."""
     if value is None:
         return "nothing"
     if value == BROKEN:
@@ -120,8 +120,8 @@ def named(value: Value | None) -> str:
 
 
 def final_defect(layout: Layout, rank: Rank, value: Callable[[int], Value | None]) -> str:
-    """What is wrong with the output of ``rank``, chunks that another finding spoilt aside; empty: nothing.
-    ``value``: of an output chunk."""
+    """Return what is wrong with the output of ``rank``, chunks that another finding spoilt aside; empty: nothing.
+    ``value``: gives the value of an output chunk."""
     first, wrong, chunks = "", 0, layout.outputs[rank]
     for chunk in range(chunks):
         expected, ends = layout.expected(rank, chunk), value(chunk)
@@ -132,8 +132,8 @@ def final_defect(layout: Layout, rank: Rank, value: Callable[[int], Value | None
 
 
 def added(a: Sequence[Value], b: Sequence[Value], report: Callable[[SumDefect, str], None]) -> list[Value]:
-    """Sums chunk by chunk. Different chunks, or a contribution that both sides hold, are reported with a
-    sentence."""
+    """Return the sums of ``a`` and ``b``, chunk by chunk. Different chunks, or a contribution that both sides
+    hold, are reported with a sentence."""
     total: list[Value] = []
     for x, y in zip(a, b, strict=True):
         both = BROKEN

@@ -32,10 +32,10 @@ Kind = Literal["read", "write"]
 
 
 class Access(NamedTuple):
-    """Who touches memory: ``actor`` in its ``operation``, of which the clock has come to ``stamp`` once that is
-    done. ``clock``: what it knows. ``block``: the thread block that makes it do so, in ``segment``: what that did
-    in earlier ones is done. ``before``: how much of its own earlier work ``actor`` has surely done, where it does
-    not work for itself. ``reads``: the clock of reads alone, where it knows of more of them that they are done."""
+    """An access to memory by ``actor`` in its ``operation``, done once its clock is at ``stamp``. ``block``: the
+    thread block that makes it, whose knowledge ``clock`` is; what that did before ``segment`` is done. ``before``:
+    how much of its own earlier work another ``actor`` than ``block`` has surely done. ``reads``: the clock of
+    reads alone, where more of them are known to be done."""
 
     actor: int
     stamp: int
@@ -47,7 +47,7 @@ class Access(NamedTuple):
     reads: Clock | None = None
 
     def knows(self, actor: int, stamp: int, part: Part, position: int, kind: Kind) -> bool:
-        """Whether an access stamped so happened before that to ``position``, or the same threads make both."""
+        """Return True if an access with ``stamp`` happened before this to ``position``, or by the same threads."""
         if actor == self.block:
             return stamp < self.segment or (actor == self.actor and part == (self.operation, position))
         clock = self.clock if self.reads is None or kind == "write" else self.reads
@@ -65,7 +65,7 @@ class Conflict(NamedTuple):
 
 @dataclass(slots=True)
 class Cell:
-    """The last write, and the reads since: by actor, the stamp and the part."""
+    """The last write to a cell, and the reads since: by actor, the stamp and the part."""
 
     writer: int = -1
     written: int = 0
@@ -73,7 +73,7 @@ class Cell:
     reads: dict[int, tuple[int, Part]] = field(default_factory=dict)
 
     def add_read(self, actor: int, stamp: int, part: Part) -> None:
-        """Remembers a read of ``actor``; of several in one stamp, that the parts are many."""
+        """Remember a read of ``actor``; where one stamp has several, their parts become ``MANY``."""
         before, parts = self.reads.get(actor, (-1, part))
         if before == stamp and parts != part:
             part = (part[0], MANY[1]) if part[0] == parts[0] else MANY
@@ -87,7 +87,7 @@ not ordered; None: nothing has written what it reads."""
 
 @dataclass(slots=True)
 class Memory:
-    """The cells of ``rank``."""
+    """The memory of ``rank``, cell by cell; ``report`` hears of races and of undefined data."""
 
     layout: Layout
     rank: Rank
@@ -97,7 +97,7 @@ class Memory:
     _raced: set[tuple[int, int]] = field(default_factory=set)
 
     def value(self, cell: int) -> Value | None:
-        """What the cell holds now; None: undefined."""
+        """Return the value that the cell holds now; None: undefined."""
         value = self._values.get(cell)
         return value if value is not None else self.layout.initial(self.rank, cell)
 
@@ -146,7 +146,7 @@ class Memory:
             self._values[cell] = value
 
     def readers(self, cell: int) -> list[Drawn]:
-        """The last read of each who has read the cell since it was written."""
+        """Return the last read of each actor that has read the cell since it was written."""
         reads = self._cells[cell].reads.items()
         return [(self.rank, cell, actor, stamp, part[0]) for actor, (stamp, part) in reads]
 
@@ -161,7 +161,7 @@ class Memory:
         return sorted(late)
 
     def final_defect(self) -> str:
-        """What is wrong with the output; empty: nothing."""
+        """Return what is wrong with the output; empty: nothing."""
         first = self.layout.cell(self.rank, self.rank, "o", 0)
         return final_defect(self.layout, self.rank, lambda chunk: self.value(first + chunk))
 
@@ -171,7 +171,7 @@ class Memory:
             self._race(access, kind, written, where, position)
 
     def _race(self, access: Access, kind: Kind, other: Conflict, where: BufferSlice, position: int) -> None:
-        """One report per pair of actors is enough."""
+        """Report a race, once for each pair of actors."""
         pair = (min(access.actor, other.actor), max(access.actor, other.actor))
         if pair not in self._raced:
             self._raced.add(pair)

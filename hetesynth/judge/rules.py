@@ -14,13 +14,13 @@ from hetesynth.model.program import BufferSlice, Program
 from hetesynth.model.verdict import Violation, ViolationKind
 
 Stage = Literal["read", "crash", "run", "advice"]
-"""When it shows: the reader refuses the file, the reader falls over, it fails later (when selected, connected,
-launched or executed), or the runtimes do not mind."""
+"""The stage at which a defect shows: the reader refuses the file, the reader falls over, it fails later (when
+selected, connected, launched or executed), or the runtimes do not mind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``name`` is what the code says; ``help`` what to do."""
+    """A rule of a judge: ``name`` is what the code says; ``help`` what to do."""
 
     id: str
     name: str
@@ -297,7 +297,7 @@ def violation(
 
 class Findings:
     """Collects at most ``limit`` violations, and at most MAX_FINDINGS of each rule. ``context`` is put before each
-    message. Of a plan ids are positions."""
+    message. The ids of a plan are positions."""
 
     def __init__(self, limit: int = MAX_FINDINGS) -> None:
         self.limit = limit
@@ -307,7 +307,7 @@ class Findings:
 
     @property
     def full(self) -> bool:
-        """Whether further findings are dropped."""
+        """True if further findings are dropped."""
         return len(self.violations) >= self.limit
 
     def add(self, rule: str, message: str, place: Place | None = None) -> None:
@@ -316,7 +316,7 @@ class Findings:
         self.keep(rule, self.context + message, line, rank, block, None if place is None else place.step)
 
     def keep(self, rule: str, message: str, *where: int | None) -> None:
-        """``add`` for a place in ids: the line, the rank, the thread block, the step."""
+        """Keep a finding as ``add`` does, for a place in ids: the line, the rank, the thread block, the step."""
         if not self.full and self._counts[rule] < MAX_FINDINGS:
             self._counts[rule] += 1
             self.violations.append(violation(rule, message, *where))
@@ -326,7 +326,7 @@ class Findings:
         return place.gpu, place.block, None
 
     def where(self, place: Place) -> str:
-        """The place in ids."""
+        """Return the place in words, with its ids."""
         return located(*self.ids(place)[:2], place.step)
 
 
@@ -347,6 +347,6 @@ class ProgramFindings(Findings):
 
 
 def shown(part: BufferSlice, count: int = 1) -> str:
-    """``o[3]`` or ``o[3..5]``."""
+    """Return a slice in words: ``o[3]`` or ``o[3..5]``."""
     last = part.offset + count - 1
     return f"{part.buffer}[{part.offset}]" if last <= part.offset else f"{part.buffer}[{part.offset}..{last}]"

@@ -21,8 +21,8 @@ ANY = "any"
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Published runs took ``low`` to ``high`` times what is expected. ``points``: how many there are.
-    ``unchecked``: why none of them are of such a machine, collective and size; empty where some are."""
+    """The range of published times, ``low`` to ``high`` times the expected ones. ``points``: the number of
+    measurements. ``unchecked``: why none are of such a machine, collective and size; empty where some are."""
 
     low: float
     high: float
@@ -31,7 +31,7 @@ class Band:
 
 
 def family_of(collective: CollectiveName) -> Family:
-    """Return which collectives have their errors in common with ``collective``."""
+    """Return the family of collectives that have their errors in common with ``collective``."""
     kind = COLLECTIVES[collective]
     return "sends" if kind.personalized else "chains" if kind.chain else "rings"
 
@@ -42,7 +42,7 @@ def class_of(size: int) -> str:
 
 
 def fabric_name(machine: Machine) -> str:
-    """Return what joins the nodes of ``machine``; ``one node`` where there is one."""
+    """Return the name of the fabric that joins the nodes of ``machine``; ``one node`` where there is one."""
     return machine.fabric.name if len(machine.nodes) > 1 else "one node"
 
 
@@ -68,7 +68,7 @@ def band_of(machine: Machine, collective: CollectiveName, size: int) -> Band:
 
 
 def _models(generation: str, joined: str, fabric: str) -> set[str]:
-    """Return the models of GPUs of which there are runs on such machines."""
+    """Return the models of GPUs with published runs on machines of this kind."""
     kind = generation, joined, fabric
     return {model for row, (_, models) in _rows().items() if row[:3] == kind for model in models}
 

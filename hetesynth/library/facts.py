@@ -24,7 +24,7 @@ ByNodes = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One generation of GPUs, in GB/s.
+    """A generation of GPUs, with rates in GB/s.
 
     ``inside``, ``between``: rates of a channel that the search tries inside a node and between nodes, the fastest
     first. ``slot``: what the library counts for the 16 PCIe lanes of a NIC. ``ll``: what LL carries at most on one
@@ -152,4 +152,4 @@ TABLES_RCCL = Tables(
 )
 
 NVLS_HOP, NVLS_TREE_NET = 25.0, 20.9
-"""us: of NVLS in a node, and of NVLSTree for each hop between nodes (tuning.cc:157-176)."""
+"""Microseconds of NVLS in a node, and of NVLSTree for each hop between nodes (tuning.cc:157-176)."""

@@ -1,6 +1,6 @@
 """A cluster as a communication library sees it: nodes, what joins their GPUs, their NICs.
 
-Not modelled are GPUs of a node that meet neither on a switch nor in a full mesh nor over the host, and GPUs that
+Not modeled are GPUs of a node that meet neither on a switch nor in a full mesh nor over the host, and GPUs that
 neither library runs. A node is a server, or servers that NVLink joins, as NCCL counts nodes
 (src/graph/connect.cc). Rates in GB/s.
 """
@@ -30,8 +30,8 @@ NEWER_EFA = {"Hopper": Fabric("EFA", 0.94, 22.0, 75.0), "Blackwell": Fabric("EFA
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node. ``total``: what a GPU sends inside, as the library counts it; ``pair``: in a mesh, what of it goes
-    to one other GPU. ``nics``: the rate of each NIC as the library counts it; ``nic_line``: of all, line rate."""
+    """A node, with rates in GB/s. ``total``: what a GPU sends inside, as the library counts; ``pair``: in a mesh,
+    what it sends to one other. ``nics``: of each NIC, as the library counts; ``nic_line``: of all, line rate."""
 
     gpus: int
     generation: Generation
@@ -48,17 +48,17 @@ class Node:
 
     @property
     def reached(self) -> float:
-        """What large rings reach of ``total``."""
+        """The rate in GB/s that large rings reach of ``total``."""
         share = self.generation.mesh_share if self.joined == "mesh" else self.generation.switch_share
         return self.total * share
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """All nodes, what joins them, and whose library runs. ``model``: of all GPUs, empty where they differ or it is
-    not stated. ``plain``: no links share a stated limit, and none but whole GPUs are lost or slow. What a topology
-    does not say: ``version`` of NCCL, ``processes`` (one for each GPU, or one for all) and ``ll128``, False where
-    NICs are so far from GPUs that NCCL does not use it."""
+    """The nodes of a cluster, what joins them, and the library that runs. ``model``: of all GPUs, empty where they
+    differ or it is not stated. ``plain``: no links share a stated limit, and none but whole GPUs are lost or slow.
+    What a topology does not say: ``version`` of NCCL, ``processes`` (one for each GPU, or one for all) and
+    ``ll128``, False where NICs are so far from GPUs that NCCL does not use it."""
 
     nodes: tuple[Node, ...]
     library: Library = "NCCL"
@@ -85,7 +85,7 @@ class Machine:
 
 @lru_cache(maxsize=8)  # sizes and collectives of a topology follow each other
 def machine_of(topology: Topology) -> Machine | None:
-    """``topology`` as NCCL, or RCCL where all GPUs are AMD's, sees it; None where that is not modelled."""
+    """``topology`` as NCCL, or RCCL where all GPUs are AMD's, sees it; None where that is not modeled."""
     library = library_of(topology)
     if topology.ranks < 2 or library is None:
         return None
@@ -141,12 +141,12 @@ def library_of(topology: Topology) -> Library | None:
 def _joined(
     topology: Topology, ranks: Sequence[Rank], out: dict[Rank, list[int]], inside: Sequence[Link]
 ) -> tuple[Joined, float] | None:
-    """How the GPUs of a node are joined and what the weakest of them sends inside; None where not modelled."""
+    """Return how the GPUs of a node are joined and the GB/s that the weakest sends inside; None: not modeled."""
     model = topology.models[ranks[0]]
     generation, nccl = generation_of(model), CALIBRATIONS["nccl"]
 
     def factor(kind: str, to: int) -> float:
-        """What the library grants a link of ``kind``; of a measured rate, what it reaches of its own."""
+        """Return the library's factor for a link of ``kind``; for a measured rate, one over the share reached."""
         if kind.lower() in topology.measured:
             return 1 / (generation.mesh_share if to < topology.ranks else generation.switch_share)
         return float(nccl.factor(kind, model))
@@ -175,8 +175,8 @@ def _joined(
 
 
 def _nics(topology: Topology, leaving: Sequence[Link], gpus: int, fabric: Fabric) -> list[float]:
-    """The line rate of each NIC of a node, or of each GPU that is on the network itself; EFA shows those of a GPU
-    as one."""
+    """Return the line rate of each NIC of a node, or of each GPU that is on the network itself; EFA shows the NICs
+    of a GPU as one."""
     rates = [inf if w.bandwidth is None else float(w.bandwidth) * w.lanes / 1e9 for w in topology.wires]
     of_nic: dict[int, float] = {}
     for link in leaving:

@@ -3,7 +3,7 @@
 ``tabled``: latency + bytes / bandwidth, by which NCCL chooses (src/graph/tuning.cc). ``expected``: the same with
 the shares that large runs reach, the channels a kernel of this size opens, and the filling of its pipeline. Rates
 in GB/s, latencies in microseconds, results in seconds. Channels are those of NCCL's search in outline
-(src/graph/search.cc). Not modelled: CollNet and SHARP, tuner plug-ins, symmetric kernels, copy engines."""
+(src/graph/search.cc). Not modeled: CollNet and SHARP, tuner plug-ins, symmetric kernels, copy engines."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ _NO_LIMIT = 1e9  # GB/s
 
 @dataclass(frozen=True, slots=True)
 class LibraryTime:
-    """One algorithm with one protocol on so many channels. ``tabled``: seconds by which the library chooses;
-    ``expected``: seconds that it takes."""
+    """The times of an algorithm with a protocol and a number of channels. ``tabled``: seconds by which the library
+    chooses; ``expected``: seconds that it takes."""
 
     algorithm: Algorithm
     protocol: Protocol
@@ -44,7 +44,7 @@ class LibraryTime:
 def chosen(
     machine: Machine, collective: CollectiveName, size: int, algorithm: Algorithm | None = None
 ) -> LibraryTime:
-    """What the library takes for ``size`` bytes: the least by its table; of ``algorithm`` where that is set."""
+    """Return what the library takes for ``size`` bytes: the least by its table, of ``algorithm`` if it is set."""
     times = [t for t in library_times(machine, collective, size) if algorithm in (None, t.algorithm)]
     if not times:
         raise ValueError(f"{algorithm} does not do {collective} on this machine")
@@ -52,7 +52,7 @@ def chosen(
 
 
 def library_times(machine: Machine, collective: CollectiveName, size: int) -> Iterator[LibraryTime]:
-    """All that the library could do with ``size`` bytes, counted as nccl-tests do: the larger buffer of a rank."""
+    """Yield each algorithm's times for ``size`` bytes, the larger buffer of a rank, as nccl-tests counts."""
     call, kind = _Call(machine, collective, float(size)), COLLECTIVES[collective]
     if kind.personalized:
         yield _sends(call)
@@ -107,11 +107,11 @@ class _Call:
 
     @property
     def wait(self) -> float:
-        """What an AllReduce waits for the fabric's buffers, until 16 MiB fill them."""
+        """The microseconds that an AllReduce waits for the fabric's buffers, until 16 MiB fill them."""
         return self.machine.fabric.wait * min(16.0, self.size / _MB) if self.several and self.composed else 0.0
 
     def used(self, protocol: Protocol, *, ring: bool) -> float:
-        """How many channels a kernel of this size opens, unrounded (src/enqueue.cc:2092-2105)."""
+        """Return how many channels a kernel of this size opens, unrounded (src/enqueue.cc:2092-2105)."""
         least = {"LL": 4 * _KB * (self.ranks if ring else 1), "LL128": 5 * _KB, "Simple": 32 * _KB}
         return max(1.0, min(self.rings.launched, self.size / least[protocol]))
 
@@ -120,8 +120,8 @@ class _Call:
         return (steps.host if self.host else steps.nvlink)[PROTOCOLS.index(protocol)]
 
     def fabric(self, protocol: Protocol, *, expected: bool) -> float:
-        """What a hop takes longer on this fabric: as it states to NCCL, or as runs do. NCCL counts it twice for
-        Simple, and fits what is stated to that."""
+        """Return the microseconds that this fabric adds to a hop: as it states to NCCL, or as runs do. NCCL counts
+        them twice for Simple, and fits the stated figure to that."""
         fabric = self.machine.fabric
         if protocol == "Simple":
             return 2.0 * max(fabric.stated, fabric.hop if expected else 0.0)
@@ -131,7 +131,7 @@ class _Call:
         return (latency + self.size / bandwidth / 1e3) * 1e-6
 
     def measured(self, latency: float, bandwidth: float) -> float:
-        """The same, but what one process for eight GPUs cannot launch faster."""
+        """Return ``seconds`` or, if that is more, the 50 us in which one process launches eight GPUs."""
         launch = 0.0 if self.machine.processes or self.ranks < 8 else 50e-6
         return max(self.seconds(latency, bandwidth), launch)
 
@@ -140,7 +140,7 @@ class _Call:
 
 
 def _ring(call: _Call, protocol: Protocol) -> LibraryTime:
-    """Rings; Broadcast and Reduce are chains of the same channels."""
+    """Return the times of rings; Broadcast and Reduce are chains of the same channels."""
     rounds = 2 if call.composed else 1
     steps, between = rounds * (call.ranks - 1) + call.chain, rounds * (call.nodes - 1) + call.chain
     between *= call.several
@@ -172,7 +172,7 @@ def _ring(call: _Call, protocol: Protocol) -> LibraryTime:
 
 
 def _ring_bandwidth(call: _Call, protocol: Protocol, tables: Tables, bus: float) -> float:
-    """Of rings that carry ``bus`` with Simple."""
+    """Return the GB/s with ``protocol`` of rings that carry ``bus`` GB/s with Simple."""
     if protocol == "LL":
         return min(_ll_most(call), bus * tables.ring_ll)
     if protocol == "LL128":
@@ -181,7 +181,7 @@ def _ring_bandwidth(call: _Call, protocol: Protocol, tables: Tables, bus: float)
 
 
 def _ll_most(call: _Call) -> float:
-    """What LL carries at most: on one node by its GPUs, on several by their processors, here Intel's."""
+    """Return the most GB/s of LL: on one node by its GPUs, on several by their processors, here Intel's."""
     return (call.generation.ll, 39.0, 20.4)[call.nth]
 
 
@@ -201,8 +201,8 @@ def _ring_latency(
 
 
 def _fill(call: _Call, protocol: Protocol, used: float, inside: int, between: int) -> float:
-    """Microseconds until the first step of a pipeline has passed so many hops. A step is stored before it is sent
-    on, but inside a node with LL and LL128, whose every line carries its flag."""
+    """Return the microseconds until a pipeline's first step has passed hops ``inside`` and ``between`` nodes. A
+    step is stored before it is sent on, but inside a node with LL and LL128, whose every line carries its flag."""
     step = min(call.size / used, {"LL": 32.0, "LL128": 288.0, "Simple": 512.0}[protocol] * _KB)
     microseconds = 0.0
     if between:  # the flags of LL are as long as its data
@@ -217,7 +217,7 @@ def _fill(call: _Call, protocol: Protocol, used: float, inside: int, between: in
 
 
 def _tree(call: _Call, protocol: Protocol) -> LibraryTime:
-    """A chain inside each node and a double binary tree between nodes; AllReduce only."""
+    """Return the times of a chain inside each node and a double binary tree between nodes; AllReduce only."""
     machine, graph, generation = call.machine, tree_graph(call.machine), call.generation
     levels = 2 * floor(log2(call.nodes))
     most = graph.channels * generation.tree_simple[call.nth]
@@ -255,7 +255,7 @@ def _tree_latency(call: _Call, protocol: Protocol, tables: Tables, levels: int, 
 
 
 def _nvls(call: _Call) -> LibraryTime:
-    """Switches reduce and copy; between nodes a tree of the heads. AllReduce only."""
+    """Return the times of switches that reduce and copy; between nodes a tree of the heads. AllReduce only."""
     nodes, generation, heads = call.machine.nodes, call.generation, call.heads
     total, gpus = min(node.total for node in nodes), min(node.gpus for node in nodes)
     levels, turns = 2 * floor(log2(call.nodes)), 2 * (call.ranks - 1) / call.ranks
@@ -287,8 +287,8 @@ def _nvls(call: _Call) -> LibraryTime:
 
 
 def _sends(call: _Call) -> LibraryTime:
-    """Plain sends: of all GPUs, or of the root of Gather and Scatter, rank 0; far ones over all NICs of a node.
-    They reach 0.935 of NCCL's total inside (H100 346 of 371, B300 676 of 722 GB/s)."""
+    """Return the times of plain sends: of all GPUs, or of the root of Gather and Scatter, rank 0; far ones over
+    all NICs of a node. Sends reach 0.935 of NCCL's total inside (H100 346 of 371, B300 676 of 722 GB/s)."""
     part, together = call.size / call.ranks, COLLECTIVES[call.collective].exchange
     seconds_of = [0.0]
     for node in call.machine.nodes if together else call.machine.nodes[:1]:
@@ -312,7 +312,7 @@ def _sends(call: _Call) -> LibraryTime:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """``channels`` of the search, their rate inside a node and between nodes; ``launched``: those of a kernel."""
+    """Channels of the search with GB/s inside a node and between nodes; ``launched``: channels of a kernel."""
 
     channels: int
     inside: float
@@ -350,7 +350,7 @@ def tree_graph(machine: Machine) -> Graph:
 
 
 def _rings(node: Node, *, several: bool, rccl: bool) -> tuple[int, float]:
-    """Channels and rate of the rings of one node."""
+    """Return the channels of the rings of one node, and the GB/s of each."""
     if rccl and node.joined == "mesh" and node.gpus == 8:
         # written down, not searched: rccl, src/graph/rome_models.cc:575
         return 56, (min(node.total, sum(node.nics)) if several else node.total) / 56

@@ -22,7 +22,7 @@ CopySlice = tuple[BufferSlice, BufferSlice, int]
 
 @dataclass(frozen=True, slots=True)
 class FileOptions:
-    """What a file is for: its name, its form, and sizes in bytes of the call as NCCL counts it (0: no limit)."""
+    """The name and form of a file, and the bytes of the calls it is for, as NCCL counts them (0: no limit)."""
 
     name: str
     in_place: bool = False
@@ -30,7 +30,7 @@ class FileOptions:
     max_bytes: int = 0
 
     def check(self, collective: CollectiveName) -> None:
-        """HetesynthError HS505 where the collective has no such form, or no size is meant."""
+        """Raise HetesynthError HS505 if the collective has no in-place form or no size is within the limits."""
         if self.in_place and not in_place_supported(collective):
             raise HetesynthError(
                 f"{collective} has no in-place form", code="HS505", help="use the out-of-place form"
@@ -44,7 +44,7 @@ class FileOptions:
 
 
 def not_held(step: int, rank: Rank, chunk: int) -> HetesynthError:
-    """The refusal of a schedule that sends what a rank does not hold."""
+    """Return the error of a schedule in which ``rank`` sends ``chunk`` in ``step`` without holding it."""
     what = f"step {step}: rank {rank} sends chunk {chunk} before it holds it"
     return HetesynthError(what, code="HS507", help="this schedule does not verify; it cannot be lowered")
 
@@ -56,14 +56,14 @@ def in_place_supported(collective: CollectiveName) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def chunk_at(buffer: Buffer, offset: int) -> BufferSlice:
-    """One chunk; as large programs name each very often, equal ones are mostly one object."""
+    """Return the slice of one chunk; equal ones are mostly one object, as large programs name each very often."""
     return BufferSlice(buffer, offset)
 
 
 def neighbours(
     moves: Sequence[tuple[BufferSlice, BufferSlice]], longest: int | None = None
 ) -> Iterator[CopySlice]:
-    """Moves (from, to) that follow each other in both buffers together, at most ``longest`` of them."""
+    """Yield ``moves`` (from, to); at most ``longest`` that follow each other in both buffers are one slice."""
     i = 0
     while i < len(moves):
         src, dst = moves[i]
@@ -105,8 +105,8 @@ class Layout:
         return inputs, block * blocks if kind.output_blocks else block
 
     def source(self, rank: Rank, chunk: int) -> BufferSlice | None:
-        """Where ``rank``'s own contribution to ``chunk`` stands at the start, or None if it has none. In place, a
-        rank that also owes the result finds it in the output buffer, under that name."""
+        """Return where ``rank``'s own contribution to ``chunk`` stands at the start; None if it has none. In
+        place, a rank that also owes the result finds its contribution in the output buffer, under that name."""
         if rank not in self.collective.pre[chunk]:
             return None
         stored = chunk_at("i", self.input_offset(chunk))
@@ -116,7 +116,7 @@ class Layout:
         return stored
 
     def target(self, rank: Rank, chunk: int) -> BufferSlice | None:
-        """Where ``chunk`` must stand at ``rank`` in the end, or None if it need not."""
+        """Return where ``chunk`` must stand at ``rank`` in the end; None if it need not."""
         if rank not in self.collective.post[chunk]:
             return None
         return chunk_at("o", self.output_offset(chunk))
@@ -140,7 +140,7 @@ class Layout:
         return self._offset(k, 0) if self.collective.kind.output_blocks else self.collective.chunks[k].part
 
     def _offset(self, k: int, end: int) -> int:
-        """Chunks of an allreduce stand in their order, others by the ``end`` of their block that has them all."""
+        """Return the place of chunk ``k``: its index in an allreduce, else its part of block ``block[end]``."""
         if self.collective.kind.composed:
             return k
         chunk = self.collective.chunks[k]
@@ -148,7 +148,7 @@ class Layout:
 
 
 def collective_in_pieces(collective: Collective, pieces: int) -> Collective:
-    """``collective`` with every chunk cut into ``pieces``: those of chunk k are k x pieces and the following."""
+    """Return ``collective`` with every chunk cut into ``pieces``: chunk k becomes those from k x ``pieces`` on."""
     return replace(
         collective,
         chunks_per_rank=collective.chunks_per_rank * pieces,

@@ -29,7 +29,7 @@ class ProgramSummary:
 
     @property
     def max_channels_per_link(self) -> int:
-        """Channels of the widest pair; 0 when none communicates."""
+        """The channels of the widest pair; 0 when none communicates."""
         return max((count for _, count in self.channels_per_link), default=0)
 
 

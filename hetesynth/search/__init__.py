@@ -1,1 +1,1 @@
-"""From a problem to a schedule: strategies, and what hands problems to them."""
+"""From a problem to a schedule: strategies, and the code that hands problems to them."""

@@ -23,7 +23,7 @@ from hetesynth.search.search import Search, Strategy, unsat_bound
 
 @dataclass(frozen=True)
 class Rule:
-    """One technique of ``auto``. ``unless``: the first reason counts. ``run`` may prove a bound."""
+    """A technique of ``auto``, skipped for the first reason that ``unless`` gives. ``run`` may prove a bound."""
 
     name: str
     unless: tuple[Callable[[Search], str | None], ...]
@@ -31,7 +31,7 @@ class Rule:
 
 
 def applying(rules: tuple[Rule, ...]) -> Callable[[Search], LowerBound | None]:
-    """What applies ``rules`` in order, notes what each did, and returns the last bound that one proved."""
+    """Return a function that applies ``rules`` in order, notes what each did and returns the last bound proved."""
 
     def improve(search: Search) -> LowerBound | None:
         last: LowerBound | None = None
@@ -68,7 +68,7 @@ def _out_of_time(search: Search) -> str | None:
 
 
 def _schedule_found(search: Search) -> str | None:
-    """Few peers matter where nothing else found a schedule, or where most chunks have to be relayed."""
+    """Return why few peers do not matter, or None: there is no schedule, or most chunks have to be relayed."""
     if search.best is None:
         return None
     if not _relays(search.problem):
@@ -82,18 +82,18 @@ def _model_large(search: Search) -> str | None:
 
 
 def _many_checkpoints(search: Search) -> str | None:
-    """Filling steps takes as long as there are ranks, and steps, to look at for each delivery."""
+    """Return why filling steps takes too long, or None: each delivery looks at all ranks, or at all steps."""
     work = search.problem.collective.deliveries * max(search.problem.ranks, search.target)
     return f"{work:,} ranks or steps to look at are more than 3,000,000" if work > 3_000_000 else None
 
 
 def _much_relayed(search: Search) -> str | None:
-    """Steps are refilled with what goes nearer to those who want it, whichever way is crowded."""
+    """Return why refilling is no use, or None: it sends chunks nearer to targets, whichever way is crowded."""
     return "most chunks have to be relayed, and refilling spreads no relays" if _relays(search.problem) else None
 
 
 def _few_peers(search: Search) -> None:
-    """A baseline that needs few peers; greedy rounds may run out of them."""
+    """Offer the first baseline with few peers that takes the problem; greedy rounds may run out of peers."""
     for name in ("hierarchical", "doubling", "server-rings", "ring", "sph"):
         strategy = registered(name)
         reason = strategy.refuses(search.problem, search.policy)
@@ -116,7 +116,7 @@ def _by(name: str) -> Callable[[Search], LowerBound | None]:
 
 
 def _checkpoints(search: Search) -> None:
-    """From checkpoint to checkpoint, for the fewest steps that are not excluded and one more."""
+    """Offer a schedule repaired from checkpoint to checkpoint, of the fewest steps not excluded or one more."""
     from hetesynth.search.smt import cegis
 
     share, best = search.policy.smt.units_in_auto, search.best
@@ -157,7 +157,7 @@ RULES: tuple[Rule, ...] = (
     Rule("tree-packing", (_bound_met, _refused_by("tree-packing"), _out_of_time), _by("tree-packing")),
     Rule("cegis", (_bound_met, _model_large, _out_of_time), _exact),
 )
-"""What ``auto`` tries, in this order."""
+"""The techniques that ``auto`` tries, in this order."""
 
 
 def _overlap(search: Search) -> None:
@@ -183,22 +183,22 @@ JOINED: tuple[Rule, ...] = (
     Rule("overlap", (_bound_met,), _overlap),
     Rule("contributions", (_bound_met, _whole_large, _out_of_time), _contributions),
 )
-"""What ``auto`` tries of an allreduce whose reduce-scatter and allgather it has put together."""
+"""The techniques that ``auto`` tries on an allreduce whose reduce-scatter and allgather it has put together."""
 
 
 def _relays(problem: Problem) -> bool:
-    """Most chunks have to be relayed because ranks may not send to all others."""
+    """Return True if most chunks have to be relayed because ranks may not send to all others."""
     few = problem.max_peers is not None and problem.max_peers < problem.ranks - 1
     return few and problem.collective.name in PERSONALIZED
 
 
 def _sends(problem: Problem, steps: int) -> int:
-    """Upper estimate of the Send variables of a step model."""
+    """Return an upper estimate of the Send variables of a model of ``steps`` steps."""
     return len(problem.collective.chunks) * len(problem.arcs) * max(1, steps)
 
 
 def _too_many_sends(problem: Problem, policy: Policy) -> str | None:
-    """Why a problem is too large for a model of all steps that the user asks for, or None."""
+    """Return why a problem is too large for a model of all steps that the user asks for, or None."""
     from hetesynth.search.copy_problem import CopyProblem
 
     diameter = max((h for row in CopyProblem(problem).hops for h in row if h < problem.ranks), default=1)
@@ -207,12 +207,12 @@ def _too_many_sends(problem: Problem, policy: Policy) -> str | None:
 
 
 Decide = Callable[[int], tuple[Outcome, Any]]
-"""From a number of steps to the outcome, and the model that says so, where there is one."""
+"""A function from a number of steps to the outcome, and the model that says so, where there is one."""
 
 
 def raise_target(search: Search, decide: Decide, what: str) -> LowerBound | None:
-    """Ask for ever more steps, from the bound up to one fewer than the best schedule has. The target rises only on
-    a proof, or when the budget for one number is spent; the bound stays where the last proof left it."""
+    """Ask for schedules of ever more steps, from the bound up to one fewer than the best has; return the last
+    bound proved. Steps rise on a proof or where the budget for a number is spent, the bound on a proof only."""
     proved: LowerBound | None = None
     steps = max(1, search.target)
     while (search.best is None or steps < search.best.makespan) and not search.out_of_time():
@@ -239,7 +239,7 @@ def _by_cegis(search: Search, *, rlimit: int | None = None) -> LowerBound | None
 
 
 def _cegis(search: Search) -> LowerBound | None:
-    """Algorithm 1: a first candidate, then CEGIS; where that is ended before it has anything, a greedy round."""
+    """Run CEGIS from a first candidate (algorithm 1); where it ends before there is a schedule, a greedy round."""
     from hetesynth.search.greedy import greedy
 
     try:
@@ -263,9 +263,9 @@ MONOLITHIC = Strategy("monolithic", _monolithic, _too_many_sends)
 
 @dataclass(frozen=True)
 class Attempt:
-    """A strategy that ``auto`` tries for a size with each number of chunks, and what is lost without it. ``only``:
-    collectives; ``most``: transfers, past which it takes too long. ``early``: with so many chunks or fewer it is
-    tried before all else, the fewest first, for half the effort at most."""
+    """A strategy that ``auto`` tries for a size with each number of chunks. ``why``: what is lost without it;
+    ``only``: its collectives; ``most``: transfers, past which it takes too long. ``early``: with that many chunks
+    or fewer it is tried before all else, the fewest first, for half the effort at most."""
 
     strategy: str
     why: str
@@ -274,7 +274,7 @@ class Attempt:
     early: int = 0
 
     def reason_against(self, name: CollectiveName, transfers: int) -> str | None:
-        """Why it is not tried for collective ``name`` with so many transfers, or None."""
+        """Return why the strategy is not tried for collective ``name`` with ``transfers`` transfers, or None."""
         if name not in self.only:
             return f"it is not for {name}"
         return f"{transfers:,} transfers are more than {self.most:,}" if transfers > self.most else None
@@ -310,10 +310,10 @@ FOR_A_SIZE: tuple[Attempt, ...] = (
     ),
     Attempt("timed-trees", "balanced trees: 64 KB up to 5 % quicker", TO_EVERYBODY, 20_000),
 )
-"""What ``auto`` tries for a size, in this order. Before it come the trees of the steady
-state (``engine/choice/choice.py``): where one of these is within 8 % of the proved limit, or 5 of the
-target's, none of these is tried, nor for large calls on many GPUs, where earliest arrival comes with the
-trees. The figures but the first are of 114 cells on clusters made at random, of up to 32 GPUs; what else there
-is in the registry won none."""
+"""The strategies that ``auto`` tries for a size, in this order. The trees of the steady state come before them
+(``engine/choice/choice.py``): where one of these is within 8 % of the proved limit, or 5 % of the target's, no
+strategy is tried, nor for large calls on many GPUs, where earliest arrival comes with the trees. All figures but
+the first are of 114 cells on clusters made at random, of up to 32 GPUs; no other strategy of the registry won a
+cell."""
 NO_SEARCH = ("server-rings", "ring", "sph")
-"""What is tried for a size where the time is over and there is nothing; ``sph`` takes any cluster."""
+"""The strategies tried for a size where time is over and nothing was found; ``sph`` takes any cluster."""

@@ -2,7 +2,7 @@
 
 A lane moves one chunk in tau = alpha + S * beta (the alpha-beta model of 4.2). A link or group of n lanes carries
 C = round(tau_ref / tau) * n chunks per step (eq. 1). For a wire or group that several links share, alpha is the
-smallest of those links: the capacity of the fastest use. Each has the error that the rounding causes.
+smallest of those links: the capacity of the fastest use. Each capacity has the error that its rounding causes.
 """
 
 import math
@@ -27,9 +27,9 @@ LARGE_ROUNDING_ERROR = 0.25  # share of the rate, above which it is pointed out
 
 @dataclass(frozen=True, slots=True)
 class ChunkingOptions:
-    """How to quantize. ``chunk_bytes``: S_c; by default what the topology states, else 1 MB. ``reference``:
-    tau_ref; ``"slowest"`` (the slowest link type: the paper's choice), the kind of a link (``"nic"``), or a time
-    in seconds. ``latencies``: whether alpha counts in tau."""
+    """The options of quantizing. ``chunk_bytes``: S_c; by default what the topology states, else 1 MB.
+    ``reference``: tau_ref; ``"slowest"`` (the slowest link type: the paper's choice), the kind of a link
+    (``"nic"``), or a time in seconds. ``latencies``: whether alpha counts in tau."""
 
     chunk_bytes: int | None = None
     reference: str | Fraction = "slowest"
@@ -39,8 +39,8 @@ class ChunkingOptions:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """C of a link, wire or group; ``tau``: seconds per chunk and lane. ``error``: capacity promised / capacity
-    there is, minus 1. Positive: the step model hopes for more than the hardware gives."""
+    """The capacity C of a link, wire or group; ``tau``: seconds per chunk and lane. ``error``: the promised over
+    the real capacity, minus 1; if positive, the step model hopes for more than the hardware gives."""
 
     name: str
     kind: str
@@ -118,13 +118,13 @@ def chunk(topology: Topology, options: ChunkingOptions | None = None) -> Chunkin
         )
 
     def tau(alpha: Fraction, bandwidth: Fraction) -> Fraction:
-        """alpha + S * beta, exactly; S * beta where latencies do not count."""
+        """Return alpha + S * beta in seconds, exactly; S * beta where latencies do not count."""
         return size / bandwidth + (alpha if options.latencies else 0)
 
     tau_ref, reference = _reference(topology, options.reference, tau)
 
     def capacity(name: str, kind: str, seconds: Fraction, lanes: int, place: str) -> Capacity:
-        """Eq. 1, at least one chunk per lane."""
+        """Return the capacity by eq. 1, at least one chunk per lane. HetesynthError HS402: it is too large."""
         exact = tau_ref / seconds
         per_lane = max(1, _ROUND[options.rounding](exact))
         chunks = per_lane * lanes
@@ -170,7 +170,7 @@ _ROUND = {"ceil": math.ceil, "floor": math.floor, "nearest": lambda x: math.floo
 def _reference(
     topology: Topology, choice: str | Fraction, tau: Callable[[Fraction, Fraction], Fraction]
 ) -> tuple[Fraction, str]:
-    """tau_ref and where it comes from."""
+    """Return tau_ref and, in words, where it comes from."""
     if isinstance(choice, Fraction):
         if choice <= 0:
             raise HetesynthError(

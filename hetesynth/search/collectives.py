@@ -58,7 +58,7 @@ def invert(problem: Problem) -> tuple[Problem, Recover]:
 
 
 def reverse_schedule(schedule: Schedule) -> Schedule:
-    """Every transfer backwards in time, adding where it copied."""
+    """Return the schedule with every transfer backwards in time, adding where it copied."""
     last = schedule.makespan
     turned = (Transfer(last - t.end, last - t.start, t.chunk, t.link, reduce=True) for t in schedule.transfers)
     return Schedule.of(turned, last, schedule.rounds[::-1])
@@ -73,7 +73,7 @@ ENDS: dict[str, tuple[str, str]] = {
     "gather": ("owner", "root"),
     "scatter": ("root", "owner"),
 }
-"""Where chunks start and where they end."""
+"""The ranks where chunks start, and those where they end."""
 
 
 def named_collective(text: str) -> CollectiveName:
@@ -86,7 +86,7 @@ def named_collective(text: str) -> CollectiveName:
 
 
 def collective(name: CollectiveName, ranks: int, chunks_per_rank: int = 1, root: Rank | None = None) -> Collective:
-    """``root`` defaults to 0 where there is one. HetesynthError: it does not fit, or there are too many chunks."""
+    """Return collective ``name``, its root by default 0. HetesynthError: it does not fit, or too many chunks."""
     name = named_collective(name)
     if chunks_per_rank < 1:
         raise HetesynthError(f"{chunks_per_rank} chunks per rank", code="HS302", help="use at least 1")

@@ -19,33 +19,33 @@ from hetesynth.model.schedule import Schedule, Transfer
 
 Key = TypeVar("Key")
 Routes = Sequence[Sequence[int]]
-"""For every chunk the arcs it takes."""
+"""The arcs that each chunk takes."""
 
 
 class NoRoute(Exception):
-    """The graph lacks what this way of routing needs; says what in words."""
+    """The graph lacks what a way of routing needs; the message says what in words."""
 
 
 class Load:
-    """How much every resource carries already, in steps; for choosing what is loaded least."""
+    """The load of every resource so far, in chunks; for choosing the arc that is loaded least."""
 
     def __init__(self, tables: CopyProblem) -> None:
         self.tables = tables
         self.carried = [0] * len(tables.resources)
 
     def after(self, arc: int) -> float:
-        """Steps of work on the busiest resource of ``arc`` if one more chunk took it."""
+        """Return the steps of work on the busiest resource of ``arc`` if one more chunk took it."""
         resources = self.tables.resources
         return max((self.carried[r] + 1) / resources[r].capacity for r in self.tables.resources_of[arc])
 
     def take(self, arc: int) -> None:
-        """One more chunk on ``arc``."""
+        """Add a chunk to the load of ``arc``."""
         for r in self.tables.resources_of[arc]:
             self.carried[r] += 1
 
 
 def grouped(keys: Iterable[Key]) -> dict[Key, list[int]]:
-    """The places of each key, by first appearance."""
+    """Return the places of each key, by first appearance."""
     places: dict[Key, list[int]] = {}
     for place, key in enumerate(keys):
         places.setdefault(key, []).append(place)
@@ -53,7 +53,7 @@ def grouped(keys: Iterable[Key]) -> dict[Key, list[int]]:
 
 
 def transposed(rows: Iterable[Iterable[int]], columns: int) -> list[list[int]]:
-    """For each column the rows that have it."""
+    """Return for each column the rows that have it."""
     table: list[list[int]] = [[] for _ in range(columns)]
     for row, used in enumerate(rows):
         for column in used:
@@ -80,7 +80,7 @@ class CopyProblem:
 
     @cached_property
     def resources(self) -> tuple[Resource, ...]:
-        """The laws that can bind."""
+        """The resources that can limit a schedule: all but those that another one implies."""
         return self.problem.binding_resources
 
     @cached_property
@@ -89,7 +89,7 @@ class CopyProblem:
         return transposed((resource.arcs for resource in self.resources), len(self.problem.arcs))
 
     def use_matrix(self, arcs: Sequence[int]) -> Any:
-        """Resources x ``arcs``, which may repeat: 1 where a transfer over the arc draws from the resource."""
+        """Return a matrix, resources x ``arcs`` (which may repeat): 1 where the arc draws from the resource."""
         from scipy.sparse import csc_matrix
 
         start, used = rows([self.resources_of[a] for a in arcs])
@@ -105,12 +105,12 @@ class CopyProblem:
 
     @cached_property
     def uses(self) -> tuple[Ints, Ints]:
-        """An arc and a resource that it draws from, arc after arc."""
+        """The arcs and the resources that they draw from, a pair for each use, arc after arc."""
         start, flat = rows(self.resources_of)
         return np.repeat(np.arange(len(start) - 1), np.diff(start)), flat
 
     def arc_prices(self, prices: Floats) -> Floats:
-        """For each arc, the prices of its resources together."""
+        """Return for each arc the sum of the prices of its resources."""
         arc, resource = self.uses
         return np.bincount(arc, prices[resource], len(self.problem.arcs)).astype(np.float64)
 
@@ -148,7 +148,7 @@ class CopyProblem:
 
 
 def start_arrays(problem: Problem) -> tuple[Bools, Bools]:
-    """Who holds and who lacks each chunk at the start, chunks x ranks."""
+    """Return which ranks hold, and which lack, each chunk at the start, chunks x ranks each."""
     collective = problem.collective
     holds = np.zeros((len(collective.chunks), problem.ranks), dtype=np.bool_)
     lacks = np.zeros_like(holds)
@@ -159,7 +159,7 @@ def start_arrays(problem: Problem) -> tuple[Bools, Bools]:
 
 
 def cheapest_links(ranks: int, src: Ints, dst: Ints, costs: Floats) -> tuple[Floats, Ints]:
-    """Ranks x ranks: what the cheapest link costs (infinite: there is none), its place in ``costs`` (or -1)."""
+    """Return the cost of the cheapest link, ranks x ranks (infinite: none), and its place in ``costs`` (or -1)."""
     dear_first = np.argsort(-costs, kind="stable")  # the last to be written stays
     least = np.full((ranks, ranks), np.inf)
     link = np.full((ranks, ranks), -1, dtype=np.int64)
@@ -179,7 +179,7 @@ def reachable(ranks: int, pairs: Iterable[tuple[int, int]]) -> Bools:
 
 
 def distances(ranks: int, src: Ints, dst: Ints, costs: Floats) -> Floats:
-    """Ranks x ranks: what the cheapest path costs (Floyd 1962)."""
+    """Return the cost of the cheapest path, ranks x ranks (Floyd 1962)."""
     least, _ = cheapest_links(ranks, src, dst, costs)
     np.fill_diagonal(least, 0.0)
     for via in range(ranks):

@@ -22,16 +22,16 @@ class _Announced:
 
 
 _contexts: list[_Announced | None] = [None]
-"""What each context that Ctrl-C is handled in announces it by, the innermost last."""
+"""The announcement of Ctrl-C in each context that handles it, the innermost last; None: there is none."""
 
 
 def interrupted() -> bool:
-    """Whether Ctrl-C came inside ``announcing``: what can be left out is."""
+    """Return True if Ctrl-C came inside ``announcing``: what can be left out is then left out."""
     return not _unreachable() and _times() > 0
 
 
 def abandoned() -> bool:
-    """Whether it came a second time: what is left to do is to write what there is."""
+    """Return True if Ctrl-C came a second time: what is left to do is to write what there is."""
     return not _unreachable() and _times() > 1
 
 
@@ -41,15 +41,15 @@ def _times() -> int:
 
 @contextmanager
 def announcing(say: Callable[[], None]) -> Iterator[None]:
-    """``say`` at the first Ctrl-C, whatever puts it off."""
+    """Call ``say`` at the first Ctrl-C, even where the interrupt itself is put off."""
     with _handled(None, _Announced(say)):
         yield
 
 
 @contextmanager
 def finishing(*, however_often: bool = False) -> Iterator[threading.Event]:
-    """What is short and must not be lost: a first Ctrl-C only sets the event, a second ends it all the same, be
-    the first inside or, where ``announcing`` counts them, before. ``however_often``: none ends it."""
+    """Protect short work that must not be lost: a first Ctrl-C only sets the event, a second ends the work even if
+    the first came before it, where ``announcing`` counts them. ``however_often``: no Ctrl-C ends the work."""
     event = threading.Event()
     with _handled(event, _contexts[-1], twice=not however_often):
         yield event
@@ -57,7 +57,7 @@ def finishing(*, however_often: bool = False) -> Iterator[threading.Event]:
 
 @contextmanager
 def deferred() -> Iterator[threading.Event]:
-    """An event that Ctrl-C sets. Outside the main thread, where signals do not arrive, it is never set."""
+    """Yield an event that Ctrl-C sets, then raise KeyboardInterrupt; outside the main thread it is never set."""
     event = threading.Event()
     with _handled(event, _contexts[-1]):
         yield event
@@ -69,7 +69,7 @@ def deferred() -> Iterator[threading.Event]:
 def _handled(
     event: threading.Event | None, announced: _Announced | None, *, twice: bool = False
 ) -> Iterator[None]:
-    """Ctrl-C is announced and sets ``event``; without one, or again where it ends ``twice``, it goes on."""
+    """Announce Ctrl-C and set ``event``; without one, or again if ``twice``, call the handler from before."""
     if _unreachable():
         yield
         return
@@ -98,7 +98,7 @@ def _handled(
 
 
 def _unreachable() -> bool:
-    """Outside the main thread, and where the process ignores the interrupt."""
+    """Return True outside the main thread, and where the process ignores the interrupt."""
     if threading.current_thread() is not threading.main_thread():
         return True
     return signal.getsignal(signal.SIGINT) is signal.SIG_IGN

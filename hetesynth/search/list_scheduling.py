@@ -22,7 +22,7 @@ from hetesynth.search.copy_problem import CopyProblem, Routes
 
 
 class StepRoom:
-    """What one step still carries."""
+    """The room that is left in one step."""
 
     def __init__(self, tables: CopyProblem) -> None:
         self.uses = tables.resources_of
@@ -31,23 +31,23 @@ class StepRoom:
         self.sending: set[tuple[int, int]] = set()  # (chunk, rank) that sends it in this step
 
     def fits(self, arc: int) -> bool:
-        """Whether ``arc`` carries one chunk more."""
+        """Return True if ``arc`` carries one chunk more."""
         left = self.left
         return all(left[r] > 0 for r in self.uses[arc])
 
     def may_send(self, chunk: int, rank: int) -> bool:
-        """Whether ``rank`` may send ``chunk``: with exclusive reductions to one peer a step (eq. 8)."""
+        """Return True if ``rank`` may send ``chunk``: with exclusive reductions to one peer a step (eq. 8)."""
         return not self.exclusive or (chunk, rank) not in self.sending
 
     def book(self, chunk: int, rank: int, arc: int) -> None:
-        """``rank`` sends ``chunk`` over ``arc``."""
+        """Take the room in which ``rank`` sends ``chunk`` over ``arc``."""
         self.sending.add((chunk, rank))
         for r in self.uses[arc]:
             self.left[r] -= 1
 
 
 class Task(NamedTuple):
-    """Chunk ``chunk`` over link ``arc``. ``reduce``: it is added; ``start``: in an older schedule."""
+    """A delivery of ``chunk`` over ``arc``. ``reduce``: it is added; ``start``: its step in an older schedule."""
 
     chunk: int
     arc: int
@@ -57,8 +57,8 @@ class Task(NamedTuple):
 
 @dataclass
 class Tasks:
-    """Deliveries, senders before receivers. ``before``, ``behind``: those that each waits for, and that wait for
-    it. Late is early with time and precedence turned around."""
+    """Deliveries, senders before receivers. ``before``, ``behind``: the deliveries that each waits for, and those
+    that wait for it. Placing late is placing early with time and precedence turned around."""
 
     tables: CopyProblem
     tasks: Sequence[Task]
@@ -76,12 +76,12 @@ class Tasks:
 
     @property
     def first(self) -> list[int]:
-        """Those that wait for no other."""
+        """The deliveries that wait for no other."""
         return [i for i, others in enumerate(self.before) if not others]
 
     @cached_property
     def heights(self) -> list[int]:
-        """For each delivery, how many the longest path behind it has."""
+        """The number of deliveries on the longest path behind each delivery."""
         height = [0] * len(self.tasks)
         for i in range(len(height) - 1, -1, -1):
             height[i] = max((height[j] + 1 for j in self.behind[i]), default=0)
@@ -89,8 +89,8 @@ class Tasks:
 
     @cached_property
     def _sharing(self) -> list[tuple[int, int] | None]:
-        """Those that share this are in different steps (HeteCCL eq. 8): additions to a chunk at a rank, or, of the
-        reversed problem, copies of a chunk from one."""
+        """A key of each delivery, or None. Deliveries with one key are in different steps (HeteCCL eq. 8):
+        additions to a chunk at a rank or, in the reversed problem, copies of a chunk from a rank."""
         problem, reduces = self.tables.problem, self.tables.problem.collective.reduces
         ranks = [arc.dst if reduces else arc.src for arc in problem.arcs]
         return [
@@ -99,11 +99,11 @@ class Tasks:
         ]
 
     def early(self, urgency: Sequence[Any]) -> list[int]:
-        """The step of each, as early as possible, the least ``urgency`` first of those that can go."""
+        """Return each delivery's step, as early as possible, the least ``urgency`` first of those that can go."""
         return self._placed(urgency, self.before, self.behind)
 
     def late(self, begin: Sequence[int]) -> list[int]:
-        """The same as late as possible, what began last first."""
+        """Return the step of each delivery, as late as possible, the last to ``begin`` first."""
         turned = self._placed([-b for b in begin], self.behind, self.before)
         last = max(turned, default=0)
         return [last - step for step in turned]
@@ -139,7 +139,7 @@ class Tasks:
         return begin
 
     def schedule(self, begin: Sequence[int]) -> Schedule:
-        """With each delivery in its step."""
+        """Return the schedule with each delivery in the step that ``begin`` gives it."""
         pairs = zip(self.tasks, begin, strict=True)
         return Schedule.of(Transfer(step, step + 1, t.chunk, t.arc, t.reduce) for t, step in pairs)
 

@@ -1,8 +1,8 @@
 """Schedules that are their own images under the symmetries of a cluster: of alike chunks one is scheduled for all.
 
 In: a copying problem. Out: the problem of one chunk of each orbit under a group of automorphisms that leaves no
-rank in its place, in which a resource lends its capacity to all its images together; and what is its schedule, the
-images of it all together, for the whole. On a torus all ranks are alike: a problem as small as a scatter.
+rank in its place, in which a resource lends its capacity to all its images together; and the schedule of the
+whole, all images of a schedule of that part. On a torus all ranks are alike: a problem as small as a scatter.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from hetesynth.search.search import Improve, Search
 
 @dataclass(frozen=True, slots=True)
 class Orbits:
-    """``part``: the problem of the first chunk of each orbit; ``images``: for each symmetry where its chunks and
-    all arcs go."""
+    """The problem of the first chunk of each orbit, ``part``; ``images``: for each symmetry where the part's
+    chunks and all arcs go."""
 
     part: Problem
     images: tuple[tuple[list[int], list[int]], ...]
 
     def unfolded(self, schedule: Schedule) -> Schedule:
-        """All images of ``schedule`` together."""
+        """Return the schedule of the whole: all images of ``schedule`` together."""
         return Schedule.of(
             (
                 replace(t, chunk=chunks[t.chunk], link=arcs[t.link])
@@ -44,7 +44,7 @@ class Orbits:
         )
 
     def solve(self, search: Search, improve: Improve, what: str) -> None:
-        """Offer the images of what ``improve`` finds for the part; what it proves is of the part only."""
+        """Offer images of what ``improve`` finds for the part; its bounds are of the part only, and dropped."""
         steps = max(search.target, lower_bound(self.part, search.policy.packing).steps)
         told = search.oracle, search.progress, search.policy, search.decisions, search.trace
         budget = replace(search.budget, clock_decisions=search.clock_decisions)
@@ -58,7 +58,7 @@ class Orbits:
 
 
 def orbits(problem: Problem) -> Orbits | None:
-    """Under the largest group that is found; None: nothing stands alike."""
+    """Return the orbits under the largest group that is found; None: nothing is alike."""
     tables = CopyProblem(problem)
     ends = [(arc.src, arc.dst) for arc in problem.arcs]
     rates = [Fraction(resource.capacity) for resource in tables.resources]
@@ -81,7 +81,7 @@ def orbits(problem: Problem) -> Orbits | None:
 
 
 def _orbits(problem: Problem, tables: CopyProblem, group: list[tuple[Ints, list[int]]]) -> Orbits | None:
-    """Under ``group``, whose elements move ranks and arcs; None: chunks have no image, or capacity is lost."""
+    """Return the orbits under ``group``, moved ranks and arcs; None: a chunk has no image, or capacity is lost."""
     where = grouped(problem.collective.ends)
     chunks_of: list[list[int]] = []
     for moved, _ in group:
@@ -114,7 +114,7 @@ def _orbits(problem: Problem, tables: CopyProblem, group: list[tuple[Ints, list[
 
 
 def improve(search: Search) -> None:
-    """Offer a schedule that is its own image: a greedy one; as much smaller the part is, as many more rounds."""
+    """Offer a greedy schedule that is its own image, with as many times the rounds as the group has elements."""
     alike = orbits(search.problem)
     if alike is None:
         return

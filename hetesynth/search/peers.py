@@ -1,6 +1,6 @@
 """Links to few others: which arcs a strategy may use so that no rank exceeds its limit of peers.
 
-Every rank gets its neighbour in its own server and the rank with the same number in the next server first, so that
+Every rank gets its neighbor in its own server and the rank with the same number in the next server first, so that
 rings of both kinds join everybody; then the rest of its server; then the same number in servers farther off, at
 distances 1, 2, 4 and so on before the others; at last whatever links there are. Where this does not join all, as
 where few GPUs of a server have a NIC, a tree of links that lead both ways comes before everything else. Routes
@@ -22,7 +22,7 @@ Pair = tuple[Rank, Rank]
 
 @lru_cache(maxsize=4)
 def within_peers(problem: Problem) -> CopyProblem | None:
-    """Tables of arcs that may all be used; None where some chunk then no longer reaches a target."""
+    """Return tables of arcs that may all be used; None where some chunk then no longer reaches a target."""
     if excess(problem, range(len(problem.arcs))) is None:
         return CopyProblem(problem)
     limit = problem.max_peers or problem.ranks
@@ -38,14 +38,14 @@ def within_peers(problem: Problem) -> CopyProblem | None:
 
 
 def stranded(problem: Problem, _policy: Policy) -> str | None:
-    """Why ``within_peers`` has no tables, or None: what a strategy refuses that refuses nothing else."""
+    """Return why ``within_peers`` has no tables, or None; ``refuses`` of strategies that refuse nothing else."""
     tables = within_peers(problem)
     return None if tables else f"{problem.max_peers} peers of a rank were not enough to join all"
 
 
 def _useful_pairs(problem: Problem, limit: int, along_tree: bool) -> set[Pair]:
-    """Pairs of ranks, the most useful first, as long as both have room. ``along_tree``: before all else both
-    directions of the links of a tree that joins as many ranks as it can."""
+    """Return pairs of ranks, chosen the most useful first, as long as both ranks have fewer than ``limit`` peers.
+    ``along_tree``: before all else both directions of the links of a tree that joins as many ranks as it can."""
     n, joined, groups = problem.ranks, {(arc.src, arc.dst) for arc in problem.arcs}, servers(problem)
     tree: list[Pair] = []
     linked = [sorted(v for v in range(n) if {(u, v), (v, u)} <= joined) for u in range(n if along_tree else 0)]
@@ -63,14 +63,14 @@ def _useful_pairs(problem: Problem, limit: int, along_tree: bool) -> set[Pair]:
                 yield from ((u, group[(i + distance) % len(group)]) for i, u in enumerate(group))
 
     def across(distance: int) -> Iterator[Pair]:
-        """The ranks with the same number; where servers differ in size, every rank of the larger one."""
+        """Yield pairs of ranks with one number; where servers differ in size, every rank of the larger server."""
         for s, group in enumerate(groups if distance < len(groups) else ()):
             other = groups[(s + distance) % len(groups)]
             for i in range(max(len(group), len(other))):
                 yield group[i % len(group)], other[i % len(other)]
 
     def preferred() -> Iterator[Pair]:
-        """Every pair at least once."""
+        """Yield every pair at least once, the most useful first."""
         yield from tree
         yield from inside(1)
         yield from across(1)

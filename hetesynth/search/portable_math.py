@@ -18,18 +18,18 @@ from hetesynth.machine_code import Floats
 
 
 def dearer(price: Any, share: Any, growth: float, exponent: int) -> Any:
-    """``price`` raised by a power of ``share``, the load over that of the busiest resource."""
+    """Return ``price`` raised by a power of ``share``, the load over that of the busiest resource."""
     return price * (1.0 + growth * share**exponent)
 
 
 PARTS = 64
-"""Of an octave: an argument is brought to the nearest, by which the series has few terms."""
+"""The parts of an octave: an argument is brought to the nearest one, by which the series has few terms."""
 PER_UNIT = float.fromhex("0x1.71547652b82fep+0") * PARTS
 HIGH = float.fromhex("0x1.62e42fee00000p-1") / PARTS
-"""The logarithm of 2 with few digits, so that its multiples are exact, and ``LOW``: the rest of it."""
+"""The logarithm of 2, over ``PARTS``, with few digits, so that multiples are exact; ``LOW``: the rest of it."""
 LOW = float.fromhex("0x1.a39ef35793c76p-33") / PARTS
 LARGEST = 1100.0
-"""Beyond it every exponential is infinite, or zero."""
+"""The magnitude of an argument beyond which every exponential is infinite, or zero."""
 LOG_TERMS = 12
 ROOT_HALF = float.fromhex("0x1.6a09e667f3bcdp-1")
 
@@ -41,13 +41,13 @@ def exp(x: Floats) -> Floats:
 
 
 def expm1(x: Floats) -> Floats:
-    """The same less 1, with all digits near 0."""
+    """Return e to the power of each entry, less 1, with all digits near 0."""
     exponent, scale, series = _parts(x)
     return np.ldexp(scale * series, exponent) + (np.ldexp(scale, exponent) - 1.0)
 
 
 def _parts(x: Floats) -> tuple[NDArray[np.int32], Floats, Floats]:
-    """What e to the power of ``x`` is made of: scale x (1 + series) x 2 ** exponent."""
+    """Return exponent, scale and series of e to the power of ``x``: scale x (1 + series) x 2 ** exponent."""
     inside = np.minimum(np.maximum(x, -LARGEST), LARGEST)
     nearest = np.rint(inside * PER_UNIT)
     rest = inside - nearest * HIGH
@@ -62,7 +62,7 @@ def _parts(x: Floats) -> tuple[NDArray[np.int32], Floats, Floats]:
 
 @lru_cache(maxsize=1)
 def _octave() -> Floats:
-    """2 ** (k / 64), from roots of whole numbers."""
+    """Return 2 ** (k / 64) for each k below 64, from roots of whole numbers."""
     values = []
     for k in range(PARTS):
         power = 1 << (k + 60 * PARTS)
@@ -103,7 +103,7 @@ def dot(a: NDArray[Any], b: NDArray[Any]) -> Any:
 
 
 def added(terms: Iterable[float]) -> float:
-    """Their sum, from the first to the last: ``sum`` of Python 3.12 and later rounds otherwise."""
+    """Return the sum of ``terms`` from first to last: ``sum`` of Python 3.12 and later rounds otherwise."""
     total = 0.0
     for term in terms:
         total += term

@@ -21,11 +21,11 @@ FROM_EVERYBODY = tuple(name for name in TO_EVERYBODY if name not in ROOTED)
 
 @dataclass(frozen=True, slots=True)
 class StrategyRow:
-    """``summary``: what it does; ``source``: who described it; ``accepts``: the collectives that it may solve.
-    ``code``: ``module:attribute``. The attribute is a ``Strategy`` where steps are counted, else a function from
-    ``Rates`` to a ``Strategy``; ``prices``: the second arguments with which that function is called, if there are
-    several. ``library``: whether it models what communication libraries do. ``at_once``: whether several values
-    are added in one step, which programs put in order. What ``auto`` tries stands in ``search/auto.py``."""
+    """A row of the registry. ``summary``: what it does; ``source``: who described it; ``accepts``: the collectives
+    that it may solve. ``code``: ``module:attribute``. The attribute is a ``Strategy`` where steps are counted,
+    else a function from ``Rates`` to a ``Strategy``; ``prices``: the second arguments of that function, if there
+    are several. ``library``: True if it models communication libraries. ``at_once``: True if several values are
+    added in one step, which programs put in order. What ``auto`` tries stands in ``search/auto.py``."""
 
     name: str
     summary: str
@@ -116,7 +116,7 @@ def row_of(name: str) -> StrategyRow:
 
 
 def demand_strategy(name: str, *, sized: bool) -> None:
-    """Raises HetesynthError HS305 where there is no such strategy, or only one for a size and there is none."""
+    """Raise HetesynthError HS305 if there is no strategy ``name``, or it needs a size and none is given."""
     if row_of(name).objective == "time" and not sized:
         raise HetesynthError(
             f"strategy {name} counts seconds, so it needs to know the size of the buffer",

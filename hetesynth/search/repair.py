@@ -1,10 +1,10 @@
-"""Strategy ``repair``: the first candidate, a schedule of the cluster as it was, made one of the cluster as it is.
+"""Strategy ``repair``: mends the first candidate, a schedule of the cluster as it was, for the cluster as it is.
 
-In: a search whose first candidate is a schedule on the links and chunks of the problem, valid or not. What is
-mended is taken where it is near the bound; else greedy rounds follow and, where these are not near it either,
+In: a search whose first candidate is a schedule on the links and chunks of the problem, valid or not. The mended
+schedule is taken where it is near the bound; else greedy rounds follow and, where these are not near it either,
 repair of the best from checkpoint to checkpoint (HeteCCL, algorithm 1). Without such a candidate there are greedy
 rounds alone. Near is the bound itself, or one step more where there are many; the phases of an allreduce share
-that step. ``MENDED`` ends with what is mended; so does ``WHOLE``, which takes an allreduce as it is, for old
+that step. ``MENDED`` ends with the mended schedule; so does ``WHOLE``, which takes an allreduce as it is, for old
 schedules that are not a reduce-scatter followed by an allgather.
 """
 
@@ -27,8 +27,8 @@ from hetesynth.search.search import Search, Strategy
 
 @dataclass
 class Tree:
-    """Of chunk ``chunk``, from ``roots`` to ``needs``; ``inward``: towards the root, as sums go. ``arc[v]``: the
-    link that joins rank v; ``start[v]``: the step in which the old schedule used it."""
+    """The tree of ``chunk`` from ``roots`` to ``needs``; ``inward``: towards the root, as sums go. ``arc[v]``: the
+    link that joins rank v; ``start[v]``: the step in which the old schedule used that link."""
 
     chunk: int
     inward: bool
@@ -56,7 +56,7 @@ class Tree:
 
 
 def under(below: dict[int, list[int]], ranks: Iterable[int]) -> list[int]:
-    """``ranks`` and all below them, those nearer to them first; a circle is followed once."""
+    """Return ``ranks`` and all ranks below them, the nearer first; a circle is followed once."""
     ordered = list(dict.fromkeys(ranks))
     visited = set(ordered)
     for rank in ordered:
@@ -68,7 +68,7 @@ def under(below: dict[int, list[int]], ranks: Iterable[int]) -> list[int]:
 
 
 def old_trees(problem: Problem, transfers: Sequence[Transfer]) -> list[Tree]:
-    """The trees of ``transfers``, in whatever state they are; of an allreduce two for each chunk, inward first."""
+    """Return the trees of ``transfers``, whole or broken; of an allreduce two for each chunk, inward first."""
     reduced = problem.collective.name == "allreduce"
     copies: dict[int, dict[int, Transfer]] = defaultdict(dict)
     sums: dict[int, dict[int, Transfer]] = defaultdict(dict)
@@ -103,8 +103,8 @@ def _tree(tree: Tree, joined: dict[int, Transfer]) -> Tree:
 
 @dataclass
 class Forest:
-    """Trees, while they are mended, what they put on every resource, and what links cost at that load. ``limit``:
-    steps to fit it in. What the old schedule did stays where it can: ranks that nothing reaches any more are
+    """Trees that are mended, the load they put on every resource, and what links cost at that load. ``limit``:
+    steps to fit the load in. What the old schedule did stays where it can: ranks that nothing reaches any more are
     joined again by the cheapest path at the present load (Takahashi and Matsuyama 1980, with the prices of Aspnes
     et al. 1997), and deliveries leave resources that carry more than the lower bound leaves time for."""
 
@@ -118,21 +118,21 @@ class Forest:
         self.load: Floats = np.zeros(len(self.capacity))
 
     def book(self, arc: int, times: int = 1) -> None:
-        """A delivery more, or ``times``, over ``arc``."""
+        """Add ``times`` deliveries over ``arc`` to the load."""
         for r in self.uses[arc]:
             self.load[r] += times
 
     def prices(self) -> Floats:
-        """Of each resource at the present load."""
+        """Return the price of each resource at the present load."""
         share = np.minimum(self.load / (self.capacity * self.limit), 4.0)
         return exp(8.0 * share) / self.capacity
 
     def overfull(self) -> list[int]:
-        """Resources that carry more than fits into the limit."""
+        """Return the resources that carry more than fits into the limit."""
         return np.flatnonzero(self.load > self.capacity * self.limit + 1e-9).tolist()
 
     def mend(self) -> bool:
-        """Join what is not reached and relieve what is overfull; False where some rank cannot be reached."""
+        """Join ranks that are not reached, relieve overfull resources; False where some rank cannot be reached."""
         for tree in self.trees:
             for arc in tree.arc.values():
                 self.book(arc)
@@ -211,7 +211,7 @@ class Forest:
 
 
 def _shortest(cost: Floats, arc: Ints, reached: Sequence[int], missing: set[int]) -> list[tuple[int, int]] | None:
-    """The cheapest path from ``reached`` to one of ``missing``: (rank, link) from its first rank on (Dijkstra)."""
+    """Return the cheapest path from ``reached`` to one of ``missing`` as (rank, link), or None (Dijkstra)."""
     inside = np.array(reached, dtype=np.int64)
     distance: Floats = cost[inside].min(axis=0)
     parent: Ints = inside[cost[inside].argmin(axis=0)]
@@ -237,10 +237,10 @@ def _shortest(cost: Floats, arc: Ints, reached: Sequence[int], missing: set[int]
 
 
 def mended(problem: Problem, transfers: Sequence[Transfer], limit: int) -> Iterator[Schedule]:
-    """Schedules of ``problem`` along the trees of ``transfers``; none where some rank cannot be reached. The first
-    goes by the order of the old starts: no delivery that still holds comes later than it did for those that were
-    before it. Those that follow push everything late and early again, by turns (forward-backward improvement; Li
-    and Willis 1992)."""
+    """Yield schedules of ``problem`` along the mended trees of ``transfers``; none where some rank cannot be
+    reached. The first places deliveries by their old starts, so that none that still holds comes later because of
+    others that came after it, or by what waits for them if that is shorter. The others push all late and early
+    again, in turns, while that saves steps (forward-backward improvement; Li and Willis 1992)."""
     tables = CopyProblem(problem)
     forest = Forest(tables, max(1, limit), old_trees(problem, transfers))
     if not forest.mend():
@@ -271,15 +271,15 @@ NAME = "repair"
 
 @dataclass
 class _Progress:
-    """Of the repair of one schedule. ``used``: a step more than the bound was accepted, in whatever phase;
-    ``mended``: what was mended last, of which problem and for which bound."""
+    """The state of the repair of one schedule. ``used``: a phase accepted more steps than the bound; ``mended``:
+    the schedule mended last, with its problem and the bound."""
 
     used: bool = False
     mended: tuple[Problem, int, Schedule] | None = None
 
     def enough(self, search: Search) -> int:
-        """One step more than the bound where that is no larger a part of it than a tenth: rounds down to the bound
-        took an allreduce on 64 H20 without a GPU 0.4 s of the processor more, and saved no step."""
+        """Return the bound, or once a step more where that is at most a tenth of it: rounds down to the bound took
+        an allreduce on 64 H20 without a GPU 0.4 s of the processor more, and saved no step."""
         return search.target + (0 if self.used else min(1, int(NEAR_SHARE * search.target)))
 
 
@@ -287,13 +287,13 @@ NEAR_SHARE, NEAR_STEPS = 0.1, 1
 
 
 def strategy() -> Strategy:
-    """For the repair of one schedule."""
+    """Return the strategy for the repair of one schedule."""
     progress = _Progress()
     return Strategy(NAME, partial(improve, progress=progress), opening=partial(_mend, progress=progress))
 
 
 def improve(search: Search, progress: _Progress | None = None) -> None:
-    """Offer what is mended; more where it is far from the bound."""
+    """Offer the mended schedule; where it is far from the bound, search for more."""
     progress = progress or _Progress()
     enough = progress.enough(search)
     _mend(search, progress)

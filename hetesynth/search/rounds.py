@@ -1,8 +1,8 @@
-"""Schedules of so many steps and rounds, and the frontier of both (SCCL, PPoPP 2021, section 3).
+"""Schedules of given numbers of steps and rounds, and the frontier of both (SCCL, PPoPP 2021, section 3).
 
 In: a problem, steps S and rounds R >= S. A step of r rounds carries r times the capacities. For each way to share
 R rounds among S steps there is one model: a flow where every chunk is for one rank, else Z3's step model with all
-laws, a reduction being reversed; an allreduce is a reduce-scatter and an allgather, half of them each (SCCL 3.5).
+laws, a reduction being reversed; an allreduce is a reduce-scatter and an allgather of half of both (SCCL 3.5).
 Out: a schedule whose ticks are rounds, so that bounds and simulator need no other capacities, or what is known.
 """
 
@@ -31,18 +31,18 @@ FLOW_ROUNDS = 40  # of HiGHS for each flow
 MOST_WAYS = 2_000  # to share rounds among steps, beyond which none is tried
 
 Answer = Schedule | Literal["none", "unknown"]
-"""A schedule; that there is none is proved; nothing is known, which is never read as none."""
+"""A schedule; "none": there is proved to be none; "unknown": nothing is known, which is never read as none."""
 
 
 def shares(rounds: int, steps: int) -> list[tuple[int, ...]]:
-    """Every way to give each of ``steps`` steps one of the ``rounds`` or more, the even ones first."""
+    """Return every way to give each of ``steps`` steps one or more of ``rounds`` rounds, the even ones first."""
     cuts = combinations(range(1, rounds), steps - 1)
     ways = [tuple(b - a for a, b in pairwise((0, *cut, rounds))) for cut in cuts]
     return sorted(ways, key=lambda way: (max(way) - min(way), way))
 
 
 def spread(problem: Problem, steps: Schedule, rounds: tuple[int, ...]) -> Schedule | None:
-    """``steps`` with each step's transfers shared among its rounds; None: they do not fit into them."""
+    """Return ``steps`` with each step's transfers shared among its rounds; None: they do not fit into them."""
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import eye, hstack, kron
 
@@ -68,8 +68,8 @@ def spread(problem: Problem, steps: Schedule, rounds: tuple[int, ...]) -> Schedu
 
 @dataclass(frozen=True)
 class Rounds:
-    """``solver``: what finds schedules whose steps are one round each. ``units``: of Z3 for each model. After
-    ``deadline`` nothing more is known."""
+    """A search for schedules of given steps and rounds. ``solver``: finds those whose steps are one round each.
+    ``units``: of Z3 for each model. After ``deadline`` all answers are "unknown"."""
 
     solver: Solver
     units: int = 20_000_000
@@ -77,11 +77,11 @@ class Rounds:
 
     @property
     def left(self) -> float | None:
-        """Seconds, or None without a limit."""
+        """The seconds left, or None without a limit."""
         return None if self.deadline.at == inf else self.deadline.left()
 
     def schedule(self, problem: Problem, steps: int, rounds: int) -> Answer:
-        """A schedule of ``problem`` in ``steps`` steps of ``rounds`` rounds together."""
+        """Return a schedule of ``problem`` in ``steps`` steps of ``rounds`` rounds together, or what is known."""
         if self.deadline.expired("rounds"):
             return "unknown"
         if problem.collective.name == "allreduce":
@@ -112,7 +112,7 @@ class Rounds:
         return "unknown" if "unknown" in answers else "none"
 
     def _alone(self, problem: Problem, steps: int) -> Answer:
-        """Of steps of one round each."""
+        """Return a schedule of ``steps`` steps of one round each, or what is known."""
         solver = replace(self.solver, budget=replace(self.solver.budget, seconds=self.left))
         solution = solver.solve(problem)
         if not isinstance(solution, Solution):
@@ -142,8 +142,8 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Point:
-    """``chunks`` of a rank in ``rounds``; ``open``: points of this many steps and fewer rounds a chunk of which
-    nothing is known."""
+    """A schedule of ``chunks`` chunks per rank in ``rounds``; ``open``: how many points with as many steps and
+    fewer rounds a chunk have an unknown answer."""
 
     chunks: int
     rounds: int
@@ -153,12 +153,12 @@ class Point:
 
     @property
     def steps(self) -> int:
-        """Messages one after the other."""
+        """The steps: messages one after the other."""
         return len(self.schedule.rounds)
 
 
 def fewest_rounds(problem: Problem) -> Fraction:
-    """No schedule of ``problem`` has fewer rounds, by the resources that its chunks need (SCCL 3.1, b_l)."""
+    """Return a lower bound on the rounds of a schedule, by the resources that its chunks need (SCCL 3.1, b_l)."""
     if problem.collective.name == "allreduce":
         return sum((fewest_rounds(part) for part in split(problem)[:2]), Fraction(0))
     witnesses = (bound.witness for bound in bounds_of(problem))
@@ -171,9 +171,9 @@ def fewest_rounds(problem: Problem) -> Fraction:
 
 
 def frontier(problem_of: Callable[[int], Problem], most: int, extra: int, rounds: Rounds) -> Iterator[Point]:
-    """The points of algorithm 1 of SCCL with up to ``most`` chunks a rank and ``extra`` rounds more than steps (of
-    an allreduce in each phase): from the diameter up, the fewest rounds a chunk that are found for each number of
-    steps, until the resources allow no fewer."""
+    """Yield the points of algorithm 1 of SCCL with up to ``most`` chunks per rank and ``extra`` rounds more than
+    steps (of an allreduce in each phase): from the diameter up, the fewest rounds per chunk that are found for
+    each number of steps, until the resources allow no fewer."""
     one = problem_of(1)
     phases = split(one)[:2] if one.collective.name == "allreduce" else (one,)
     steps, least = sum(reach(phase).farthest.hops for phase in phases), fewest_rounds(one)

@@ -1,8 +1,8 @@
-"""What a search carries with it: its deadline, its seed, the best schedule so far, and the oracle.
+"""The state of a search: its deadline, its seed, the best schedule so far, and the oracle.
 
 A search is anytime: every accepted schedule has passed the oracle that the pipeline handed in, and the best one
-survives a deadline or an interrupt. Work is counted in rounds and solver resource units, not in seconds, so
-the same seed gives the same schedule; the deadline only ends a search early, and ``clock_decisions`` says where.
+survives a deadline or an interrupt. Work is counted in rounds and solver resource units, not in seconds, so the
+same seed gives the same schedule; the deadline only ends a search early, and ``clock_decisions`` says where.
 ``ending`` says which budget ended it.
 """
 
@@ -34,7 +34,7 @@ ENDINGS: tuple[Ending, ...] = get_args(Ending)  # of two searches in a row, the 
 
 
 def combined(endings: Iterable[Ending], *, interrupted: bool, cut_short: bool) -> Ending:
-    """What ended several searches: Ctrl-C or the clock if it decided anything, else the last in ``ENDINGS``."""
+    """Return what ended several searches: Ctrl-C or the clock if either decided, else the last in ``ENDINGS``."""
     if interrupted:
         return "interrupt"
     return "time" if cut_short else max(endings, key=ENDINGS.index, default="tried")
@@ -56,7 +56,7 @@ def most_peers(problem: Problem, links: Iterable[int]) -> int:
 
 
 def excess(problem: Problem, links: Iterable[int]) -> str | None:
-    """Why no schedule may use all of ``links``, or None."""
+    """Return why no schedule may use all of ``links``, or None."""
     if problem.max_peers is None:
         return None
     most = most_peers(problem, links)
@@ -67,9 +67,9 @@ def excess(problem: Problem, links: Iterable[int]) -> str | None:
 
 @dataclass
 class Search:
-    """One search over one problem. ``target``: a proved lower bound; reaching it ends the search. ``trace``: what
-    CEGIS did; ``first_candidate``: what it begins with (``smt/cegis.py``). ``fewest_offered``: steps of the
-    shortest schedule that was offered since somebody set it to None."""
+    """A search over one problem. ``target``: a proved lower bound; reaching it ends the search. ``trace``: what
+    CEGIS did; ``first_candidate``: what CEGIS begins with (``smt/cegis.py``). ``fewest_offered``: steps of the
+    shortest schedule that was offered since the field was last set to None."""
 
     problem: Problem
     target: int
@@ -94,12 +94,12 @@ class Search:
 
     @property
     def cut_short(self) -> bool:
-        """Whether the clock or Ctrl-C decided anything, so that another run may find something else."""
+        """True if the clock or Ctrl-C decided anything, so that another run may find something else."""
         return self.interrupted or bool(self.clock_decisions)
 
     def offer(self, schedule: Schedule, what: str, *, ties: bool = False) -> bool:
-        """Keep ``schedule`` if it is better (or, with ``ties``, as good) and the oracle finds nothing; whether it
-        was kept. One that needs more peers than the problem allows is no answer to it, and is not kept."""
+        """Keep ``schedule`` if it is better than the best (or, with ``ties``, as good) and needs no more peers
+        than the problem allows; return True if it was kept. InternalError: the oracle finds a violation."""
         if self.fewest_offered is None or schedule.makespan < self.fewest_offered:
             self.fewest_offered = schedule.makespan
         if self.best is not None and schedule.makespan >= self.best.makespan + ties:
@@ -119,16 +119,16 @@ class Search:
 
     @property
     def done(self) -> bool:
-        """Whether the best schedule meets the bound."""
+        """True if the best schedule meets the bound."""
         return self.reached(0)
 
     def reached(self, steps: int) -> bool:
-        """Whether the best schedule meets the bound, or has no more than ``steps`` steps."""
+        """Return True if the best schedule meets the bound, or has no more than ``steps`` steps."""
         return self.best is not None and self.best.makespan <= max(steps, self.target)
 
     @property
     def ending(self) -> Ending:
-        """What ended the search."""
+        """The reason that the search ended."""
         if self.done:
             return "bound"
         if self.interrupted:
@@ -151,7 +151,7 @@ class Search:
         return None if self.budget.seconds is None else self.budget.seconds - self.elapsed()
 
     def stop_check(self, interrupted: threading.Event, reserve: float = 0.0) -> Callable[[], None]:
-        """What long work calls now and then: raises where it is to end, ``reserve`` seconds early."""
+        """Return a check that long work calls: it raises where the work is to end, ``reserve`` seconds early."""
 
         def check() -> None:
             if interrupted.is_set():
@@ -162,11 +162,11 @@ class Search:
         return check
 
     def may_leave(self) -> bool:
-        """Whether the deadline has passed and there is a schedule, or the deadline is strict."""
+        """Return True if the deadline has passed and either there is a schedule or the deadline is strict."""
         return (self.best is not None or self.budget.strict_deadline) and self.out_of_time()
 
     def out_of_time(self, seconds: float = 0.0) -> bool:
-        """Whether the deadline passes within ``seconds``; remembers that it cut the search short."""
+        """Return True if the deadline passes within ``seconds``, and note that it cut the search short."""
         left = self.remaining()
         if left is not None and left <= seconds:
             self.clock_decisions.note("search")
@@ -180,10 +180,10 @@ Accepts = Callable[[Problem, Policy], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """``improve`` works on a search: it offers schedules and may return a better lower bound, proved on the way.
-    ``refuses`` says in words why a problem is not for it, or None. ``whole``: it takes an allreduce as it is; for
-    others it is a reduce-scatter followed by an allgather, and ``joined`` works on both together. ``opening``:
-    tried before bounds that take long are proved, and all there is where it meets one that does not.
+    """A way to find schedules. ``improve`` works on a search: it offers schedules and may return a better lower
+    bound, proved on the way. ``refuses`` says in words why a problem is not for it, or None. ``whole``: it takes
+    an allreduce as it is; for others that is a reduce-scatter followed by an allgather, and ``joined`` works on
+    both together. ``opening``: tried before bounds that take long, and all there is where it meets a quick one.
 
     A strategy knows nothing of the judge nor, unless one is handed to it, of other strategies. Where the problem
     limits the peers of a rank, a strategy refuses it, or chooses among the arcs that ``peers.within_peers``

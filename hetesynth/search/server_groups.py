@@ -1,5 +1,5 @@
-"""Servers as strategies see them, and paths through them. They are those of the topology; where it tells none
-apart, or every GPU is one of its own, groups of ranks that wide links join."""
+"""Servers as strategies see them, and paths through them: the servers of the topology; where it tells none apart,
+or every GPU is a server of its own, groups of ranks that wide links join."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,31 +20,31 @@ class ServerGraph:
         self.server_of = {r: s for s, ranks in enumerate(self.servers) for r in ranks}
 
     def arc(self, src: Rank, dst: Rank) -> int | None:
-        """The least loaded arc from ``src`` to ``dst``."""
+        """Return the least loaded arc from ``src`` to ``dst``, or None."""
         return min(self.between.get((src, dst), ()), key=lambda a: (self.load.after(a), a), default=None)
 
     def need(self, src: Rank, dst: Rank) -> int:
-        """The same, or NoRoute when no link joins the two."""
+        """Return the least loaded arc from ``src`` to ``dst``. NoRoute: no link joins the two."""
         arc = self.arc(src, dst)
         if arc is None:
             raise NoRoute(f"no link from rank {src} to rank {dst}")
         return arc
 
     def take(self, src: Rank, dst: Rank) -> int:
-        """``need``, with a chunk more on the arc from now on."""
+        """Return the least loaded arc from ``src`` to ``dst`` and add a chunk to its load. NoRoute: no link."""
         arc = self.need(src, dst)
         self.load.take(arc)
         return arc
 
     def bridge(self, sources: Sequence[Rank], targets: Sequence[Rank]) -> int:
-        """The least loaded arc from one group of ranks to another; NoRoute when none is."""
+        """Return the least loaded arc from ``sources`` to ``targets``. NoRoute: there is none."""
         arcs = [a for u in sources for v in targets for a in self.between.get((u, v), ())]
         if not arcs:
             raise NoRoute(f"no link from ranks {list(sources)} to ranks {list(targets)}")
         return min(arcs, key=lambda a: (self.load.after(a), a))
 
     def path_through(self, ranks: Sequence[Rank], first: Rank) -> list[int]:
-        """Arcs of a path over all of ``ranks`` from ``first``, the least loaded first."""
+        """Return arcs of a path over all ``ranks`` from ``first``, the least loaded first. NoRoute: none found."""
         arcs, tries = self.tables.problem.arcs, 0
         stack: list[tuple[tuple[Rank, ...], list[int]]] = [((first,), [])]
         while stack:
@@ -65,14 +65,14 @@ def servers(problem: Problem) -> list[tuple[Rank, ...]]:
 
 
 def ring_servers(problem: Problem) -> list[tuple[Rank, ...]]:
-    """The same for rings: one server, or GPUs that are a server each, is passed in whatever order links lead."""
+    """Return the servers that rings pass in turn; one server, or GPUs that are one each, are a single group."""
     if any(problem.servers):
         return told_apart(problem.servers) or [tuple(range(problem.ranks))]
     return by_width(problem)
 
 
 def told_apart(names: Sequence[str]) -> list[tuple[Rank, ...]]:
-    """The ranks of each server in order of appearance; none where there is one, or each has one GPU."""
+    """Return the ranks of each server in order of appearance; none if there is one, or each has one GPU."""
     members = grouped(names)
     return [tuple(ranks) for ranks in members.values()] if 1 < len(members) < len(names) else []
 

@@ -52,7 +52,7 @@ class Solution:
 
     @property
     def certificate(self) -> Certificate:
-        """Steps against the bound."""
+        """The steps of the schedule beside the bound."""
         return Certificate(self.schedule.makespan, self.bound)
 
 
@@ -181,7 +181,7 @@ class Solver:
 
     @staticmethod
     def _proved(search: Search, bound: LowerBound, improve: Improve) -> LowerBound:
-        """The bound after ``improve``, which Ctrl-C ends where there is a schedule."""
+        """Return the bound after ``improve``, which Ctrl-C ends where there is a schedule."""
         proved: LowerBound | None = None
         try:
             proved = improve(search)
@@ -192,7 +192,7 @@ class Solver:
         return proved if proved is not None and proved.steps > bound.steps else bound
 
     def _copying(self, problem: Problem, *, backwards: bool = False) -> Solution | Infeasible | GaveUp:
-        """``backwards``: the problem is a reduction's, reversed, and texts say so."""
+        """Return the solution of a copying problem. ``backwards``: a reduction's, reversed, and texts say so."""
         stranded = reach(problem).stranded
         if stranded is not None:
             chunk, rank = stranded

@@ -32,7 +32,7 @@ from hetesynth.search.timed.earliest_arrival import Rates
 
 
 def schedule_of(problem: Problem, carriers: Sequence[Carrier]) -> Schedule:
-    """Along ``carriers``, one a chunk: the longest path behind it first, in the first step with room."""
+    """Return the schedule along ``carriers``, one a chunk; longest paths first, in the first step with room."""
     arcs, ordered = problem.arcs, list[Task]()
     for chunk, carrier in enumerate(carriers):  # additions towards the root, and copies from it
         additions = _from_root(carrier.root, {a: (arcs[a].dst, arcs[a].src) for a in carrier.inward.tolist()})
@@ -43,7 +43,7 @@ def schedule_of(problem: Problem, carriers: Sequence[Carrier]) -> Schedule:
 
 
 def _from_root(root: int, ends: Mapping[int, tuple[int, int]]) -> list[int]:
-    """The arcs of a tree, whose parents and children are ``ends``, parents first."""
+    """Return the arcs of a tree, whose parents and children are ``ends``, parents first."""
     leaving: dict[int, list[int]] = defaultdict(list)
     for a, (parent, _) in ends.items():
         leaving[parent].append(a)
@@ -54,13 +54,13 @@ def _from_root(root: int, ends: Mapping[int, tuple[int, int]]) -> list[int]:
 
 
 PACKED: tuple[CollectiveName, ...] = ("allgather", "broadcast", "allreduce")
-"""What is carried by trees, reductions being taken backwards."""
+"""The collectives that trees carry, reductions being taken backwards."""
 
 
 Entry = tuple[Expansion, Deadline, dict[object, list[WholePacking | None]]]
 EXPANSIONS: OrderedDict[tuple[object, ...], Entry] = OrderedDict()
-"""The last few expansions, by all that they depend on, with what they were rounded to; what a deadline cut short
-is not used under another one."""
+"""The last few expansions, by all that they depend on, with the packings they were rounded to; one that a deadline
+cut short is not used under another deadline."""
 
 
 def whole_packings(
@@ -74,10 +74,11 @@ def whole_packings(
     stars: bool = False,
     most: float = math.inf,
 ) -> list[WholePacking]:
-    """Trees for the chunks of ``problem`` on links of ``rates``, in their order; links are its arcs. They come of
-    the fractional packing, or what there is of it at ``deadline``; each is worked out once. Then, of an allreduce
-    where they are asked for and pay, ``stars``: trees of few levels. None where all would load some resource for
-    more than ``most`` seconds a byte of the buffer."""
+    """Return packings of whole chunks of ``problem``, whose arcs are links of ``rates``: ``trees`` trees of each
+    root, or in all for an allreduce (None: a tree for each chunk), with at most ``connections`` of a rank where
+    that can be. They are rounded from the fractional packing, or what there is of it at ``deadline``; each is
+    worked out once. ``stars``: for an allreduce a packing of trees of few levels follows, where that pays. The
+    list is empty where all would load some resource for more than ``most`` seconds a byte of the buffer."""
     collective, tables, n = problem.collective, within_peers(problem), problem.ranks
     usable = range(len(problem.arcs)) if tables is None else tables.arcs
     name, root = collective.name, min(collective.pre[0]) if collective.name == "broadcast" else None
@@ -116,7 +117,7 @@ def whole_packings(
 
 
 def refuses(problem: Problem, policy: Policy) -> str | None:
-    """Why ``problem`` is not for trees."""
+    """Return why ``problem`` is not for trees, or None."""
     if problem.collective.name not in PACKED:
         return "every chunk is for one rank"
     tables = within_peers(problem)
@@ -127,7 +128,7 @@ def refuses(problem: Problem, policy: Policy) -> str | None:
 
 
 def steady_state_strategy(rates: Rates) -> Strategy:
-    """A strategy that offers one schedule, along the optimal packing in whole chunks."""
+    """Return a strategy that offers one schedule, along the optimal packing in whole chunks."""
 
     def improve(search: Search) -> None:
         [packed] = whole_packings(search.problem, rates, search.policy, search.deadline)

@@ -1,6 +1,6 @@
 """Chunks for one rank each (alltoall, gather, scatter) as an integer flow on the time-expanded graph.
 
-In: a problem in which every chunk starts at one rank and is wanted by one other. Out: schedules of so many steps,
+In: a problem in which every chunk starts at one rank and is wanted by one other. Out: schedules of given steps,
 and bounds. Chunks of one source are one commodity: a single-source integer flow splits into paths, so the number
 of chunks is no size of the model (TE-CCL 4.1 without copies). The linear program alone proves bounds: its duals
 are prices of each resource in each step, at which all chunks pay more than all steps earn. HiGHS solves both.
@@ -28,7 +28,7 @@ MAX_STEPS = 10_000
 
 
 def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
-    """Why the problem is no flow of this kind, or None."""
+    """Return why the problem is no flow of chunks for one rank each, or None."""
     if any(len(pre) > 1 or len(post - pre) > 1 for pre, post in problem.collective.ends):
         return "some chunk has several origins or targets"
     return None if problem.max_peers is None else "peers of a rank are limited, and a flow counts no peers"
@@ -36,10 +36,10 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
 
 @dataclass(frozen=True)
 class StepFlow:
-    """The flow of ``problem`` in steps of so many ``rounds`` each.
+    """The flow of ``problem`` in steps, step t of ``rounds[t]`` rounds.
 
     Columns: for each source the chunks on each arc in each step, then those that wait at each rank from step to
-    step. Rows: what comes to a rank is there or leaves; what a resource carries in a step.
+    step. Rows: a chunk that comes to a rank waits there or leaves; what a resource carries in a step.
     """
 
     problem: Problem
@@ -52,7 +52,7 @@ class StepFlow:
 
     @cached_property
     def demands(self) -> dict[int, Counter[int]]:
-        """By source, how many chunks each rank wants of it."""
+        """For each source, how many of its chunks each rank wants."""
         by_source: dict[int, Counter[int]] = {}
         for pre, post in self.problem.collective.ends:
             for target in post - pre:
@@ -61,7 +61,7 @@ class StepFlow:
 
     @cached_property
     def sends(self) -> Ints:
-        """Source, arc and step of the first columns, a row each."""
+        """The source, arc and step of each of the first columns, a row each."""
         hops, last = np.array(self.tables.hops), len(self.rounds)
         src, dst = self.tables.ends
         parts = []
@@ -76,8 +76,8 @@ class StepFlow:
         return np.concatenate(parts, axis=1).T.astype(np.int64)
 
     def _program(self) -> tuple[Any, int]:
-        """The HiGHS model, its last column the share of all demands that is met, at most 1; and the number of its
-        first capacity row."""
+        """Return the HiGHS model, its last column the share of all demands that is met, at most 1, and the number
+        of its first capacity row."""
         import highspy
         from scipy.sparse import coo_matrix
 
@@ -119,8 +119,8 @@ class StepFlow:
         return model, every.size
 
     def relaxed(self, seconds: float | None = None) -> tuple[float, Floats] | None:
-        """The share of the demands that broken chunks meet, and the price of each resource in each step; None: no
-        answer in ``seconds``."""
+        """Return the share of the demands that can be met by parts of chunks, and the price of each resource in
+        each step; None: no answer in ``seconds``."""
         model, first = self._program()
         solver = _solved(model, seconds)
         if solver.getModelStatus().name != "kOptimal":
@@ -130,9 +130,9 @@ class StepFlow:
         return float(solution.col_value[model.num_col_ - 1]), np.maximum(prices, 0.0)
 
     def whole(self, rounds: int, seconds: float | None = None) -> Schedule | None:
-        """A schedule in whole chunks; None: there is none, or none was found in ``seconds`` and so many rounds of
-        HiGHS, which are the same on every machine. What is sent late is cheap: HiGHS was up to eight times as
-        quick as with any other cost that was tried."""
+        """Return a schedule in whole chunks; None: there is none, or none was found in ``seconds`` and ``rounds``
+        of HiGHS, which are the same on every machine. Late sends are cheap: with that cost HiGHS was up to eight
+        times as quick as with any other that was tried."""
         import highspy
 
         model, _ = self._program()
@@ -146,7 +146,7 @@ class StepFlow:
         return self._schedule(np.rint(np.array(solver.getSolution().col_value)[:number]).astype(np.int64))
 
     def _schedule(self, flow: Ints) -> Schedule:
-        """``flow`` by column, split into the paths of chunks, from the last step back."""
+        """Return the schedule of ``flow``, by column, split into the paths of chunks from the last step back."""
         at: dict[tuple[int, int], list[int]] = defaultdict(list)  # by source and rank, the chunks that are there
         for k, (pre, post) in enumerate(self.problem.collective.ends):
             for target in post - pre:
@@ -182,7 +182,7 @@ class StepFlow:
 
 
 def _solved(model: Any, seconds: float | None, rounds: int = 0, **options: float) -> Any:
-    """The HiGHS solver that has run on ``model``, of an integer program for so many ``rounds``."""
+    """Return the HiGHS solver after it ran on ``model``, for at most ``rounds`` of an integer program (0: any)."""
     import highspy
 
     left = [rounds]
@@ -204,9 +204,9 @@ def _solved(model: Any, seconds: float | None, rounds: int = 0, **options: float
 
 
 def stepped_bound(flow: StepFlow, prices: Floats) -> LowerBound | None:
-    """That no schedule has as few steps as ``flow``, by rounded ``prices`` of resources in steps; None: they prove
-    nothing. A chunk pays at least its cheapest path through the steps, and the steps together earn no more than
-    prices times capacities (linear programming duality, as of ``price_bound``, with the time axis)."""
+    """Return the bound that no schedule has as few steps as ``flow``, by rounded ``prices`` of resources in steps;
+    None: they prove nothing. A chunk pays at least its cheapest path through the steps, and all steps earn no more
+    than prices times capacities (linear programming duality, as of ``price_bound``, with the time axis)."""
     if not prices.any():
         return None
     whole = np.rint(prices * (GRAIN / prices.max())).astype(np.int64)
@@ -249,14 +249,14 @@ def proved_bound(problem: Problem, at_least: int, most: int, seconds: float | No
 
 
 def columns(problem: Problem, steps: int) -> int:
-    """About as many columns as the flow in so many steps has."""
+    """Return about how many columns the flow in ``steps`` steps has."""
     sources = len({pre for pre, post in problem.collective.ends if post - pre})
     return sources * len(problem.arcs) * steps
 
 
 def improve(search: Search) -> LowerBound | None:
-    """Prove that no schedule has as few steps as the bound says, as far as that goes; then the fewest steps that
-    are left for which a schedule in whole chunks is found."""
+    """Prove that no schedule has as few steps as the bound says, as far as that goes, then offer a schedule in
+    whole chunks of the fewest steps for which one is found. Return the bound proved."""
     problem = search.problem
     share = search.policy.smt.units_in_auto
     most = scaled(400_000, share)

@@ -21,11 +21,11 @@ from hetesynth.search.orbits import Orbits
 from hetesynth.search.search import Search, Strategy
 
 Refused = str
-"""Why there is no such problem."""
+"""The reason why the symmetries do not fit the problem."""
 
 
 def symmetric(strategy: Strategy, sketch: Sketch) -> Strategy:
-    """The same for schedules that are their own images; what it proves is of the part only, and dropped."""
+    """Return ``strategy`` for schedules that are their own images; its bounds are of a part only, and dropped."""
 
     def refuses(problem: Problem, policy: Policy) -> str | None:
         part = _part(problem, sketch)
@@ -84,8 +84,8 @@ def _part(problem: Problem, sketch: Sketch) -> Orbits | Refused:
 
 
 def _relayed(problem: Problem, sketch: Sketch, chunks: Sequence[int]) -> list[int]:
-    """The arcs by which ``chunks`` may go: all, where they start at several servers or have different relays, or
-    where these send to no other server, as in a reduction turned around."""
+    """Return the arcs by which ``chunks`` may go: all, where chunks start at several servers or have no or
+    different relays, or where relays send to no other server, as in a reduction turned around."""
     every, servers, place = list(range(len(problem.arcs))), problem.servers, places(problem.servers)
     homes = frozenset[int]().union(*(problem.collective.pre[k] for k in chunks))
     relays = {dict(sketch.relays).get(place[home]) for home in homes}
@@ -98,7 +98,7 @@ def _relayed(problem: Problem, sketch: Sketch, chunks: Sequence[int]) -> list[in
 
 
 def _joint(problem: Problem, arcs_of: Sequence[tuple[int, ...]]) -> tuple[Resource, ...] | Refused:
-    """For each resource one law for all its images."""
+    """Return for each resource one limit on all its images together, or why there is none."""
     capacity: dict[frozenset[int], int] = {}
     for resource in problem.binding_resources:
         arcs = frozenset(resource.arcs)

@@ -90,9 +90,9 @@ def command(
 
 
 def _demand_rings(result: Calibrated) -> None:
-    """HS849 where the library does an allreduce of one or two nodes by its switches or trees.
+    """Raise HetesynthError HS849 if the library does an allreduce of one or two nodes by its switches or trees.
 
-    Those carry other bytes than the rings that are fitted; from three nodes on the NICs carry the same.
+    Switches and trees carry other bytes than the fitted rings; from three nodes on the NICs carry the same.
     """
     machine = machine_of(result.topology)
     for series in result.series:
@@ -114,7 +114,7 @@ def _demand_rings(result: Calibrated) -> None:
 
 
 def calibration_report(result: Calibrated, written: str | None) -> Iterator[str]:
-    """Figures with their uncertainty, points with their differences, what was written."""
+    """Yield the figures with their uncertainty, the points with their differences, and what was written."""
     fit, links = result.fit, result.links
     yield f"{result.topology.name}: {links.title}, {len(links.links)} links"
     yield f"  alpha    {_figure(fit.alpha, 1e6, 'us')}, stated {float(links.alpha) * 1e6:g} us"
@@ -146,7 +146,7 @@ def _figure(figure: Figure, factor: float, unit: str) -> str:
 
 
 def calibration_document(result: Calibrated, written: str | None) -> dict[str, Any]:
-    """The same for programs: seconds, bytes per second, shares."""
+    """Return the object of ``topo calibrate --json``: seconds, bytes per second, shares."""
     fit = result.fit
     figures = {"alpha": fit.alpha, "rate": fit.rate, "reduce": fit.reduce, "floor": fit.floor, "copy": result.copy}
     return {

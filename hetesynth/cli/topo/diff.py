@@ -42,7 +42,7 @@ def command(before: Path, after: os.PathLike[str], schedules: tuple[Path, ...], 
 
 
 def difference_report(document: dict[str, Any]) -> Iterator[str]:
-    """The changes, alike ones in a line, then the schedules."""
+    """Yield the changes, equal ones in one line, then the schedules."""
     before, after, changes = document["before"], document["after"], document["changes"]
     if not changes:
         yield f"{before['cluster']} and {after['cluster']}: the same hardware, the same ranks"

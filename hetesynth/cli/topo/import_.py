@@ -102,7 +102,7 @@ def read_options(
     hosts: str | None = None,
     topology: str | None = None,
 ) -> ReadOptions:
-    """What the user states beside the files."""
+    """Return the options that the user states beside the files."""
     rate, above = _rate(nic_rate, "--nic-rate"), _rate(uplink, "--uplink")
     ratio = importing.oversubscribed(oversubscription or "1")
     name = "" if model is None else importing.model_name(model)

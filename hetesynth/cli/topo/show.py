@@ -51,7 +51,7 @@ def command(
 
 
 def topology_report(look: Look, *, every: bool) -> Iterator[str]:
-    """Yield who is where, what joins them, what they share; then C(u, v), C_g and the error of each."""
+    """Yield servers, links, bottlenecks and switches; then C(u, v) and C_g, each with its rounding error."""
     chunking, facts, warnings = look
     topology, shared = chunking.topology, chunking.shared()
     yield (
@@ -108,7 +108,7 @@ def _servers(facts: ClusterFacts, models_of: Sequence[str]) -> list[tuple[str, .
 
 
 def _bottlenecks(facts: ClusterFacts) -> Iterable[str]:
-    """Alike ones in a line: the rate, who shares it, what each has when all send."""
+    """Return a table with alike bottlenecks in one row: rate, sharers, and the share of each when all send."""
     alike: dict[tuple[str, Fraction, int, Fraction | None], list[str]] = defaultdict(list)
     for b in facts.bottlenecks:
         alike[b.kind, b.rate, b.sharers, b.offered].append(b.name)
@@ -136,7 +136,7 @@ def _gb(rate: Fraction) -> str:
 
 
 def _table(capacities: Sequence[Capacity], name: Callable[[int], str], every: bool) -> Iterator[str]:
-    """One line for each kind of capacity, with some of their names; below it, for ``every`` one, its name."""
+    """Yield a line for each kind of capacity, with some of its names; below it, for ``every``, all its names."""
     by_identity: dict[int, array[int]] = defaultdict(lambda: array("q"))
     for i, c in enumerate(capacities):  # very many links share few values, and hashing these is slow
         by_identity[id(c)].append(i)
@@ -160,7 +160,7 @@ def _us(seconds: Fraction) -> str:
 
 
 def _fact(fact: object, *fields: str) -> dict[str, Any]:
-    """``fields`` of ``fact`` as JSON calls and counts them."""
+    """Return ``fields`` of ``fact`` with their names and units in JSON."""
     values: dict[str, Any] = {}
     for field in fields:
         name, unit = IN_JSON.get(field, (field, None))
@@ -170,8 +170,8 @@ def _fact(fact: object, *fields: str) -> dict[str, Any]:
 
 
 def graph_document(look: Look) -> Iterator[str]:
-    """The object ``topo show --json`` prints, line by line: the multigraph as nodes and edges, and what is shared.
-    The links of a large cluster are millions: their lines are made one by one, and what they share once."""
+    """Yield the lines of ``topo show --json``: the multigraph as nodes and edges, and what is shared. The links of
+    a large cluster are millions: their lines are made one by one, and what they have in common once."""
     chunking, facts, warnings = look
     topology = chunking.topology
     shared = [

@@ -19,7 +19,7 @@ WORD = 16  # bytes of which plans and tests move whole numbers only
 _TEXTS, _FLAGS = ("name", "title", "collective", "protocol"), ("in_place", "out_of_place")
 ELEMENT = 4  # bytes of a float, the type of elements in tests
 INSTEAD_OF = "instead_of"
-"""Of the record of an older cell that stays: the record of what was made and is not deployed."""
+"""The field of the record of an older cell that stays: the record of the newer one, not deployed."""
 MEASURED_ON = "measured_on"  # of the same record: the SHA-256 of the cluster that its times are of
 ODD = "the index of the folder was changed: remove the folder and build again"
 MAX_TEXT = 4000
@@ -36,10 +36,10 @@ _NEEDED = {"collective", "ranks", "sizes", "files"}
 
 @dataclass(frozen=True, slots=True)
 class ProgramFile:
-    """``name``: of the file; ``title``: of the program in it. ``in_place``, ``out_of_place``: the forms of calls
+    """A program. ``name``: of its file; ``title``: its own. ``in_place``, ``out_of_place``: the forms of calls
     that it is for. ``min_bytes``, ``max_bytes``: of calls as the runtime counts, both included, 0: no limit.
-    ``chunks``: into which the runtime cuts what it counts; ``input_chunks``, ``output_chunks``: into which it
-    cuts the buffers of a rank (0: it does not). ``scratch``: most scratch chunks of a rank."""
+    ``chunks``: into which the runtime cuts what it counts; ``input_chunks``, ``output_chunks``: into which it cuts
+    the buffers of a rank (0: it does not). ``scratch``: most scratch chunks of a rank."""
 
     name: str
     title: str
@@ -63,8 +63,8 @@ class ProgramFile:
 
     @property
     def unit(self) -> int:
-        """A number of bytes: the runtime takes the program for whole buffers of its multiples, inside its range,
-        whatever the type of their elements, and every rank's block is one of whole words."""
+        """A number of bytes. The runtime takes the program for whole buffers of a multiple of these bytes, inside
+        its range, whatever the type of their elements; every rank's block then is one of whole words."""
         blocks = self.ranks if self.collective in ("gather", "scatter") else 1
         sent = self.input_chunks * (self.ranks if self.collective in ("allgather", "gather") else 1)
         received = self.output_chunks * (self.ranks if self.collective in ("reducescatter", "scatter") else 1)
@@ -88,7 +88,7 @@ class ProgramFile:
 
 
 def of_record(values: dict[str, Any]) -> ProgramFile:
-    """The program with these fields. ValueError where it is none."""
+    """Return the program with the fields ``values``. Raises ValueError if they are not those of a program."""
     for name, value in values.items():
         kind = str if name in _TEXTS else bool if name in _FLAGS else int
         if type(value) is not kind and (name, value) != ("root", None):
@@ -100,15 +100,15 @@ def of_record(values: dict[str, Any]) -> ProgramFile:
 
 
 def program_at(programs: Sequence[ProgramFile], counted: int, calls: tuple[int, int]) -> str | None:
-    """The program that runs out of place for ``counted`` bytes, or for the nearest of ``calls``, the first and the
-    last (0: none); None: the library's own."""
+    """Return the name of the program that runs out of place for ``counted`` bytes, or for the nearest of
+    ``calls``, the first and the last (0: none); None: the library's own runs."""
     least, most = calls
     counted = max(least, min(counted, most) if most else counted)
     return next((p.name for p in programs if p.out_of_place and p.takes(counted)), None)
 
 
 def program_file(name: str, data: bytes, target: Target, root: Rank | None) -> ProgramFile:
-    """What the program in ``data`` says of itself. InternalError where there is none."""
+    """Return the program in ``data`` as it describes itself. Raises InternalError where there is none."""
     from hetesynth.judge.msccl.reader import read_program
     from hetesynth.judge.mscclpp.reader import read_plan_json
     from hetesynth.judge.tables.reader import read_table
@@ -145,8 +145,8 @@ def program_file(name: str, data: bytes, target: Target, root: Rank | None) -> P
 
 
 def check_selection(cells: Sequence[tuple[str, Sequence[ProgramFile]]], target: Target) -> None:
-    """That each call has one program at most, which is of the cell that is meant for it. HetesynthError HS870
-    where two cells, or two files of one, are meant for the same calls."""
+    """Check that each call has one program at most, of the cell that is meant for it. Raises HetesynthError HS870
+    where two cells, or two files of one, are meant for the same calls, or two plans have one name."""
     every = [(cell, program) for cell, programs in cells for program in programs]
     for place, (cell, program) in enumerate(every):
         for other_cell, other in every[:place]:
@@ -203,7 +203,7 @@ def _is_count(value: object) -> bool:
 
 
 def _is_figure(value: Any) -> bool:
-    """A text, a flag, a finite number or none."""
+    """Return True for a text, a flag, a finite number or None."""
     return value is None or _is_text(value) or (isinstance(value, int | float) and abs(value) < MOST)
 
 
@@ -245,9 +245,9 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What a program takes for ``size`` bytes of the whole buffer, simulated. ``test``: the nearest size that its
-    runtime gives to it, with which a test is run; None: there is none in the range. ``library_us``: its own.
-    ``program``: the file of the program that runs out of place."""
+    """The simulated time of a program for ``size`` bytes of the whole buffer. ``test``: the nearest size for which
+    its runtime takes the program, for a test; None: there is none in the range. ``library_us``: the library's
+    time. ``program``: the file of the program that runs out of place."""
 
     size: int
     test: int | None
@@ -262,7 +262,7 @@ class Expectation:
 class DeployedCell:
     """A cell as it stands in a folder. ``key``: of the job it was last decided for; ``made_for``: of the job whose
     result it is, another one where an older result stays because the newer is worse. ``files``: by the names that
-    the cell gave them. ``origin``: where the cell comes from; empty: from a manifest."""
+    the cell gave them."""
 
     name: str
     key: str
@@ -277,16 +277,16 @@ class DeployedCell:
 
     @property
     def ranks(self) -> int:
-        """How many GPUs take part."""
+        """The number of GPUs that take part."""
         return int(self.record["ranks"])
 
     @property
     def programs(self) -> tuple[ProgramFile, ...]:
-        """The programs of the cell, by what their runtime selects them by."""
+        """The programs of the cell, with the fields by which the runtime selects among them."""
         return tuple(of_record(row) for row in self.record.get("programs", ()))
 
     def check(self) -> None:
-        """Raise ValueError where the record is none, or is not of these files."""
+        """Raise ValueError if the record is not one of a cell or does not match the files."""
         check_record(self.record)
         digests = {name: hashlib.sha256(data).hexdigest() for name, data in self.files.items()}
         changed = [n for n in {**digests, **self.record["files"]} if digests.get(n) != self.record["files"].get(n)]

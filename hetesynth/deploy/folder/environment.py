@@ -24,10 +24,10 @@ esac"""
 
 @dataclass(frozen=True, slots=True)
 class LogLines:
-    """``debug``: variables that make the runtime say it. ``read``: when it has read the files; ``ran``: when a
-    call runs one of them, empty: it does not say; ``fell_back``: when a call runs a built-in algorithm;
-    ``refused``: of a file that it does not take. NAME stands for what NCCL calls the collective, ... for
-    anything."""
+    """The lines of a runtime's log. ``debug``: variables that make the runtime write them. ``read``: when it has
+    read the files; ``ran``: when a call runs one of these, empty: it does not say; ``fell_back``: when a call runs
+    a built-in algorithm; ``refused``: when it does not take a file. NAME stands for what NCCL calls the
+    collective, ... for anything."""
 
     debug: tuple[tuple[str, str], ...]
     read: str
@@ -58,7 +58,7 @@ NAMES = {
     "gather": "Gather",
     "scatter": "Scatter",
 }
-"""What the logs of NCCL and RCCL call the collectives."""
+"""The names of the collectives in the logs of NCCL and RCCL."""
 
 
 _OWN_PLANS = "Otherwise RCCL's own MSCCL++ takes allreduce and allgather up to 1 MiB in captured graphs."
@@ -67,14 +67,14 @@ _EXTRA = {"rccl-6": (("RCCL_MSCCLPP_ENABLE", "0", _OWN_PLANS),)}
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """``variables``: name, value, comment. In values ``DIRECTORY`` stands for the folder of programs.
-    ``left_out``: the programs that the runtime is not told of, and why."""
+    """The variables for a folder. ``variables``: name, value, comment; in values ``DIRECTORY`` stands for the
+    folder of programs. ``left_out``: the programs that the runtime is not told of, and why."""
 
     variables: tuple[tuple[str, str, str], ...]
     left_out: dict[str, str] = field(default_factory=dict)
 
     def values(self, directory: str) -> dict[str, str]:
-        """The variables where programs are in ``directory``."""
+        """Return the values of the variables by name, for programs in ``directory``."""
         return {name: value.replace("DIRECTORY", directory) for name, value, _ in self.variables}
 
 
@@ -103,7 +103,7 @@ def environment(target: Target, programs: Sequence[ProgramFile]) -> Environment:
 
 
 def environment_text(target: Target, stated: Environment, cluster: str) -> str:
-    """The file, for sh, bash, dash, ksh and zsh."""
+    """Return the text of ``environment.sh``, for sh, bash, dash, ksh and zsh."""
     text = (Path(__file__).parent / "environment.txt").read_text(encoding="utf-8")
     lines = [text.replace("@CLUSTER@", cluster).replace("@RUNTIME@", target.runtime).rstrip("\n")]
     if any(":" in value for _, value, _ in stated.variables if "DIRECTORY" in value):

@@ -82,17 +82,17 @@ def folder_contents(
 
 
 def place(name: str) -> str:
-    """Where the file ``name`` of a cell is in the folder."""
+    """Return the path of the file ``name`` of a cell in the folder."""
     return f"{SCHEDULES if name.endswith(SCHEDULE_SUFFIX) else ALGORITHMS}/{name}"
 
 
 def deployed(folder: Path) -> tuple[DeployedCell, ...]:
-    """The cells in ``folder`` whose files are there and whole; none where it is no such folder."""
+    """Return the cells in ``folder`` whose files are there and whole; none if no build wrote the folder."""
     return cells_of(folder)[0]
 
 
 def cells_of(folder: Path) -> tuple[tuple[DeployedCell, ...], dict[str, str]]:
-    """The same, and why the others are none, by name."""
+    """Return the cells of ``deployed``, and by name why each other cell of the index is not among them."""
     rows = index_of(folder).get("cells")
     cells, damaged, listed = [], dict[str, str](), set[str]()
     for row in rows if isinstance(rows, list) else ():
@@ -138,8 +138,8 @@ def differs(folder: Path, contents: Mapping[str, bytes]) -> bool:
 
 
 def installation(folder: Path, stated: Target | None = None) -> tuple[Target, dict[str, Any]]:
-    """Return the target of ``folder``, and what to do with the folder: variables with their values there, what the
-    runtime minds, what is not as it was written or not given to the runtime, and what the log says. HetesynthError
+    """Return the target of ``folder``, and what to do with the folder: variables with their values there, steps
+    and cautions, what is not as it was written or not given to the runtime, and what the log says. HetesynthError
     HS871 where neither `build` nor `atlas` wrote it, HS872 where it is for other targets than ``stated`` or for
     several and none is stated, HS876 where its index is damaged."""
     index = read_index(folder)

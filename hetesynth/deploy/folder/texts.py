@@ -21,7 +21,7 @@ _SEEN_TO = (
     "For a broadcast",
     "Without registration",
 )
-"""How sentences begin of what a folder's own files see to."""
+"""The beginnings of sentences about steps that a folder's own files take."""
 _ALONE, _ALL_READ = (
     "Put FILE alone",
     "Put nothing else into `algorithms`: every file there is read, and the first that fits runs.",
@@ -40,7 +40,7 @@ BINARIES: dict[CollectiveName, str] = {
     "gather": "gather_perf",
     "scatter": "scatter_perf",
 }
-"""Of nccl-tests and rccl-tests."""
+"""The programs of nccl-tests and rccl-tests for the collectives."""
 SELF_SENT: dict[str, frozenset[CollectiveName]] = {
     "rccl-6": frozenset({"gather", "scatter"}),
     "rccl-5": frozenset({"gather", "scatter"}),
@@ -81,7 +81,7 @@ def expected_text(cells: Sequence[DeployedCell], target: Target) -> str:
 def readme_text(
     target: Target, cells: Sequence[DeployedCell], stated: Environment, cluster: str, ranks: RankOrder | str
 ) -> str:
-    """The page. ``ranks``: their places, or why there are no files of them."""
+    """Return the text of ``README.md``. ``ranks``: places of the ranks, or why there are no files of them."""
     written = (Path(__file__).parent / "readme.txt").read_text(encoding="utf-8")
     prose = dict(re.findall(r"^@([\w-]+)\n(.*?)(?=^@|\Z)", written, re.MULTILINE | re.DOTALL))
     kind = "plans" if target.format.plan else "shell" if target.environment else target.name
@@ -128,8 +128,8 @@ def cautions(target: Target, collectives: Collection[str]) -> list[str]:
 
 
 def atlas_steps(target: Target, collectives: Collection[str], folder: Path) -> list[str]:
-    """Return the same of an atlas in ``folder``, whose programs are in a folder called after the target: tables
-    are loaded together, by the index, and others are installed or given file by file."""
+    """Return the sentences about installing an atlas in ``folder``, whose programs are in a folder called after
+    the target: tables are loaded together, by the index, and others are installed or given file by file."""
     place = folder / target.name
     file = str(folder) if target.format.table else f"{place}/NAME.{target.format.extension}"
     steps = [step.replace("FILE", file) for step in _sentences(target, collectives)]
@@ -149,7 +149,7 @@ def _sentences(target: Target, collectives: Collection[str]) -> Iterator[str]:
 def smoke_test_text(
     target: Target, cells: Sequence[DeployedCell], stated: Environment, cluster: str, *, hosts: bool
 ) -> str:
-    """The script. ``hosts``: mpirun is told of them; otherwise all ranks run here."""
+    """Return the text of ``smoke_test.sh``. ``hosts``: mpirun gets the host files; else all ranks run here."""
     log, is_plans = LOG_LINES[target.name], target.format.plan
     names = ["HETESYNTH_DEPLOYMENT", *(name for name, _, _ in stated.variables)]
     names += [] if is_plans else [name for name, _ in log.debug]

@@ -40,7 +40,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 
 @dataclass
 class Document:
-    """A text that is TOML. ``values``: what is right in it."""
+    """A TOML text. ``values``: its entries that keep the rules; ``findings``: about the others."""
 
     file: str
     text: str
@@ -52,7 +52,7 @@ class Document:
         self.findings.add(code, self.span(path, value), visible(message), visible(help_))
 
     def span(self, path: Path, value: object = None) -> Span:
-        """Where ``value`` stands as a text in quotes, else the last key of ``path`` that is in the text."""
+        """Return the span of ``value``, a text in quotes, else of the last key of ``path`` that is in the text."""
         names = [str(part) for part in path if isinstance(part, str)]
         at, end, start = 0, len(self.text), 0
         headers = [(m, re.findall(_PART, m[2])) for m in _HEADER.finditer(self.text)]
@@ -113,7 +113,7 @@ def read_document(path: FilePath) -> Document:
 
 
 def _table(values: dict[str, Any], rules: Rules, path: Path, document: Document) -> dict[str, Any]:
-    """What is right of ``values``."""
+    """Return the entries of ``values`` that keep ``rules``, and note findings about the others."""
     keys, checked = rules["properties"], {}
     for name, value in values.items():
         if name not in keys:
@@ -128,7 +128,7 @@ def _table(values: dict[str, Any], rules: Rules, path: Path, document: Document)
 
 
 def _value(value: Any, rules: Rules, path: Path, document: Document) -> Any:
-    """``value`` without what is wrong in it; None where all of it is. In lists None stands for what is wrong."""
+    """Return ``value`` without its wrong parts, which are None in lists; None where all of it is wrong."""
     name = next(part for part in reversed(path) if isinstance(part, str))
     types, words = _KINDS[rules["type"]]
     help_ = (

@@ -29,7 +29,7 @@ class DescribedCluster:
 
 @dataclass(frozen=True, slots=True)
 class FirstManifest:
-    """What goes into the file at ``path``. ``skipped``: files that are wrong, with what is said of them."""
+    """A manifest to be written at ``path``. ``skipped``: files that are wrong, with the error about each."""
 
     path: Path
     clusters: tuple[DescribedCluster, ...]
@@ -37,8 +37,8 @@ class FirstManifest:
 
 
 def first_manifest(place: Path) -> FirstManifest:
-    """What is to be in the manifest of the folder ``place``, or at ``place`` where that is named like one. Raises
-    HetesynthError HS644 for a file that exists, HS869 where no file describes a cluster."""
+    """Return the first manifest of the folder ``place``, or at ``place`` where that is named like a manifest.
+    Raises HetesynthError HS644 for a file that exists, HS869 where no file describes a cluster."""
     path = place if place.suffix == ".toml" and not place.is_dir() else place / FILE_NAME
     if os.path.lexists(path):
         help_ = "init never replaces a file: edit it, or remove it first"
@@ -91,7 +91,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _described(file: Path, stated: str, names: set[str]) -> DescribedCluster | None:
-    """What ``file`` describes; None for one of node types. ``names``: of other clusters, as they are compared."""
+    """Return the cluster that ``file`` describes; None for a file of node types. ``names``: taken, case-folded."""
     from hetesynth.engine.program_warnings import fitting_targets
     from hetesynth.topology.language import load_topology
 

@@ -39,7 +39,7 @@ def _whole(least: int, most: int) -> Rules:
 
 
 def _number(most: float, least: str = "minimum") -> Rules:
-    """From 0, or, where ``least`` is ``exclusiveMinimum``, of more than that."""
+    """Return the rules of a number from 0, or above 0 if ``least`` is ``exclusiveMinimum``, to ``most``."""
     return {"type": "number", least: 0, "maximum": most}
 
 
@@ -57,7 +57,7 @@ def _table(keys: dict[str, Rules], *required: str) -> Rules:
 
 
 def _key(rules: Rules, meaning: str, *examples: Any, default: Any = None) -> Rules:
-    """``meaning``: a sentence; ``default``: what holds where the key is left out, None where that depends."""
+    """Return ``rules`` with a sentence about a key, examples and the default; None where that depends."""
     facts = {"description": meaning, "default": default, "examples": [*examples]}
     return rules | {name: value for name, value in facts.items() if value not in (None, [])}
 
@@ -193,7 +193,7 @@ MANIFEST = _table(
 
 
 def schema_text() -> str:
-    """The schema of the whole file as it is published."""
+    """Return the schema of the whole file as it is published."""
     meaning = "Which schedules `hetesynth build` keeps: clusters, collectives, sizes, runtimes, gates."
     dialect = "https://json-schema.org/draft/2020-12/schema"
     whole = {"$schema": dialect, "title": "hetesynth.toml", "description": meaning, **MANIFEST}

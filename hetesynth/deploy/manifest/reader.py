@@ -34,7 +34,7 @@ MAX_CELLS = 10_000
 
 
 def cluster_name(topology: FilePath) -> str:
-    """What the cluster of a file is called if nothing is said: as the file, or as the folder of a topo.dsl."""
+    """Return the default name of the cluster of a file: the file's, or its folder's for a topo.dsl."""
     return topology.stem if topology.stem != USUAL_NAME else FilePath(os.path.abspath(topology)).parent.name
 
 
@@ -59,7 +59,7 @@ def size_of(text: str) -> int:
 
 
 def _ranges(texts: list[str | None], path: Path, document: Document) -> list[SizeRange]:
-    """The ranges in a list of the document; findings for those that are none."""
+    """Return the ranges in ``texts``, a list of the document; add a finding for each text that is none."""
     read = []
     for text in filter(None, texts):
         try:
@@ -70,7 +70,7 @@ def _ranges(texts: list[str | None], path: Path, document: Document) -> list[Siz
 
 
 def _apart(read: list[SizeRange], path: Path, document: Document) -> tuple[SizeRange, ...]:
-    """The same for one folder, where no two may overlap; an end at which another begins is that one's."""
+    """Return ``read``, each range open where another begins; add a finding for two ranges that overlap."""
     ordered = sorted(read, key=lambda one: (one.low, one.high or math.inf))
     for one, other in pairwise(ordered):
         if one.high is None or other.low < one.high or other.low == one.low:
@@ -81,7 +81,7 @@ def _apart(read: list[SizeRange], path: Path, document: Document) -> tuple[SizeR
 
 
 def _clusters(document: Document, folder: FilePath) -> dict[int, ClusterEntry]:
-    """The clusters that are right, by their places in the document; paths are seen from ``folder``."""
+    """Return the clusters that state a topology, by their places in the document; ``folder``: the manifest's."""
     entries: dict[int, ClusterEntry] = {}
     names = set[str]()
     for number, table in enumerate(document.values.get("cluster", ())):
@@ -115,13 +115,13 @@ def _clusters(document: Document, folder: FilePath) -> dict[int, ClusterEntry]:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``stated``: (value, place) by key; those of gates as ``gates.steps``."""
+    """Settings of cells. ``stated``: (value, place) by key; gates by keys such as ``gates.steps``."""
 
     stated: dict[str, tuple[Any, Path]]
 
     def over(self, table: dict[str, Any], path: Path) -> Settings:
-        """With what ``table``, which stands at ``path``, says laid over. One that states sizes or chunks overrules
-        both, and with sizes the size of chunks too."""
+        """Return these settings overlaid with those of ``table``, which stands at ``path``. A table that states
+        sizes or chunks overrules both, and one with sizes the size of chunks too."""
         overruled = {"sizes", "chunks"} if table.keys() & {"sizes", "chunks"} else set()
         overruled |= {"chunk_size"} if "sizes" in table else set()
         stated = {name: one for name, one in self.stated.items() if name not in overruled}
@@ -134,7 +134,7 @@ class Settings:
         return self.stated[name][0] if name in self.stated else SETTINGS.get(name, {}).get("default")
 
     def place(self, name: str, otherwise: Path) -> Path:
-        """Where the value of ``name`` stands."""
+        """Return the place where the value of ``name`` is stated, else ``otherwise``."""
         return self.stated[name][1] if name in self.stated else otherwise
 
 

@@ -14,8 +14,8 @@ from hetesynth.topology.language.overridden import overridden
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """What a program must reach at every size where it is judged; None: anything will do. ``proven``: the schedule
-    has as few steps as is proved possible, or its program is at the proved limit."""
+    """The figures that a program must reach at every size where it is judged; None: anything will do. ``proven``:
+    the schedule has as few steps as is proved possible, or its program is at the proved limit at some size."""
 
     percent_of_limit: float | None = None
     factor_over_library: float | None = None
@@ -25,7 +25,7 @@ class Gates:
 
 @dataclass(frozen=True, slots=True)
 class CellOptions:
-    """How a cell is made; the same fields of ``Request`` say what they mean."""
+    """The options by which a cell is made, named and explained as the fields of ``Request``."""
 
     strategy: str = "auto"
     effort: float = 1.0
@@ -39,7 +39,7 @@ class CellOptions:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One schedule with its programs for one target. ``extent``: for which sizes, or chunks of each rank."""
+    """A schedule with its programs for one target. ``extent``: for which sizes, or chunks of each rank."""
 
     cluster: str
     collective: CollectiveName
@@ -67,7 +67,7 @@ class Cell:
 
     @property
     def stem(self) -> str:
-        """The same without cluster and target, as the beginning of a file name: ``allreduce-1MB-64MB``."""
+        """The name without cluster and target, as the beginning of a file name: ``allreduce-1MB-64MB``."""
         words = self.extent_text.replace(" ", "-").split("..")
         named = [word for word in words if word]
         ends = {".." + words[-1]: "up-to-", words[0] + "..": "from-"}.get(self.extent_text, "")
@@ -89,7 +89,7 @@ class ClusterEntry:
 
     @property
     def source(self) -> os.PathLike[str]:
-        """What is loaded: the file, with its losses if there are any."""
+        """The file to be loaded, with its losses if there are any."""
         if self.without or self.degrade:
             return overridden(self.topology, self.without, self.degrade)
         return self.topology
@@ -97,9 +97,9 @@ class ClusterEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """All of it. ``output``: the folder that is deployed, ``layout``: where in it a cluster and a target have
-    theirs (``{cluster}`` and ``{target}`` stand for them). ``cache``: where results are kept; None: the user's own
-    place."""
+    """A whole manifest. ``output``: the folder that is deployed, ``layout``: the path in it of the folder of a
+    cluster and a target (``{cluster}`` and ``{target}`` stand for them). ``cache``: the folder where results are
+    kept; None: the user's own."""
 
     path: Path
     clusters: tuple[ClusterEntry, ...]
@@ -109,5 +109,5 @@ class Manifest:
     cache: Path | None = None
 
     def folder(self, cluster: str, target: str) -> Path:
-        """Where the programs of a cluster for a target are."""
+        """Return the folder of the programs of a cluster for a target."""
         return self.output / self.layout.format(cluster=cluster, target=target)

@@ -34,7 +34,7 @@ _PAGE = re.compile(r"[A-Za-z0-9.-]{1,80}-[0-9a-f]{16}\.html")  # as they are cal
 
 
 def index_page(report: BuildReport, at: words.Places, links: Mapping[str, str], notes: Mapping[str, str]) -> bytes:
-    """The page. ``links``: from the folder of the page; ``notes``: why a cell has none."""
+    """Return the index page. ``links``: to cells' pages, from its folder; ``notes``: why a cell has no page."""
     parts = (INDEX_PAGE, "index.css", "index.js")
     page, style, script = (files(__package__).joinpath(name).read_text("utf-8") for name in parts)
     hashes = (f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in (script, style))
@@ -78,11 +78,11 @@ def _html(text: str) -> str:
 
 
 PageJob = tuple[Path, Path, bytes, dict[str, Any]]
-"""A page to be made: where, of which program, on which pickled cluster, and what else is in it."""
+"""A page to be made: its path, the path of its program, the pickled cluster, and its other contents."""
 
 
 def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: words.Places, jobs: int) -> None:
-    """Make what is not there, then the index. A cell whose page cannot be made has the reason in its row."""
+    """Make the pages that are missing, then the index, which says for a cell without a page why it has none."""
     cells = folder / CELLS
     try:
         cells.mkdir(parents=True, exist_ok=True)
@@ -131,7 +131,7 @@ def program_shown(record: Mapping[str, Any], size: int) -> str | None:
 
 
 def make_page(job: PageJob) -> str:
-    """Write the page; why it cannot be made, or nothing. Runs in a process of its own."""
+    """Write the page of ``job``; return why that failed, else an empty text. Runs in a process of its own."""
     from hetesynth.engine.page.report import report_of_file
     from hetesynth.report.html.page import html_page
 

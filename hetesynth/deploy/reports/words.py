@@ -43,7 +43,7 @@ def markup(text: str) -> str:
 
 
 def counts(report: BuildReport) -> dict[Status, int]:
-    """How many cells have each status that occurs, in the order in which statuses are always told."""
+    """Return the number of cells with each status that occurs, in the order of ``STATUSES``."""
     number = Counter(cell.status for cell in report.cells)
     return {status: number[status] for status in STATUSES if number[status]}
 
@@ -55,12 +55,12 @@ def counts_text(report: BuildReport) -> str:
 
 
 def needing_attention(report: BuildReport) -> list[CellReport]:
-    """The worst first, else in the order of the manifest."""
+    """Return the cells that need attention, the worst first, else in the order of the manifest."""
     return [cell for status in ATTENTION for cell in report.cells if cell.status == status]
 
 
 def heading(report: BuildReport) -> str:
-    """All of it in a few words."""
+    """Return the outcome of the whole build in a few words."""
     what = "Schedules checked" if report.checked else "Schedules built"
     if report.interrupted:
         return f"{what}: interrupted"
@@ -68,12 +68,12 @@ def heading(report: BuildReport) -> str:
 
 
 def reason(report: CellReport) -> str:
-    """Why the status is what it is, on one line."""
+    """Return why the status of a cell is what it is, on one line."""
     return "; ".join(one_line(message) for message in report.messages)
 
 
 def explained(cell: CellReport) -> str:
-    """Why a cell needs attention, and the way out."""
+    """Return why a cell needs attention, and the way out."""
     return "; ".join(part for part in (reason(cell), WAYS_OUT[cell.status]) if part)
 
 
@@ -92,14 +92,14 @@ def groups(report: BuildReport) -> dict[tuple[str, str], list[CellReport]]:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """``manifest``: as reports name it. ``lines``: of each cluster in it."""
+    """Paths seen from ``root``. ``manifest``: its path in reports; ``lines``: the line of each cluster in it."""
 
     root: Path
     manifest: str
     lines: Mapping[str, int] = field(default_factory=dict)
 
     def shown(self, path: str | Path) -> str:
-        """``path`` from the root with ``/``, without ``./``; as it is where it lies elsewhere."""
+        """Return ``path`` from the root with ``/``, without ``./``; as it is where it lies elsewhere."""
         below = os.path.relpath(os.path.abspath(path), os.path.abspath(self.root))
         return str(path) if below.split(os.sep)[0] == os.pardir else below
 
@@ -113,7 +113,7 @@ class Places:
 
 
 def figures(record: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What ``record`` says at the middle one of its sizes; None where it says nothing of use."""
+    """Return the figures of ``record`` at the middle one of its sizes; None where there are none."""
     rows: list[dict[str, Any]] = record["sizes"] if record is not None else []
     sized = [row for row in rows if row.get("program_us")] or rows
     if record is None or not sized:
@@ -126,8 +126,8 @@ def figures(record: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def change_percent(report: CellReport) -> float | None:
-    """By how much the program's time differs from that of the last run; None: one of the two is not known, or
-    nothing was decided in this run."""
+    """Return by how many percent the program's time differs from that of the last run; None: one of the two is not
+    known, or nothing was decided in this run."""
     now, before = figures(report.record), figures(report.previous)
     if report.status in _UNDECIDED or now is None or before is None or now["size"] != before["size"]:
         return None
@@ -138,7 +138,7 @@ def change_percent(report: CellReport) -> float | None:
 
 
 def change_text(report: CellReport) -> str:
-    """Against the last run: ``-3.1 %``, ``same``, ``new``; empty where nothing stands."""
+    """Return the change since the last run: ``-3.1 %``, ``same``, ``new``; empty where it is not known."""
     percent = change_percent(report)
     if percent is not None:
         return "same" if abs(percent) < 0.05 else f"{percent:+.1f} %"
@@ -150,7 +150,7 @@ FIGURES = ("program", "size", "of the limit", "x library", "last run")
 
 
 def shown(report: CellReport) -> tuple[str, ...]:
-    """``FIGURES`` of what stands, as texts; empty where there is nothing to say."""
+    """Return the ``FIGURES`` of the cell in the folder as texts; empty where there is nothing to say."""
     at = figures(report.record)
     if at is None:
         return ("", "", "", "", change_text(report))
@@ -166,7 +166,7 @@ def shown(report: CellReport) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A table of a report. ``keys``: the whole names of the cells that its rows are; none where they are none."""
+    """A table of a report. ``keys``: the whole names of the cells in its rows; empty where rows are not cells."""
 
     title: str
     head: tuple[str, ...]
@@ -175,7 +175,7 @@ class Section:
 
 
 def sections(report: BuildReport, at: Places) -> list[Section]:
-    """What a person reads of ``report``, the most urgent first."""
+    """Return the tables of ``report`` that have rows, the most urgent first."""
     urgent = [(cell.cell.name, cell.status, explained(cell)) for cell in needing_attention(report)]
     folders = [(at.shown(f.folder), "stale" if f.stale else "note", f.message) for f in report.folders]
     findings = [(at.spot(f.span), f"{f.severity} {f.code}", f.message) for f in report.findings]
@@ -201,8 +201,8 @@ _FORGES: dict[Severity, tuple[str, str]] = {  # what GitHub and what GitLab call
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """``rule``: ``HS241`` of a finding, ``stale-schedule`` of a cell. ``subject``: what tells it from others of
-    the same rule in the same file, whatever the line. Message and title are one line each."""
+    """A finding for a forge. ``rule``: ``HS241`` of a topology, ``stale-schedule`` of a cell. ``subject``: sets it
+    apart from others of its rule and file, whatever the line. Message and title are one line each."""
 
     severity: Severity
     rule: str
@@ -215,7 +215,7 @@ class Annotation:
 
 
 def all_annotations(report: BuildReport, places: Places) -> tuple[Annotation, ...]:
-    """Every topology finding and every cell that needs attention; errors first."""
+    """Return notes on topology findings, cells that need attention, folders and warnings; errors first."""
     notes: list[Annotation] = []
     severity: Severity
     for cell in needing_attention(report):
@@ -242,7 +242,7 @@ def all_annotations(report: BuildReport, places: Places) -> tuple[Annotation, ..
 
 
 def fingerprints(all_: Iterable[Annotation]) -> list[str]:
-    """A name for each that is the same in every run: lines do not count, so an edit above changes none."""
+    """Return a name for each annotation that is the same in every run: edits above its line do not change it."""
     seen: Counter[tuple[str, str, str]] = Counter()
     names = []
     for annotation in all_:
@@ -254,7 +254,7 @@ def fingerprints(all_: Iterable[Annotation]) -> list[str]:
 
 
 def workflow_commands(all_: Sequence[Annotation]) -> list[str]:
-    """A command for each annotation."""
+    """Return GitHub's command for each annotation."""
     lines = []
     for annotation in all_:
         place = {"file": annotation.path, "line": str(annotation.line)}
@@ -273,7 +273,7 @@ def _data(text: str) -> str:
 
 
 def code_quality(all_: Sequence[Annotation]) -> bytes:
-    """A list of issues in JSON; it is empty where there is nothing to say, which GitLab takes as such."""
+    """Return GitLab's list of issues in JSON; GitLab takes an empty list as nothing to say."""
     issues = [
         {
             "description": annotation.message,
@@ -288,7 +288,7 @@ def code_quality(all_: Sequence[Annotation]) -> bytes:
 
 
 def sarif_annotations(all_: Sequence[Annotation]) -> bytes:
-    """SARIF 2.1.0 of one run, for forges refuse several of one tool in a file."""
+    """Return SARIF 2.1.0 with one run, for forges refuse several of one tool in a file."""
     from hetesynth.report.sarif import sarif_log, sarif_result, sarif_rule
 
     help_ = "see docs/lint.md, docs/errors.md and docs/build_reports.md"

@@ -47,7 +47,7 @@ def _cases(report: BuildReport, places: words.Places) -> Iterator[Case]:
 
 
 def junit_xml(report: BuildReport, places: words.Places) -> bytes:
-    """A suite for each cluster and target, one for folders, and one for what stopped all of it."""
+    """Return JUnit XML: a suite for each cluster and target, one for folders, one for what stopped the build."""
     every = list(_cases(report, places))
 
     def numbers(cases: Sequence[Case]) -> dict[str, str]:
@@ -80,7 +80,7 @@ _MARKUP = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]
 
 
 def markdown_summary(report: BuildReport, places: words.Places, most: int = MAX_BYTES) -> str:
-    """The summary; tables that do not fit in ``most`` bytes are left out, which it then says."""
+    """Return the summary; tables that do not fit in ``most`` bytes are left out, and it says so."""
     head = f"{MARK}\n## {words.heading(report)}\n\n{text(words.counts_text(report))}\n"
     parts = [head, *(f"\n**Warning:** {text(warning)}\n" for warning in report.warnings)]
     for table in words.sections(report, places):
@@ -103,7 +103,7 @@ def markdown_summary(report: BuildReport, places: words.Places, most: int = MAX_
 
 
 def text(value: str) -> str:
-    """``value`` as text in a line or in a cell of a table."""
+    """Return ``value`` escaped for a line or a table's cell in Markdown."""
     return words.one_line(value).translate(_MARKUP).replace("://", ":&#47;/").replace("www.", "www&#46;")
 
 
@@ -128,7 +128,7 @@ def topology_findings(manifest: Manifest) -> tuple[Diagnostic, ...]:
 
 
 def failure_findings(error: HetesynthError, file: str | Path) -> tuple[Diagnostic, ...]:
-    """What ``error`` says; where it does not point into a file that is there it is about all of ``file``."""
+    """Return the findings of ``error``; one that points into no file that is there is about all of ``file``."""
     whole = Span(str(file), 1, 1)
     if not isinstance(error, SourceError):
         return (Diagnostic(error.code, whole, error.message, error.help),)
@@ -137,7 +137,7 @@ def failure_findings(error: HetesynthError, file: str | Path) -> tuple[Diagnosti
 
 
 def document(report: BuildReport, places: words.Places) -> dict[str, Any]:
-    """All of ``report``."""
+    """Return ``report`` as the object of ``build --json``."""
     cells = []
     for told in report.cells:
         cell = told.cell
@@ -180,9 +180,9 @@ def document(report: BuildReport, places: words.Places) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """``github``: workflow commands; the others are files, None: not asked for. ``markdown``: ``-`` is standard
-    output. ``appended``: the file that a summary is added to, never replaced. ``pages``: a folder. ``jobs``:
-    processes that make pages."""
+    """The reports that are asked for. ``github``: workflow commands; the others are files, None: not asked for.
+    ``markdown``: ``-`` is standard output. ``appended``: the file that a summary is added to, never replaced.
+    ``pages``: a folder. ``jobs``: processes that make pages."""
 
     json: bool = False
     junit: Path | None = None
@@ -212,7 +212,7 @@ class ReportOptions:
 
 
 def report_options(*, as_json: bool = False, annotations: Sequence[str] = (), **asked: Any) -> ReportOptions:
-    """What the options of ``build`` ask for. Raises HetesynthError where they are wrong or cannot be met."""
+    """Return the reports that ``build`` is asked for. Raises HetesynthError for wrong or impossible options."""
     github = "github" in annotations
     files = [stated.partition("=")[::2] for stated in annotations if stated != "github"]
     places: dict[str, Any] = {forge: Path(file) for forge, file in files}
@@ -248,7 +248,7 @@ def report_options(*, as_json: bool = False, annotations: Sequence[str] = (), **
 
 
 def demand_outside(options: ReportOptions, folders: Iterable[Path]) -> None:
-    """HetesynthError HS857 where a report would be in one of ``folders``, which are exchanged as a whole."""
+    """Raise HetesynthError HS857 where a report would be in one of ``folders``, which are replaced as a whole."""
     places = [os.path.realpath(folder) for folder in folders]
     for path in (*options.files, options.pages):
         if path is not None and any(Path(os.path.realpath(path)).is_relative_to(place) for place in places):
@@ -294,7 +294,7 @@ def write_reports(
 
 
 def report_places(path: Path, manifest: Manifest | None = None) -> words.Places:
-    """Where things are, as far as the manifest at ``path`` can be read."""
+    """Return the places for reports, with lines where the manifest at ``path`` could be read."""
     git = (folder for folder in Path(os.path.abspath(path)).parents if (folder / ".git").exists())
     root = next(git, Path.cwd())
     lines = {entry.name: entry.line for entry in manifest.clusters} if manifest is not None else {}

@@ -1,7 +1,6 @@
-"""Candidate specs for a size: what a strategy, a number of chunks per rank and capacities make together. The first
-number of chunks is about the root of the bandwidth-to-latency ratio, where a pipeline of chunks is in balance; the
-others follow by distance from it. Which strategies are tried, and in which order, says
-``search.auto.FOR_A_SIZE``."""
+"""Candidate specs for a size: each a strategy with a number of chunks per rank and capacities. The first number of
+chunks is about the root of the bandwidth-to-latency ratio, where a pipeline of chunks is in balance; the others
+follow by distance from it. ``search.auto.FOR_A_SIZE`` says which strategies are tried, and in which order."""
 
 import math
 from collections.abc import Iterator
@@ -36,7 +35,7 @@ MOST_TRANSFERS = 40_000  # a schedule with more takes longer to find than its la
 
 @dataclass(frozen=True)
 class CandidateSpec:
-    """One thing to try. ``name``: of its strategy; ``kind``: all but the number of chunks."""
+    """A strategy to try with some number of chunks. ``name``: the strategy; ``kind``: its variant."""
 
     label: str
     name: str
@@ -55,7 +54,7 @@ class CandidateSpecs:
     size: int
 
     def demand_possible(self) -> None:
-        """HetesynthError HS404 for a cluster of one GPU, HS601 when some rank cannot be reached at all."""
+        """Raise HetesynthError HS404 for a cluster of one GPU, HS601 when some rank cannot be reached at all."""
         demand_several_ranks(self.topology)
         problem = self.factory.problem(chunk(self.topology, self.request.chunking), 1)
         stranded = reach(invert(problem)[0] if self.request.collective in DUAL else problem).stranded
@@ -64,52 +63,52 @@ class CandidateSpecs:
 
     @cached_property
     def costs(self) -> CostOptions:
-        """By which candidates are predicted."""
+        """The cost options by which candidates are predicted."""
         return CostOptions.of(self.request)
 
     @cached_property
     def bounds(self) -> Bounds:
-        """Of time."""
+        """The lower bounds on the time of the collective."""
         return bounds_of(self.topology, self.request.collective, self.factory.root, self.costs)
 
     def lowering_for(self, target: Target) -> LoweringOptions:
-        """How programs that are only timed are lowered."""
+        """Return the options by which programs for ``target`` are lowered that are only timed."""
         return LoweringOptions("timed", target=target, servers=self.topology.servers)
 
     @cached_property
     def factory(self) -> ProblemFactory:
-        """Of the problems that candidates solve."""
+        """The factory of the problems that candidates solve."""
         return ProblemFactory(self.topology, self.request)
 
     @property
     def personalized(self) -> bool:
-        """Whether every chunk is for one rank."""
+        """True if every chunk is for one rank."""
         return self.request.collective in PERSONALIZED
 
     @property
     def between_sites(self) -> bool:
-        """Whether strategy ``auto`` tries wan: links of the cluster join data centres, and chunks are for all."""
+        """True if strategy ``auto`` tries wan: links of the cluster join data centers, and chunks are for all."""
         return self.request.strategy == "auto" and not self.personalized and self.far
 
     @cached_property
     def far(self) -> bool:
-        """Whether links of the cluster join data centres."""
+        """True if links of the cluster join data centers."""
         return any(link.latency >= WAN_LATENCY for link in self.topology.links)
 
     @property
     def bandwidth_latency_ratio(self) -> float:
-        """Seconds that the bytes take at least over seconds that latency takes at least."""
+        """The least seconds of the bytes over the least seconds of latency; infinite where there is no latency."""
         bytes_ = max(float(b.seconds_per_byte) for b in self.bounds.bounds) * self.size
         latency = max(float(b.latency) for b in self.bounds.bounds)
         return bytes_ / latency if latency else math.inf
 
     @property
     def latency_counts(self) -> bool:
-        """Whether the size is so small that trees of few levels may be quicker."""
+        """True if the size is so small that trees of few levels may be quicker."""
         return self.bandwidth_latency_ratio < 1_000
 
     def transfers(self, chunks: int) -> int:
-        """Of a schedule with ``chunks`` chunks per rank, about."""
+        """Return about how many transfers a schedule with ``chunks`` chunks per rank has."""
         return transfers(self.request.collective, self.topology.ranks, chunks)
 
     def chunk_bytes(self, chunks: int) -> float:
@@ -117,7 +116,7 @@ class CandidateSpecs:
         return chunk_bytes(self.request.collective, self.topology.ranks, chunks, self.size)
 
     def latency(self, problem: Problem, schedule: Schedule) -> float:
-        """Seconds of a message of no bytes along ``schedule``, over the slowest links at worst."""
+        """Return the seconds of an empty message along ``schedule``: the start, and hops over the slowest link."""
         slowest = max(float(link.latency) for link in self.topology.links)
         return self.costs.start(self.topology) + hops(schedule, problem.arcs) * slowest
 
@@ -137,7 +136,7 @@ class CandidateSpecs:
         return sorted(fit, key=lambda c: (abs(math.log2(c) - start), c))
 
     def of(self, name: str, chunks: int) -> Iterator[CandidateSpec]:
-        """Every variant of strategy ``name``; the one whose prices weigh most first where bytes count."""
+        """Yield a spec for every variant of strategy ``name``, the highest price first where bytes count most."""
         if self.chunk_bytes(chunks) < 1:
             raise self.too_small(chunks)
         row, chunking = row_of(name), self.paper_chunking(chunks)
@@ -157,13 +156,13 @@ class CandidateSpecs:
             yield CandidateSpec(f"{variant}, c={chunks}", name, variant, chunks, chunking, one)
 
     def problem(self, spec: CandidateSpec) -> Problem:
-        """What ``spec`` solves; what is added at once is for programs to put in order."""
+        """Return the problem that ``spec`` solves; a strategy that adds at once leaves the order to programs."""
         problem = self.factory.problem(spec.chunking, spec.chunks)
         at_once = row_of(spec.name).at_once and self.request.exclusion == "auto"
         return replace(problem, exclusive_reduction=False) if at_once else problem
 
     def paper_chunking(self, chunks: int) -> Chunking:
-        """The paper's capacities; where tiny chunks make them absurd, by a shorter reference step."""
+        """Return the paper's chunking or, where tiny chunks make it absurd, that of a shorter reference step."""
         options = replace(self.request.chunking, chunk_bytes=max(1, int(self.chunk_bytes(chunks))))
         try:
             return chunk(self.topology, options)
@@ -179,11 +178,11 @@ class CandidateSpecs:
         return Rates(prices.link_alpha, prices.link_resources, prices.resource_rate, 1.0, self.topology.servers)
 
     def rates(self, chunks: int) -> Rates:
-        """What strategies that count seconds know of the links, with ``chunks`` chunks per rank."""
+        """Return the rates of links and the chunk size with ``chunks`` chunks per rank, for counting seconds."""
         return replace(self._rates, chunk_bytes=self.chunk_bytes(chunks))
 
     def too_small(self, chunks: int) -> HetesynthError:
-        """What to say where a chunk would be less than a byte."""
+        """Return the error that a chunk would be less than a byte, HetesynthError HS611."""
         least = math.ceil(1 / chunk_bytes(self.request.collective, self.topology.ranks, chunks, 1))
         fewer = ", or fewer --chunks" if chunks > 1 else ""
         message = f"{self.size} bytes are too few for chunks of a byte or more: at least {least} are needed"
@@ -191,7 +190,7 @@ class CandidateSpecs:
 
 
 def sketched(strategy: Strategy, request: Request, *, timed: bool = False) -> Strategy:
-    """The same, with the symmetries of the sketch of ``request``; ``timed``: one that counts seconds has none."""
+    """Return ``strategy`` under the sketch's symmetries; a ``timed`` one, which counts seconds, refuses them."""
     if request.sketch is None or not request.sketch.offsets:
         return strategy
     if timed:

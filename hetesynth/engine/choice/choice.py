@@ -49,7 +49,7 @@ WAY_OUT = "raise --time-budget"
 
 @dataclass(frozen=True)
 class _Question:
-    """What the choice is for, and who is told. ``soon``: there is to be a program, whatever it is."""
+    """The candidates to choose from and the callbacks. ``soon``: some program is wanted first, however slow."""
 
     specs: CandidateSpecs
     progress: Progress
@@ -76,10 +76,10 @@ def choose(
     *,
     soon: bool = False,
 ) -> Chosen:
-    """The candidates of ``specs``, the quickest program first; ``soon``: of the library's ``keep`` is told before.
-    Nothing is begun after ``budget``; with a strict deadline none may be found. ``keep``: is told of each
-    candidate, with the bounds and how many there were. What effort 1 finds is part of what more effort finds, as
-    what is tried depends on the effort."""
+    """Return the candidates of ``specs``, the quickest program first. ``keep`` is called with the bounds, the
+    number of candidates so far and each candidate; ``soon``: with a program of the library's strategies first.
+    Nothing is begun after ``budget``; HetesynthError: with a strict deadline none was found. More effort than 1
+    keeps what effort 1 finds, which is tried first, as what is tried depends on the effort."""
     record, spent, started = decisions or Decisions(), budget or specs.request.budget, now()
     steps = CegisTrace() if trace is None else trace
     asked = _Question(specs, progress, keep or (lambda *_: None), steps, soon)
@@ -101,7 +101,7 @@ def choose(
 
 
 def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
-    """The same with one effort."""
+    """Return the candidates of ``asked`` with the one effort of ``spent``, the quickest program first."""
     specs, deadline, began = asked.specs, spent.deadline(), now()
     opening = _opening(asked, spent, deadline, record)
     if opening is not None and not opening.settled and specs.between_sites:
@@ -146,14 +146,14 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
 def _ranking(
     specs: CandidateSpecs, deadline: Deadline, record: Decisions, budget: Budget
 ) -> ProgramRanking | None:
-    """Of programs for the target; None where none is asked for."""
+    """Return the ranking of programs for the target, or None where no program is asked for."""
     target, effort = timed_target(specs.request), program_effort(budget, specs.topology.ranks)
     return None if target is None else ProgramRanking(specs, target, deadline, record, effort)
 
 
 def with_schedule(chosen: Chosen, request: Request, solved: SolvedRequest, deadline: Deadline) -> Chosen:
-    """The same with the schedule of the fewest steps: first if its program is within 5 % of the quickest, and
-    timed only where that is possible."""
+    """Return ``chosen`` with the schedule of the fewest steps, ``solved``: first if its program is within 5 % of
+    the quickest, and with its program timed only where that is possible."""
     size = chosen.run.size
     candidate, best = step_candidate(solved, size), chosen.ranked[0]
     untimed = [*chosen.ranked, Ranked(candidate)]
@@ -169,14 +169,14 @@ def with_schedule(chosen: Chosen, request: Request, solved: SolvedRequest, deadl
 
 
 def _merged(steady: list[Ranked], ranked: list[Ranked]) -> list[Ranked]:
-    """All by the time of their programs; those that were not timed, or do not fit, after the others."""
+    """Return all by the time of their programs; those that were not timed, or do not fit, after the others."""
     timed = sorted((r for r in [*steady, *ranked] if r.seconds is not None), key=lambda r: r.seconds or 0.0)
     return [*timed, *(r for r in [*steady, *ranked] if r.seconds is None)]
 
 
 @dataclass(frozen=True)
 class _Opening:
-    """The library's programs and those in steady state. ``settled``: nothing else has to be tried."""
+    """The library's programs and those in steady state, tried first. ``settled``: nothing else has to be tried."""
 
     bounds: Bounds
     ranking: ProgramRanking
@@ -185,11 +185,11 @@ class _Opening:
 
     @property
     def seconds(self) -> float:
-        """Of the quickest."""
+        """The seconds of the quickest program."""
         return self.ranking.best_seconds
 
     def chosen(self, budget: Budget) -> Chosen:
-        """The choice among these alone."""
+        """Return the choice among these programs alone."""
         verified = self.ranking.verified
         ranked = self.ranking.sorted or ([] if verified is None else [verified])
         tried = tuple((r.candidate.label, r.candidate.seconds) for r in ranked)
@@ -201,7 +201,7 @@ class _Opening:
 
 
 def _with_sites(asked: _Question, budget: Budget, opening: _Opening, record: Decisions) -> _Opening:
-    """``opening`` with what strategy wan finds, which is not taken from the effort of others."""
+    """Return ``opening`` with the programs of strategy wan, which spend no effort of other strategies."""
     request = replace(asked.specs.request, strategy=WAN)
     alone = replace(asked, specs=replace(asked.specs, request=request))
     try:
@@ -215,7 +215,7 @@ def _with_sites(asked: _Question, budget: Budget, opening: _Opening, record: Dec
 
 
 def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decisions) -> _Opening | None:
-    """What is tried first; None where no such program is asked for, or none was in time or fits."""
+    """Return the programs tried first; None where the request excludes them, or none was in time or fits."""
     specs, request, size = asked.specs, asked.specs.request, asked.specs.size
     target, rule = timed_target(request), record.inside("opening")
     if target is None or request.strategy not in ("auto", NAME):

@@ -30,9 +30,9 @@ from hetesynth.search.search import Ending, Progress, combined, no_progress
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A candidate of the tuning run for ``made_for`` bytes. ``predictor``: of its program or plan as it is then
-    written; None where that is too large to be simulated or does not fit, and is taken to need ``loss`` times what
-    its schedule does. ``carries``: the largest call of a plan as runtimes count; None: any."""
+    """A candidate of the tuning run for ``made_for`` bytes. ``predictor``: of its program or plan as written for
+    that size; None where the program is too large to be simulated or does not fit, and is taken to need ``loss``
+    times what its schedule does. ``carries``: bytes of a plan's largest call as runtimes count; None: any."""
 
     candidate: Candidate
     steady: Pipeline | None
@@ -42,7 +42,7 @@ class Member:
     carries: int | None = None
 
     def seconds(self, size: int) -> float:
-        """What counts at any size: the program, where it was simulated; infinite where it cannot be used."""
+        """Return the seconds for ``size`` bytes, of the program where simulated; infinite where not usable."""
         schedule, collective = seconds_at(self.candidate, size), self.candidate.problem.collective
         if self.carries is not None and runtime_bytes(collective.name, collective.ranks, size) > self.carries:
             return math.inf
@@ -51,7 +51,7 @@ class Member:
         return self.predictor.timeline(size).makespan
 
     def at_line_rate(self, topology: Topology, options: CostOptions, size: int) -> float | None:
-        """Return its seconds at line rate; None where its program is not simulated."""
+        """Return the seconds of its program at line rate; None where that program is not simulated."""
         if self.predictor is None:
             return None
         return self.predictor.repriced(topology, options.line_rate).timeline(size).makespan
@@ -59,8 +59,8 @@ class Member:
 
 @dataclass(frozen=True)
 class Pool:
-    """Different members, and ``seconds[i][j]`` of member i at size j; ``library[j]``: of a library, infinite: not
-    known."""
+    """Different members; ``seconds[i][j]``: of member i at size j; ``library[j]``: of the library at size j,
+    infinite where not known."""
 
     sizes: tuple[int, ...]
     bounds: Bounds
@@ -73,11 +73,11 @@ class Pool:
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        """Of the members."""
+        """The candidates of the members."""
         return tuple(m.candidate for m in self.members)
 
     def best(self, j: int) -> int:
-        """The quickest member at size j."""
+        """Return the index of the quickest member at size j."""
         return min(range(len(self.members)), key=lambda i: (self.seconds[i][j], i))
 
     def schedule_at(self, i: int, size: int) -> TimeOptimality:
@@ -85,7 +85,7 @@ class Pool:
         return self.bounds.optimality(size, seconds_at(self.candidates[i], size))
 
     def without(self, i: int) -> Pool:
-        """All but member i."""
+        """Return the pool without member i."""
         keep = [k for k in range(len(self.members)) if k != i]
         return replace(
             self, members=tuple(self.members[k] for k in keep), seconds=tuple(self.seconds[k] for k in keep)
@@ -93,7 +93,7 @@ class Pool:
 
 
 def library_times(topology: Topology, request: Request) -> Callable[[int], float]:
-    """Return ``library_seconds`` of a size for what is asked for."""
+    """Return a function from a size in bytes to the seconds of the library for what is asked for."""
     root = ProblemFactory(topology, request).root
     return partial(library_seconds, topology, request.collective, root, CostOptions.of(request))
 
@@ -108,10 +108,10 @@ def pool(
     budget: Budget | None = None,
     decisions: Decisions | None = None,
 ) -> Pool:
-    """The shortlists of tuning runs at a few of ``sizes``, which share ``budget``. ``beside_library``: the library
-    is timed at all ``sizes``, and there is another run between two that differ in the quickest program, or where a
-    library is quicker than all. Ctrl-C ends the runs; not ``beside_library``, only sizes that can be predicted at
-    once are then predicted, the others being infinite. A size too small to be cut is left to the others."""
+    """Return the shortlists of tuning runs at a few of ``sizes``, which share ``budget``. ``beside_library``: the
+    library is timed at all ``sizes``, and another run follows between two whose quickest programs differ, or where
+    the library is quicker than all. Ctrl-C ends the runs; without ``beside_library`` sizes that cannot be
+    predicted at once are then infinite. A size too small to be cut gets no run of its own."""
     budget = budget or request.budget
     budget = replace(budget, clock_decisions=budget.clock_decisions.inside())
     runs = _TuningRuns(
@@ -146,9 +146,9 @@ def pool(
 
 
 def _timed(sizes: Sequence[int], until: float, members: Sequence[Member], rows: list[list[float]]) -> None:
-    """Add a row to ``rows`` for each of ``members``: what it takes at ``sizes``; infinite what is not predicted by
-    ``until``, or certain to be behind: more bytes take no less time, and half of them no less than half of it. So
-    a member is timed from the size that it was made for on in both directions."""
+    """Add to ``rows`` the seconds of each of ``members`` at ``sizes``; infinite where not predicted by ``until``,
+    or certain to be behind: more bytes take no less time, and half the bytes no less than half the time. So a
+    member is timed from the size that it was made for on in both directions."""
     for member in members:
         best = [min((row[j] for row in rows), default=math.inf) for j in range(len(sizes))]
         row = [math.inf] * len(sizes)
@@ -166,7 +166,7 @@ def _timed(sizes: Sequence[int], until: float, members: Sequence[Member], rows: 
 
 @dataclass
 class _TuningRuns:
-    """Tuning runs one after the other, and what came of them."""
+    """Tuning runs one after the other, and the members, bounds and endings that they gave."""
 
     topology: Topology
     request: Request
@@ -182,7 +182,7 @@ class _TuningRuns:
     failure: HetesynthError | None = None
 
     def all(self, sizes: Sequence[int], budget: Budget) -> None:
-        """A run for each of ``sizes``; those that are left share what is left until the deadline."""
+        """Do a run for each of ``sizes``; runs still to come share the time left until the deadline."""
         for number, size in enumerate(sizes):
             left = self.deadline.left()
             seconds = None if math.isinf(left) else max(0.05, left) / (len(sizes) - number)
@@ -216,7 +216,7 @@ class _TuningRuns:
                 return
 
     def _member(self, ranked: Ranked, size: int) -> Member:
-        """``ranked`` with its program for ``size`` bytes, unless that is too large to be simulated or too late."""
+        """Return ``ranked`` with its program for ``size`` bytes, unless that is too large to simulate or late."""
         candidate = ranked.candidate
         plain = Member(candidate, ranked.steady, size)
         if self.target is None or self.interrupted:
@@ -240,14 +240,14 @@ class _TuningRuns:
 
 
 def sample_places(sizes: Sequence[int]) -> list[int]:
-    """Places in ``sizes`` from the first to the last, where the first tuning runs are."""
+    """Return the places in ``sizes``, from first to last, where the first tuning runs are."""
     spacings = math.log(sizes[-1] / sizes[0], 64)
     count = min(len(sizes) - 1, math.ceil(spacings - 1e-9))
     return list(dict.fromkeys(round(k * (len(sizes) - 1) / max(1, count)) for k in range(count + 1)))
 
 
 def seconds_at(candidate: Candidate, size: int) -> float:
-    """Simulated seconds of the schedule; infinite where a chunk would be less than a byte."""
+    """Return the predicted seconds of the schedule; infinite where one of several chunks would be under a byte."""
     collective = candidate.problem.collective
     chunks = collective.chunks_per_rank
     if chunks > 1 and chunk_bytes(collective.name, collective.ranks, chunks, size) < 1:

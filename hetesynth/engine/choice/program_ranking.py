@@ -1,5 +1,5 @@
-"""Which schedule's program is quickest: a closed form prunes, dispatch says what to expect, and the two of which
-most is expected are lowered and simulated. Of a program step by step only its bytes are counted before that."""
+"""The quickest program of several schedules: a closed form prunes, dispatch says what to expect, and the two most
+promising are lowered and simulated. Of a program step by step only its bytes are counted before that."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def step_candidate(solved: SolvedRequest, size: int) -> Candidate:
 def step_program(
     solved: SolvedRequest, candidate: Candidate, size: int, deadline: Deadline, record: Decisions
 ) -> Ranked:
-    """``candidate``, made of ``solved``, with its quickest program."""
+    """Return ``candidate``, made of ``solved``, with its quickest program."""
     specs = CandidateSpecs(solved.chunking.topology, solved.compilation.request, size)
     effort = program_effort(solved.compilation.budget, specs.topology.ranks)
     return ranked_programs(specs, [candidate], deadline, record, effort)[0]
@@ -56,7 +56,7 @@ def step_program(
 
 @dataclass(frozen=True)
 class Ranked:
-    """A candidate, how its program runs as a pipeline, and its time; None: not timed, or it fits no target."""
+    """A candidate, its program's seconds (None: not timed, or does not fit) and pipeline (None: step by step)."""
 
     candidate: Candidate
     seconds: float | None = None
@@ -64,19 +64,19 @@ class Ranked:
 
     @property
     def way(self) -> str:
-        """How its program is lowered, in words."""
+        """The way its program is lowered, in words."""
         return STEP_BY_STEP if self.steady is None else self.steady.label
 
 
 Expected = tuple[float, Pipeline | None]
-"""Seconds of a way to lower a schedule; None: step by step."""
+"""The seconds expected of a way to lower a schedule, and its pipeline; None: step by step."""
 
 
 @dataclass(frozen=True)
 class Route:
     """A schedule whose program may be the quickest, to be dispatched with one protocol. ``seconds``: expected of
-    it before that. ``ways``: to lower it, the best first. ``candidate``: gives it verified; None: the judge does
-    not accept it."""
+    the program before dispatch. ``ways``: to lower the schedule, the best first. ``candidate``: returns the
+    schedule verified; None: the judge does not accept it."""
 
     label: str
     dispatching: Dispatching
@@ -86,20 +86,20 @@ class Route:
 
     @property
     def transfers(self) -> int:
-        """Of the schedule."""
+        """The number of transfers of the schedule."""
         return len(self.dispatching.schedule.transfers)
 
 
 def nobody(_: Ranked) -> None:
-    """Is told of a program."""
+    """Ignore a program; the callback that tells nobody."""
 
 
 @dataclass
 class ProgramRanking:
-    """The programs of routes for ``target``. ``limit``: seconds that nothing is quicker than. Nothing but a first
-    one is begun after ``deadline``, and that only where it is ``alone``. ``told``: of each program that was timed.
-    ``before``: timed elsewhere, and not lowered again. ``verified``: the first verified schedule, timed or not.
-    With an ``effort`` that allots nothing a route is dispatched in one way."""
+    """The programs of routes for ``target``. ``limit``: seconds that no program is quicker than. After
+    ``deadline`` only a first program is begun, and only where this ranking is ``alone``. ``told``: called with
+    each program that was timed. ``before``: a program timed elsewhere, not lowered again. ``verified``: the first
+    verified schedule, timed or not. With an ``effort`` that allots nothing a route is dispatched in one way."""
 
     specs: CandidateSpecs
     target: Target
@@ -117,12 +117,12 @@ class ProgramRanking:
 
     @property
     def near_bound(self) -> bool:
-        """Whether the best program is as near to the limit as makes others not worth trying."""
+        """True if the best program is so near to the limit that others are not worth trying."""
         return self.limit >= NEAR_THE_LIMIT * self.best_seconds
 
     @property
     def best_seconds(self) -> float:
-        """Of the quickest program so far."""
+        """The seconds of the quickest program so far; infinite where there is none."""
         return min((r.seconds or math.inf for r in self.ranked), default=math.inf)
 
     def run(self, routes: Iterable[Route]) -> None:
@@ -165,7 +165,7 @@ class ProgramRanking:
                     heappush(waiting, (following[0], place, route, following))
 
     def best_step_by_step(self) -> None:
-        """Add the program step by step of the quickest one's schedule, where that is small and may be quicker."""
+        """Add the step-by-step program of the quickest one's schedule, where that is small and may be quicker."""
         if self.near_bound or self.target.format.table or not self.ranked or self.sorted[0].steady is None:
             return
         route = self.step_by_step(self.sorted[0].candidate)
@@ -173,7 +173,7 @@ class ProgramRanking:
             self._lower(f"{route.label}: {STEP_BY_STEP}", route, None)
 
     def against(self, seconds: float, transfers: int) -> str | None:
-        """Why nothing is tried of which ``seconds`` are expected, and which dispatches ``transfers``; or None."""
+        """Return why a program of ``seconds`` expected, which dispatches ``transfers``, is not tried, or None."""
         if self.near_bound:
             return NEAR
         if seconds >= self.best_seconds:
@@ -188,7 +188,7 @@ class ProgramRanking:
         return LATE if not first and self.deadline.expired(UNTIMED) else None
 
     def _lower(self, name: str, route: Route, pipeline: Pipeline | None) -> float | None:
-        """What it takes; None: it does not fit."""
+        """Keep the program of ``route`` lowered by ``pipeline`` and return its seconds; None: it is refused."""
         before, problem, schedule = self.before, route.dispatching.problem, route.dispatching.schedule
         if (
             before is not None
@@ -234,17 +234,17 @@ class ProgramRanking:
 
     @property
     def sorted(self) -> list[Ranked]:
-        """The quickest first."""
+        """The timed programs, the quickest first."""
         return sorted(self.ranked, key=lambda r: r.seconds or 0.0)
 
     def dispatchings(self, problem: Problem, schedule: Schedule) -> list[Dispatching]:
-        """``schedule``, to be dispatched for the size and the target."""
+        """Return ``schedule`` to be dispatched for the size and the target, with each protocol that may pay."""
         costs = self.specs.costs.costs(self.specs.topology)
         options = self.specs.lowering_for(self.target)
         return dispatchings(problem, schedule, costs, options, self.specs.size, self.best_seconds)
 
     def ways(self, dispatching: Dispatching) -> Iterator[Expected]:
-        """The arrangements of which most is expected, none where chunks do not take trees; of a table its one."""
+        """Yield the most promising arrangements, none where chunks do not take trees; of a table its one way."""
         if self.target.format.table:
             yield dispatching.least_seconds, None
             return
@@ -258,7 +258,7 @@ class ProgramRanking:
                 yield seconds, dispatching.pipeline(arrangement)
 
     def routes(self, candidate: Candidate) -> Iterator[Route]:
-        """Of a candidate: dispatched with each protocol, or step by step where it cannot be dispatched."""
+        """Yield the routes of ``candidate``: dispatched with each protocol, or else step by step."""
         problem, schedule = candidate.problem, candidate.solution.schedule
         many = len(schedule.transfers)
         if many > 4 * MOST_TRANSFERS:
@@ -277,13 +277,13 @@ class ProgramRanking:
         yield from dispatched
 
     def step_by_step(self, candidate: Candidate) -> Route:
-        """Its schedule in its steps."""
+        """Return the route that lowers the schedule of ``candidate`` step by step."""
         dispatching = self.dispatchings(candidate.problem, candidate.solution.schedule)[0]
         least = self.specs.costs.launch(self.specs.topology) + dispatching.least_seconds
         return Route(candidate.label, dispatching, least, iter([(least, None)]), lambda: candidate)
 
     def of(self, candidates: Sequence[Candidate]) -> list[Ranked]:
-        """``candidates`` by the time of their programs; those that are not timed follow."""
+        """Return ``candidates`` by the time of their programs; those that are not timed follow."""
         kept: dict[Schedule, Candidate] = {}
         for c in candidates:
             if kept.setdefault(c.solution.schedule, c) is not c:
@@ -299,7 +299,7 @@ class ProgramRanking:
 
 
 def timed_target(request: Request) -> Target | None:
-    """The target whose programs are timed: the first in MSCCL XML, else the first."""
+    """Return the target whose programs are timed: the first in MSCCL XML, else the first; None: there is none."""
     targets = (target for target in request.targets if target.format.program)
     return None if request.schedule_only else next(targets, next(iter(request.targets), None))
 
@@ -307,7 +307,7 @@ def timed_target(request: Request) -> Target | None:
 def ranked_programs(
     specs: CandidateSpecs, candidates: Sequence[Candidate], until: Deadline, decisions: Decisions, effort: Effort
 ) -> list[Ranked]:
-    """The candidates by the time of their programs for ``timed_target``; as they are without one."""
+    """Return the candidates by the time of their programs for ``timed_target``; as they are without a target."""
     target = timed_target(specs.request)
     if target is None:
         return [Ranked(candidate) for candidate in candidates]

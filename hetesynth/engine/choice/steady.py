@@ -1,6 +1,6 @@
-"""Steady-state candidates: the optimal packing with some numbers of chunks, as programs that keep its promise.
-Numbers are tried in the order of what their rounding leaves of the optimum, until a program is near enough to the
-bound or the effort, which is counted in operations, is spent."""
+"""Steady-state candidates: the optimal packing rounded to some numbers of chunks, as programs that keep the
+fullest resource busy. The numbers that rounding leaves nearest to the optimum come first, until a program is near
+enough to the bound or the effort, which is counted in transfers, is spent."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ REDUCED = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # of an allreduce: 64 thread
 
 
 def label_of(chunks: int, trees: int, peers: int | None = None, *, stars: bool = False) -> str:
-    """What a candidate with these numbers is called. ``stars``: its trees are of few levels."""
+    """Return the name of a candidate with these numbers. ``stars``: its trees are of few levels."""
     of_trees = (f", {trees} trees" if trees != chunks else "") + (", stars" if stars else "")
     return f"{NAME}, c={chunks}{of_trees}{'' if peers is None else f', {peers} peers'}"
 
 
 def limited(strategy: Strategy, peers: int) -> Strategy:
-    """``strategy`` on the problem in which a rank sends to, and receives from, no more than ``peers`` others."""
+    """Return ``strategy`` with no rank sending to, or receiving from, more than ``peers`` others."""
 
     def improve(search: Search) -> None:
         narrow = replace(
@@ -60,7 +60,7 @@ def limited(strategy: Strategy, peers: int) -> Strategy:
 
 
 def along(packed: WholePacking) -> Strategy:
-    """A strategy that offers the schedule along the trees of ``packed``."""
+    """Return a strategy that offers the schedule along the trees of ``packed``."""
 
     def improve(search: Search) -> None:
         search.offer(schedule_of(search.problem, packed.carriers), NAME)
@@ -69,7 +69,7 @@ def along(packed: WholePacking) -> Strategy:
 
 
 def schedule_along(problem: Problem, packing: WholePacking) -> Schedule:
-    """The schedule along the trees of ``packing``."""
+    """Return the schedule along the trees of ``packing``."""
     if problem.collective.name not in DUAL:
         return schedule_of(problem, packing.carriers)
     dual, recover = invert(problem)
@@ -77,14 +77,14 @@ def schedule_along(problem: Problem, packing: WholePacking) -> Schedule:
 
 
 def copied(problem: Problem) -> Problem:
-    """The problem, or of a reduction to one rank for each chunk its dual."""
+    """Return the dual of a reduction to one rank for each chunk, and any other problem as it is."""
     return invert(problem)[0] if problem.collective.name in DUAL else problem
 
 
 def numbers_of_peers(servers: Sequence[str], blocks: int, fewest: int) -> tuple[int | None, ...]:
-    """To how many others a rank may send, the best number first; None: to all, of which what comes from one and
-    goes to another may share one of ``blocks``. Over relays each takes two, and a rank needs the others of its
-    server and a rank of every other, or ``fewest``."""
+    """Return how many others a rank may send to, the best number first; None: all, where sending to one and
+    receiving from another may share one of ``blocks`` thread blocks. Over relays each peer takes two blocks, and a
+    rank needs its server's other ranks and one of every other server, or ``fewest`` if more."""
     sizes = Counter(servers)
     few = max(fewest, max(sizes.values()) + len(sizes) - 2)
     every: tuple[int | None, ...] = (None,) if len(servers) - 1 < blocks else ()
@@ -94,8 +94,8 @@ def numbers_of_peers(servers: Sequence[str], blocks: int, fewest: int) -> tuple[
 
 @dataclass
 class SteadyCandidates:
-    """Routes in steady state for ``ranking``: packings, beside them ``with_rings`` schedules along rings, or
-    exchanges where every chunk is for one rank. ``enough``: whether a program along rings is so good that large
+    """Routes in steady state for ``ranking``: packings and, ``with_rings``, schedules along rings; or exchanges
+    where every chunk is for one rank. ``enough``: returns True if a program along rings is so good that large
     packings are not tried."""
 
     ranking: ProgramRanking
@@ -104,11 +104,11 @@ class SteadyCandidates:
 
     @property
     def specs(self) -> CandidateSpecs:
-        """Of the ranking."""
+        """The candidate specs of the ranking."""
         return self.ranking.specs
 
     def try_all(self) -> None:
-        """Try them, until a program is near the limit or the effort or the time is spent."""
+        """Try the routes, until a program is near the limit or the effort or the time is spent."""
         if self.specs.personalized:
             for paths in self._exchanges():
                 self.ranking.run([paths])
@@ -124,11 +124,11 @@ class SteadyCandidates:
 
     @property
     def large(self) -> bool:
-        """Whether of schedules that count steps or seconds only those of earliest arrival may be quicker."""
+        """True if, of strategies that count steps or seconds, only earliest arrival may be quicker."""
         return self.with_rings and self.specs.transfers(1) > FEW and not self.specs.latency_counts
 
     def _rings(self) -> Iterator[Route]:
-        """Along rings of servers, where there are several, and of GPUs, a chunk for each."""
+        """Yield routes along rings of servers, where there are several, and of GPUs, a chunk for each ring."""
         specs = self.specs
         if specs.topology.ranks > MOST_RANKS_RINGS:
             return
@@ -142,8 +142,8 @@ class SteadyCandidates:
             yield from self.without_search("ring", len(cheapest.rings))
 
     def without_search(self, name: str, chunks: int = 1) -> Iterator[Route]:
-        """The schedule of a strategy that does not search, with ``chunks`` chunks per rank or those that are asked
-        for; none where it refuses, or chunks are too small or too many."""
+        """Yield the routes of strategy ``name``, which does not search, with the requested chunks per rank or else
+        ``chunks``; none where it refuses, or chunks are too small or too many."""
         specs = self.specs
         chunks = specs.request.fixed_chunks or chunks
         if specs.chunk_bytes(chunks) < 1 or specs.transfers(chunks) > MOST_TRANSFERS:
@@ -160,11 +160,11 @@ class SteadyCandidates:
                 yield from self.ranking.routes(candidate)
 
     def _late(self, *, first: bool) -> bool:
-        """Whether the deadline has passed; of nothing but this strategy the ``first`` is tried all the same."""
+        """Return True if the deadline has passed; with no other strategy to try the ``first`` is never late."""
         return not (self.ranking.alone and first) and self.ranking.deadline.expired(UNTRIED)
 
     def _packings(self) -> Iterator[Route]:
-        """Different ones, by numbers of trees, until twice as many as load the fullest resource with its share."""
+        """Yield routes along different packings, by number of trees, up to twice the first near the bound."""
         policy, enough, seen, ranking = self.specs.request.policy, math.inf, set[Schedule](), self.ranking
         for place, (chunks, trees) in enumerate(self._counts()):
             if trees > enough:
@@ -195,7 +195,7 @@ class SteadyCandidates:
     def routes(
         self, problem: Problem, packing: WholePacking, schedule: Schedule, trees: int, *, stars: bool = False
     ) -> Iterator[Route]:
-        """``schedule``, which goes along the trees of ``packing``, dispatched with each protocol."""
+        """Yield ``schedule``, which goes along the trees of ``packing``, dispatched with each protocol."""
         chunks = problem.collective.chunks_per_rank
         label = label_of(chunks, trees, stars=stars)
         solved = cache(partial(self._candidate, label, problem, along(packing), packing.seconds, trees))
@@ -205,7 +205,7 @@ class SteadyCandidates:
     def _candidate(
         self, label: str, problem: Problem, strategy: Strategy, seconds_per_byte: float, trees: int
     ) -> Candidate | None:
-        """What ``strategy`` finds, verified. ``seconds_per_byte``: of the fullest resource."""
+        """Return the verified schedule of ``strategy``, or None. ``seconds_per_byte``: of the fullest resource."""
         solution = self.solved_by(problem, strategy)
         if not isinstance(solution, Solution):
             return None
@@ -220,21 +220,21 @@ class SteadyCandidates:
         trees: int | None,
         name: str = NAME,
     ) -> Candidate:
-        """``solution`` of strategy ``name`` with ``trees`` trees, or as many of each root; None: along others."""
+        """Return ``solution`` as a candidate. ``trees``: in all or of each root; None: other paths than trees."""
         specs = self.specs
         pipelined = Pipelined(specs.latency(problem, solution.schedule), seconds_per_byte, trees)
         chunking = specs.paper_chunking(problem.collective.chunks_per_rank)
         return Candidate.of(label, name, chunking, problem, solution, specs.size, specs.costs, pipelined)
 
     def connections(self, trees: int) -> int | None:
-        """How many a rank may have for every tree to have its own; None where they are too many in any case."""
+        """Return how many connections a rank may have so that each tree has its own; None: too many anyway."""
         most, ranks = self.ranking.target.thread_blocks - 1, self.specs.topology.ranks
         ends = {"allgather": 2 * ranks, "reducescatter": 2 * ranks, "allreduce": 4}
         many = trees * ends.get(self.specs.request.collective, 2) * (ranks - 1) > most * ranks
         return None if many else most
 
     def _counts(self) -> list[tuple[int, int]]:
-        """Chunks per rank, and trees of each root, or in all where any root will do."""
+        """Return pairs of chunks per rank and trees of each root, or in all where any root will do."""
         request, ranks = self.specs.request, self.specs.topology.ranks
         fixed = request.fixed_chunks
         reduced = request.collective == "allreduce"
@@ -250,7 +250,7 @@ class SteadyCandidates:
         return self._fitting(counts)
 
     def _fitting(self, counts: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Those whose chunks are neither too small nor too many; the first in any case."""
+        """Return the pairs whose chunks are neither too small nor too many; where there are none, the first."""
         fitting = [
             (chunks, trees)
             for chunks, trees in counts
@@ -259,7 +259,7 @@ class SteadyCandidates:
         return fitting or counts[:1]
 
     def _exchanges(self) -> Iterator[Route]:
-        """Balanced paths, where every chunk is for one rank; by numbers of chunks and of peers."""
+        """Yield routes along balanced paths, for chunks for one rank each, by numbers of chunks and of peers."""
         request, counts = self.specs.request, (1, 2)
         fixed, blocks, ranking = request.fixed_chunks, self.ranking.target.thread_blocks - 1, self.ranking
         peers: tuple[int | None, ...] = (None,)  # as many as the request leaves
@@ -282,7 +282,7 @@ class SteadyCandidates:
                 yield from self._exchange(label, chunks, few)
 
     def _exchange(self, label: str, chunks: int, few: int | None) -> Iterator[Route]:
-        """That of paths for ``chunks`` chunks per rank over ``few`` peers of each."""
+        """Yield the route of paths for ``chunks`` chunks per rank over ``few`` peers of each (None: any)."""
         problem = self.specs.factory.problem(self.specs.paper_chunking(chunks), chunks)
         _, strategy = timed_strategies(row_of("exchange"), self.specs.rates(chunks))[0]
         try:
@@ -296,5 +296,5 @@ class SteadyCandidates:
             yield Route(label, dispatching, dispatching.least_seconds, self.ranking.ways(dispatching), candidate)
 
     def solved_by(self, problem: Problem, strategy: Strategy) -> Solution | Infeasible | GaveUp:
-        """What ``strategy`` finds, verified."""
+        """Return the verified solution of ``problem`` by ``strategy``, or why there is none."""
         return unbounded_solver(strategy, self.specs.request).solve(problem)

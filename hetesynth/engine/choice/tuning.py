@@ -1,5 +1,5 @@
-"""The right schedule for a size: chunks per rank and strategy chosen by predicted time, by
-``search.auto.FOR_A_SIZE``; a direction in which more (or fewer) chunks made things worse twice is left alone."""
+"""The right schedule for a size: the chunks per rank and the strategy of ``search.auto.FOR_A_SIZE`` with the least
+predicted time; a direction in which more (or fewer) chunks made things worse twice is left alone."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ from hetesynth.search.solve import Solution
 
 @dataclass
 class Effort:
-    """Transfers that a stage may try, schedules or programs; ``allotted`` infinite: all there is to try."""
+    """The transfers of schedules or programs that a stage may try; ``allotted`` infinite: all there are."""
 
     allotted: float
     spent: float = 0.0
 
     def exceeded_by(self, work: float) -> str | None:
-        """Why ``work`` is not begun, or None. The first is begun whatever it is."""
+        """Return why ``work`` is not begun, or None. The first work is begun whatever it is."""
         if not self.spent or self.spent + work <= self.allotted:
             return None
         return f"{work:,.0f} {OVER_EFFORT} the {max(0.0, self.allotted - self.spent):,.0f} that are left"
 
 
 def schedule_effort(budget: Budget, ranks: int) -> Effort:
-    """What ``budget`` allots to finding schedules on ``ranks``."""
+    """Return the effort that ``budget`` allots to finding schedules on ``ranks`` ranks; infinite by default."""
     return Effort(math.inf if budget.effort is None else 280 * budget.effort * (3 + ranks))
 
 
 def program_effort(budget: Budget, ranks: int) -> Effort:
-    """What it allots to dispatching them; there is a limit in any case."""
+    """Return the effort that ``budget`` allots to dispatching schedules; there is a limit in any case."""
     return Effort(100_000 if budget.effort is None else 1_500 * budget.effort * (3 + ranks))
 
 
@@ -62,7 +62,7 @@ KEPT = 12  # schedules whose programs are timed: with 8 six of 102 cells are up 
 
 @dataclass(frozen=True, slots=True)
 class Pipelined:
-    """What trees take in steady state: ``latency`` seconds, the start of a program included, and ``per_byte`` for
+    """The time of trees in steady state: ``latency`` seconds, a program's start included, and ``per_byte`` for
     each byte of the buffer. ``trees``: how many, in all or of each root; None where it is not trees that count."""
 
     latency: float
@@ -70,14 +70,14 @@ class Pipelined:
     trees: int | None = None
 
     def seconds(self, size: int) -> float:
-        """For ``size`` bytes."""
+        """Return the seconds for ``size`` bytes."""
         return self.latency + self.per_byte * size
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A verified schedule, and ``seconds`` for the size asked for: of its trees in steady state, where
-    ``pipelined``."""
+    """A verified schedule and its predicted ``seconds`` for the size asked for: those of its trees in steady
+    state, where ``pipelined`` is given."""
 
     label: str
     name: str
@@ -102,7 +102,7 @@ class Candidate:
         pipelined: Pipelined | None = None,
         seconds: float | None = None,
     ) -> Candidate:
-        """The schedule of ``solution`` as a candidate for ``size`` bytes; ``seconds``: where they are known."""
+        """Return ``solution`` as a candidate for ``size`` bytes. ``seconds``: of its schedule, where known."""
         predictor = SchedulePredictor(chunking.topology, problem, solution.schedule, costs)
         chunks = problem.collective.chunks_per_rank
         if seconds is None:
@@ -110,13 +110,13 @@ class Candidate:
         return cls(label, name, chunks, chunking, problem, solution, predictor, seconds, pipelined)
 
     def lowering(self, size: int, options: LoweringOptions, costs: CostOptions) -> Lowering:
-        """Its schedule, to be lowered for ``size`` bytes."""
+        """Return the lowering of its schedule for ``size`` bytes."""
         return Lowering(self.chunking.topology, self.problem, self.solution.schedule, size, options, costs)
 
     def solved(
         self, run: Compilation, programs: ProgramSpec, optimality: TimeOptimality, choice: Choice | None = None
     ) -> SolvedRequest:
-        """What files are made of."""
+        """Return the solved request from which files are made."""
         if choice is not None and self.pipelined is not None:
             choice = replace(choice, trees=self.pipelined.trees)
         question = run, self.name, self.chunking, self.problem, self.solution, programs
@@ -124,7 +124,7 @@ class Candidate:
 
 
 Told = Callable[[Bounds, int, Candidate], None]
-"""Is told of a candidate, the bounds in seconds, and how many were tried."""
+"""A callback that is told the bounds in seconds, how many candidates were tried, and a candidate."""
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,8 @@ def tune(
     trace: CegisTrace | None = None,
     told: Told | None = None,
 ) -> TuningRun:
-    """Try the candidates that the request of ``specs`` leaves open, as far as the effort goes. ``told``: of each
-    candidate and of how many there were. HetesynthError HS610 where nothing is found."""
+    """Try the candidates that the request of ``specs`` leaves open, as far as the effort goes. ``told``: called
+    with the bounds, the number tried so far and each candidate. HetesynthError HS610 where nothing is found."""
     specs.demand_possible()
     request, budget = specs.request, budget or specs.request.budget
     clock_decisions = budget.clock_decisions.inside()
@@ -200,7 +200,7 @@ class _TuningRun:
     interrupted: bool = False
 
     def all(self) -> None:
-        """Every number of chunks with every strategy, until the bound is met or time or effort is out."""
+        """Try every number of chunks with every strategy, until the bound is met or time or effort is out."""
         from hetesynth.search.auto import FOR_A_SIZE, NO_SEARCH, Attempt
 
         request, counts = self.specs.request, self.specs.counts()
@@ -253,7 +253,7 @@ class _TuningRun:
                         self._try(spec, self.decisions.inside("out of time"))
 
     def _ended(self) -> str | None:
-        """Why nothing else is tried, or None."""
+        """Return why nothing else is tried, or None."""
         if self.interrupted:
             return "it was interrupted"
         if self.bound_met():
@@ -261,7 +261,7 @@ class _TuningRun:
         return LATE if self.deadline.expired(UNTRIED) else None
 
     def bound_met(self) -> bool:
-        """Whether nothing is left to gain."""
+        """Return True if the best candidate meets the bound, so that nothing is left to gain."""
         least = self.specs.bounds.seconds(self.specs.size)
         return bool(self.candidates) and least >= 0.9998 * self.candidates[0].seconds
 
@@ -269,7 +269,7 @@ class _TuningRun:
         return self.candidates[0].seconds if self.candidates else math.inf
 
     def _behind(self, spec: CandidateSpec) -> str | None:
-        """Whether its kind fell behind with other numbers of chunks."""
+        """Return how far the kind of ``spec`` fell behind with other numbers of chunks, or None if it did not."""
         seconds = self.best_by.get(spec.kind, 0.0)
         if seconds <= 1.3 * self._best():
             return None
@@ -277,7 +277,7 @@ class _TuningRun:
         return f"{best}, more than 1.3 times {microseconds(self._best())}"
 
     def _try(self, spec: CandidateSpec, record: Decisions) -> None:
-        """Solve, predict and keep what is among the quickest."""
+        """Solve the problem of ``spec``, predict the seconds and keep the schedule if it is among the quickest."""
         left = self.deadline.left()
         seconds = None if math.isinf(left) else 0.2 * max(left, 0.1)
         clock_decisions = self.clock_decisions.inside(spec.label)

@@ -16,7 +16,7 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.topology import Rank, Topology
 
 Due = tuple[int, int, int]
-"""From when and until how long before the end a link owes how much for a set that it enters."""
+"""(from when, until how long before the end, how much) a link owes for a set that it enters; times in ticks."""
 
 _FORWARDS = ("allgather", "broadcast", "gather", "alltoall", "allreduce")
 _BACKWARDS = ("reducescatter", "reduce", "scatter", "allreduce")
@@ -25,7 +25,7 @@ _BACKWARDS = ("reducescatter", "reduce", "scatter", "allreduce")
 def priced(
     topology: Topology, witness: ResourcePrices | DelayedPrices
 ) -> tuple[list[int], list[tuple[Fraction, list[int]]]]:
-    """The price of each link; of each resource with a price what it earns in a second, and its links."""
+    """Return the price of each link, and what each resource with a price earns in a second, with its links."""
     named = len(witness.wires) == len(topology.wires) and len(witness.groups) == len(topology.groups)
     demand(named, "the prices are not those of this topology's wires and groups")
     whole = all(isinstance(price, int) and price >= 0 for price in (*witness.wires, *witness.groups))
@@ -54,7 +54,7 @@ def priced(
 def delayed(
     topology: Topology, name: CollectiveName, root: Rank | None, backwards: bool, witness: DelayedPrices
 ) -> Supply:
-    """What the prices and sets show: the supply of buffers, seconds from which on and buffers a second."""
+    """Return the supply that prices and sets prove: seconds, and bytes of the buffer a second more from then."""
     demand(name in (_BACKWARDS if backwards else _FORWARDS), "the collective is not looked at this way round")
     by_link, resources = priced(topology, witness)
     unit, alphas, apart = _latencies(topology, witness.nearest.denominator)
@@ -96,7 +96,7 @@ def delayed(
 
 
 def _latencies(topology: Topology, denominator: int = 1) -> tuple[int, list[int], Whole]:
-    """Parts of a second that all latencies are whole numbers of; the latency of each link, and between ranks."""
+    """Return the ticks in a second that make latencies whole; in ticks, each link's and the shortest paths'."""
     unit = lcm(denominator, *(link.latency.denominator for link in topology.links))
     alphas = [int(link.latency * unit) for link in topology.links]
     demand(max(alphas) * topology.ranks * 4 < NONE // 8, "the latencies are too fine to be added up")
@@ -107,12 +107,12 @@ def _latencies(topology: Topology, denominator: int = 1) -> tuple[int, list[int]
 
 
 def into_parts(topology: Topology, witness: PartCrossings) -> Supply:
-    """What can enter the parts of an allreduce by when, of what is of use for the ends of the witness.
+    """Return the supply of what can enter the parts of an allreduce and is of use to the ends of the witness.
 
     With a the least latency between parts: what leaves a part less than a after the start can only be its own, and
-    what enters one less than a before the end goes no farther. A wire into a part is of use from when its part's
-    rank can have been heard there, a at most, and a latency; until that long, a at most, before the end that the
-    part's other rank can still hear of it. What is both, a part's own and goes no farther, is worth 2/p.
+    what enters one less than a before the end goes no farther. A wire of link (u, v) is of use from min(d(s, u),
+    a) and a latency on, until min(d(v, k), a) before the end: s is the rank followed in the part of u, k the one
+    in that of v that must get all. What is both, a part's own and goes no farther, is worth 2/p.
     """
     p, n = len(witness.parts), topology.ranks
     unit, alphas, apart = _latencies(topology)
@@ -151,7 +151,7 @@ def into_parts(topology: Topology, witness: PartCrossings) -> Supply:
 def _outside(
     entered: EnteredSet, ranks: int, name: CollectiveName, root: Rank | None, backwards: bool
 ) -> list[Rank]:
-    """The ranks outside a set, which is none that nothing need enter."""
+    """Return the ranks outside a set. Refuted where nothing need enter the set, or its weight or end is wrong."""
     inside = set(entered.ranks)
     whole = len(inside) == len(entered.ranks) and inside < set(range(ranks))
     demand(whole and bool(inside), "a set is empty, has all ranks, or a rank twice")
@@ -171,7 +171,7 @@ def _enter(
     backwards: bool,
     dues: list[list[Due]],
 ) -> None:
-    """Notes in ``dues`` what links owe that enter the set. One that no data can pass in time owes nothing."""
+    """Add to ``dues`` what the links into the set owe. A link over which no data reaches the end owes nothing."""
     for i, link in enumerate(topology.links):
         src, dst = (link.dst, link.src) if backwards else (link.src, link.dst)
         if src not in inside and dst in inside and max(come[src], to_end[dst]) < NONE // 8:
@@ -181,8 +181,8 @@ def _enter(
 
 
 def _parts(links: Iterable[tuple[int, tuple[Due, ...]]]) -> list[tuple[int, Fraction]]:
-    """A resource earns the part of its price that the link owes of its own which owes most of it. For each part of
-    the price how long it is not earned, before its first moment and after its last together."""
+    """Return (delay, part of a resource's price): the delay is the time before the first moment and after the last
+    at which the part is earned. A resource earns the largest part that a link of it owes of its own price."""
     begins, ends = (
         [sorted((due[side], Fraction(due[2], price)) for due in dues) for price, dues in links] for side in (0, 1)
     )
@@ -204,7 +204,7 @@ def _parts(links: Iterable[tuple[int, tuple[Due, ...]]]) -> list[tuple[int, Frac
 
 
 def _reaches(steps: Sequence[tuple[int, Fraction]], level: Fraction) -> int | None:
-    """When the sum of ``steps`` comes to ``level``; None: never."""
+    """Return the moment at which the sum of ``steps`` comes to ``level``; None: it never does."""
     total = Fraction(0)
     for moment, part in steps:
         total += part
@@ -214,7 +214,7 @@ def _reaches(steps: Sequence[tuple[int, Fraction]], level: Fraction) -> int | No
 
 
 def promises_no_less(claimed: Supply, shown: Supply) -> bool:
-    """Whether ``claimed`` has at every time as much as ``shown``, or more."""
+    """Return True if ``claimed`` has at every time as much as ``shown``, or more."""
     times = sorted({time for time, _ in (*claimed, *shown)})
     ends_above = sum(rate for _, rate in claimed) >= sum(rate for _, rate in shown)
     return ends_above and all(_by(claimed, time) >= _by(shown, time) for time in times)

@@ -43,7 +43,7 @@ MAX_STEPS = 1_000_000
 
 
 def cut_steps(problem: Problem, claim: CutWitness) -> int:
-    """Every chunk that is needed on the far side of the border crosses it at least once."""
+    """Return the steps of a cut: each chunk needed on the far side of the border crosses it at least once."""
     far = _far(problem, claim)
     across = {a for a, arc in enumerate(problem.arcs) if arc.dst in far and arc.src not in far}
     collective = problem.collective
@@ -70,7 +70,7 @@ def _capacity(problem: Problem, claim: CutWitness | VolumeWitness, links: set[in
 
 
 def last_step_steps(problem: Problem, claim: LastStepWitness) -> int:
-    """A cut of which the last steps serve less: a crossing with few steps left does not get to all ranks that want
+    """Return the steps of a cut whose last steps serve less: a late crossing does not get to all ranks that want
     the chunk, however they pass it on. Each crossing is worth the ranks it can reach, each chunk needs all."""
     demand(not problem.collective.reduces, "parts of a sum may cross in any step")
     demand(claim.wanted > 0, "nobody wants the chunks")
@@ -94,8 +94,8 @@ def last_step_steps(problem: Problem, claim: LastStepWitness) -> int:
 
 
 def volume_steps(problem: Problem, claim: VolumeWitness) -> int:
-    """When all m parts contribute to a chunk and want its sum, it crosses between parts at least 2(m - 1) times:
-    gossip by one-way calls (Harary and Schwenk 1974), each part taken as one caller."""
+    """Return the steps of the volume bound: a chunk whose sum all m parts give to and want crosses between parts
+    at least 2(m - 1) times: gossip by one-way calls (Harary and Schwenk 1974), each part taken as one caller."""
     demand(problem.collective.reduces, "the volume bound is for reductions that everybody needs")
     part_of = homes(problem, claim.parts)
     everywhere = set(range(len(claim.parts)))
@@ -111,8 +111,8 @@ def volume_steps(problem: Problem, claim: VolumeWitness) -> int:
 
 
 def flow_steps(problem: Problem, claim: FlowWitness) -> int:
-    """The cut of the time-expanded graph: chunks that start on the source side and are wanted at the destination,
-    which is not on it, cross during some step, and fewer can cross in all steps together than must."""
+    """Return one step more than a cut of the time-expanded graph excludes: chunks that start on the source side
+    and are wanted at the destination, not on it, cross in some step; fewer than must can cross in all steps."""
     destination, ranks = claim.destination, problem.ranks
     demand(0 <= destination < ranks, f"there is no rank {destination}")
     demand(0 <= claim.steps <= MAX_STEPS, f"{claim.steps} steps are not rechecked")
@@ -220,20 +220,20 @@ Unsat = Callable[[str], "bool | None"]  # an SMT-LIB 2 text -> unsatisfiable, sa
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
-    """``violations``: what is wrong. ``open``: what was left unchecked, in words; None when nothing was."""
+    """The result of a recheck: ``violations``, and what was left unchecked (``open``), in words; None: nothing."""
 
     violations: tuple[Violation, ...] = ()
     open: str | None = None
 
     @property
     def complete(self) -> bool:
-        """Whether the bound is proved by what was rechecked."""
+        """True if the bound is proved by what was rechecked."""
         return not self.violations and self.open is None
 
 
 def recheck(problem: Problem, bound: LowerBound, *, unsat: Unsat | None = None) -> Recheck:
-    """Whether the witness of ``bound`` proves that every schedule of ``problem`` has as many steps as it says.
-    What ``unsat`` does not decide of a query stays open; that it is satisfiable refutes the bound."""
+    """Recheck from its witness that every schedule of ``problem`` has at least the steps that ``bound`` claims. A
+    query that ``unsat`` does not decide stays open; one that is satisfiable refutes the bound."""
     try:
         witness = bound.witness
         row = _WITNESS.get(bound.method)
@@ -252,14 +252,14 @@ def recheck(problem: Problem, bound: LowerBound, *, unsat: Unsat | None = None) 
 
 
 def _trivial_steps(problem: Problem, _: None) -> int:
-    """One step where something has to move: a chunk to a target, or contributions to each other."""
+    """Return 1 where something has to move, a chunk to a target or contributions to each other; else 0."""
     collective = problem.collective
     pairs = zip(collective.pre, collective.post, strict=True)
     return int(any(not post <= pre or (collective.reduces and len(pre) > 1) for pre, post in pairs))
 
 
 def _distance_steps(problem: Problem, claim: DistanceWitness) -> int:
-    """A chunk crosses one link a step: from its nearest holder, or from every contributor."""
+    """Return how many links a chunk crosses, one a step, from its nearest holder or its farthest contributor."""
     collective = problem.collective
     if claim.hops == 0:
         return 0
@@ -277,7 +277,7 @@ def _distance_steps(problem: Problem, claim: DistanceWitness) -> int:
 
 
 def _doubling_steps(problem: Problem, _: None) -> int:
-    """Eq. 8: the contributions in a value, or the holders of a chunk, at most double each step."""
+    """Return the steps of eq. 8: contributions in a value, or holders of a chunk, at most double in each step."""
     text = "nothing forbids several additions, or sends, of one chunk at once (eq. 8)"
     demand(problem.exclusive_reduction, text)
     collective = problem.collective

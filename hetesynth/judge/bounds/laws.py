@@ -22,7 +22,7 @@ Clause = tuple[Literal, ...]  # at least one holds; none: false
 
 @dataclass(frozen=True, slots=True)
 class AtMost:
-    """At most ``limit`` of the names are true; the names differ."""
+    """A count: at most ``limit`` of the names are true; the names differ."""
 
     names: tuple[str, ...]
     limit: int
@@ -112,7 +112,7 @@ def hops_over(beside: list[set[int]], start: Iterable[int]) -> list[int]:
 
 
 def quotient(needed: int, each: int) -> int:
-    """Steps that ``needed`` takes at ``each`` a step."""
+    """Return the steps that ``needed`` chunks take at ``each`` chunks a step."""
     demand(each > 0, "nothing can be carried in a step")
     return -(-needed // each)
 
@@ -127,7 +127,7 @@ NONE = 2**62
 
 
 def price_steps(problem: Problem, claim: PriceWitness) -> int:
-    """Load times price is at most ``earned`` over a step, and at least ``paid`` over a whole schedule."""
+    """Return the steps of prices: load times price is at most ``earned`` a step, and at least ``paid`` in all."""
     prices = dict(claim.prices)
     demand(len(prices) == len(claim.prices), "a resource has two prices")
     resources = {resource.name for resource in problem.resources}
@@ -159,8 +159,8 @@ def price_steps(problem: Problem, claim: PriceWitness) -> int:
 
 
 def stepped_price_steps(problem: Problem, claim: SteppedPriceWitness) -> int:
-    """What the transfers of a schedule of ``steps`` steps pay is at most ``earned``, at least ``paid``: a chunk
-    leaves a holder, crosses links in steps one after the other and is at its dearest target in the end."""
+    """Return ``steps`` + 1: the transfers of ``steps`` steps pay ``earned`` at most, but ``paid`` at least, as a
+    chunk leaves a holder, crosses links in steps one after the other and is at its dearest target in the end."""
     demand(not problem.collective.reduces, "prices of steps are about copies")
     work = claim.steps * len(problem.arcs) * len(set(problem.collective.pre))
     demand(0 < work <= MAX_PRICED, f"prices of {claim.steps} steps on these links are not rechecked")
@@ -228,7 +228,7 @@ def arborescence_cost(costs: Whole, root: int) -> int | None:
 
 
 def _merge(entering: Whole, into: int, vertices: list[int]) -> None:
-    """``vertices`` become vertex ``into``; no edge leaves the others any more."""
+    """Merge ``vertices`` into vertex ``into``; no edge leaves the others any more."""
     entering[into] = entering[vertices].min(axis=0)
     entering[:, into] = entering[:, vertices].min(axis=1)
     entering[:, [v for v in vertices if v != into]] = NONE

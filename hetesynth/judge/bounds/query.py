@@ -32,7 +32,7 @@ _IGNORED = frozenset({"set-info", "set-logic", "check-sat", "exit"})
 
 
 def query_steps(problem: Problem, claim: UnsatWitness) -> int:
-    """The steps an unsatisfiable query proves to be needed, once it is known to be about the problem."""
+    """Return the steps that a query proves if unsatisfiable. Refuted where it does not follow from the problem."""
     reduces = problem.collective.reduces
     demand(not reduces or problem.collective.name == "allreduce", "a query must be about copies, or an allreduce")
     demand(claim.steps >= 0, "the number of steps is negative")
@@ -50,12 +50,12 @@ def query_steps(problem: Problem, claim: UnsatWitness) -> int:
 
 
 def query_facts(problem: Problem, steps: int) -> "Facts | SumFacts":
-    """What holds in every schedule of ``problem`` in ``steps`` steps: copies, or an allreduce."""
+    """Return the facts of every schedule of ``problem`` in ``steps`` steps: of copies, or of an allreduce."""
     return SumFacts(problem, steps) if problem.collective.reduces else Facts(problem, steps)
 
 
 class Facts:
-    """What holds in every schedule of a problem within a number of steps."""
+    """The facts that hold in every schedule of a copying problem within a number of steps."""
 
     def __init__(self, problem: Problem, steps: int) -> None:
         self.problem = problem
@@ -80,7 +80,7 @@ class Facts:
         return self._hops[pre]
 
     def place(self, name: str) -> tuple[str, Place]:
-        """What a variable is about."""
+        """Return the kind of a variable, and its ``Place``. Refuted where it names what does not exist."""
         if name not in self._places:
             kind, *numbers = name.split("_")
             if kind not in KINDS or len(numbers) != 3 or not all(map(is_count, numbers)):
@@ -97,7 +97,7 @@ class Facts:
         return self._places[name]
 
     def check_clause(self, clause: Clause) -> None:
-        """Refuted unless a law of motion implies ``clause``."""
+        """Raise Refuted unless a law of motion implies ``clause``."""
         yes: dict[str, set[Place]] = {kind: set() for kind in KINDS}
         no: dict[str, set[Place]] = {kind: set() for kind in KINDS}
         for name, positive in clause:
@@ -114,8 +114,8 @@ class Facts:
             raise Refuted(f"the query asserts what does not follow from the problem: {shown(clause)}")
 
     def _sent(self, send: Place, yes: dict[str, set[Place]], lacks: set[Place]) -> bool:
-        """A sender holds, a receiver lacks before and holds after (eq. 2, 3), and each has the other for a peer;
-        nobody sends before it can hold."""
+        """Return True if a law of a transfer implies the clause: its sender holds, its receiver lacks before and
+        holds after (eq. 2, 3), each has the other for a peer, and nobody sends before it can hold."""
         chunk, link, step = send
         arc = self.problem.arcs[link]
         return (
@@ -126,13 +126,13 @@ class Facts:
         )
 
     def _possible(self, chunk: int, link: int, step: int) -> bool:
-        """Whether the transfer can be part of a schedule at all."""
+        """Return True if the transfer can be part of a schedule at all."""
         arc = self.problem.arcs[link]
         early_enough = self.hops(chunk)[arc.src] <= step < self.steps
         return early_enough and arc.dst not in self.problem.collective.pre[chunk]
 
     def _held(self, has: Place, yes: dict[str, set[Place]]) -> bool:
-        """What is held was held before or has just arrived (eq. 3); what is held stays."""
+        """Return True if eq. 3 implies the clause: what is held was held or has just arrived, and it stays."""
         chunk, rank, step = has
         first = self.hops(chunk)[rank]
         if first > step or (chunk, rank, step + 1) in yes["has"]:
@@ -143,7 +143,7 @@ class Facts:
         return all(send in yes["send"] or not self._possible(*send) for send in came)
 
     def check_count(self, count: AtMost) -> None:
-        """Refuted unless a law implies it: a resource, single receipt, exclusion (eq. 4, 5; 6; 8), few peers."""
+        """Raise Refuted unless a law implies ``count``: resource, receipt, exclusion (eq. 4-6, 8), peers."""
         sends = [self.place(name) for name in count.names]
         places = [place for _, place in sends]
         if len(places) <= count.limit:
@@ -169,7 +169,7 @@ class Facts:
 
 
 def assertions(text: str) -> Iterator[Clause | AtMost]:
-    """What ``text`` asserts, but for ``true``. Refuted when it is not of the kind described above."""
+    """Yield the clauses and counts that ``text`` asserts, but for ``true``. Refuted where it has anything else."""
     declared: dict[str, Clause] = {}
     for command in _commands(text):
         match command:
@@ -207,7 +207,7 @@ def _commands(text: str) -> Iterator[list[Tree]]:
 
 
 def _stated(tree: Tree, names: MutableMapping[str, Clause]) -> Clause | AtMost | None:
-    """What ``tree`` asserts, None: what is true; ``names``: what declared names, and those of lets, stand for."""
+    """Return the clause or count that ``tree`` asserts; None: it is true. ``names``: the clause of each name."""
     while isinstance(tree, list) and len(tree) == 3 and tree[0] == "let":
         fresh: dict[str, Clause] = {}
         for pair in tree[1] if isinstance(tree[1], list) else [[]]:

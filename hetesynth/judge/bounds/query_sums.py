@@ -19,7 +19,7 @@ FIELDS = {"send": "kat", "part": "kcrt", "copied": "krt", "new": "kcrt", "brings
 
 
 class SumFacts:
-    """What holds in every schedule of an allreduce within a number of steps."""
+    """The facts that hold in every schedule of an allreduce within a number of steps."""
 
     def __init__(self, problem: Problem, steps: int) -> None:
         self.problem, self.steps = problem, steps
@@ -38,7 +38,7 @@ class SumFacts:
         self._facts: dict[str, Fact] = {}
 
     def fact(self, name: str) -> Fact:
-        """What a variable says."""
+        """Return the fact that a variable states. Refuted where it names what does not exist."""
         if name not in self._facts:
             kind, *words = name.split("_")
             fits = len(words) == len(FIELDS.get(kind, "")) and all(map(is_count, words))
@@ -54,7 +54,7 @@ class SumFacts:
         return self._facts[name]
 
     def certain(self, kind: str, *place: int) -> bool | None:
-        """What distance, the start or the end says of a fact."""
+        """Return the truth of a fact where distance, the start or the end decides it; else None."""
         if kind == "part":
             _, c, r, t = place
             if t in (0, self.steps):
@@ -70,7 +70,7 @@ class SumFacts:
         return None
 
     def check_clause(self, clause: Clause) -> None:
-        """Refuted unless one law implies ``clause``: it has each literal of the law that is not known to fail."""
+        """Raise Refuted unless ``clause`` has each literal of some law that is not known to fail."""
         said = [(self.fact(name), positive) for name, positive in clause]
         if any(hops > self.steps for row in self.hops for hops in row):
             return  # there is no schedule, so anything holds
@@ -89,7 +89,7 @@ class SumFacts:
             raise Refuted(f"the query asserts what does not follow from the problem: {shown(clause)}")
 
     def _laws(self, yes: set[Fact], no: set[Fact]) -> Iterator[Law]:
-        """The laws that speak of what a clause speaks of."""
+        """Yield the laws about the facts that a clause states (``yes``) or denies (``no``)."""
         arcs = self.problem.arcs
         parts = {place[1] for kind, place in yes | no if kind in ("part", "new", "brings")}
         contributions = sorted(parts) or range(self.problem.ranks)
@@ -113,7 +113,7 @@ class SumFacts:
                     yield [fact], [("new", (k, c, r, t)) for c in range(self.problem.ranks)]
 
     def _message_laws(self, k: int, a: int, t: int, no: set[Fact]) -> Iterator[Law]:
-        """A message makes peers; no other value of the chunk lands together with a replacement."""
+        """Yield the laws of a message: it makes peers, and no other value lands together with a replacement."""
         arc, send = self.problem.arcs[a], ("send", (k, a, t))
         yield [send], [("met", (arc.src, arc.dst, 1))]
         yield [send], [("met", (arc.dst, arc.src, 0))]
@@ -122,7 +122,7 @@ class SumFacts:
                 yield [send, ("send", (k, other, t)), ("copied", (k, arc.dst, t))], []
 
     def _part_laws(self, k: int, a: int, t: int, c: int) -> Iterator[Law]:
-        """What a message does to a contribution: added to a value without it, or put in the place of the value."""
+        """Yield the laws of a contribution in a message: the value had none of it, or is replaced."""
         arc = self.problem.arcs[a]
         send, brings, copied = ("send", (k, a, t)), ("brings", (k, c, a, t)), ("copied", (k, arc.dst, t))
         sent, had, has = (("part", (k, c, *at)) for at in ((arc.src, t), (arc.dst, t), (arc.dst, t + 1)))
@@ -136,7 +136,7 @@ class SumFacts:
         yield [send, sent], [brings]
 
     def _value_laws(self, k: int, c: int, r: int, t: int) -> Iterator[Law]:
-        """A contribution stays until the value is replaced, and comes with a message."""
+        """Yield the laws of a contribution: it stays until the value is replaced, and comes with a message."""
         had, has, new = ("part", (k, c, r, t)), ("part", (k, c, r, t + 1)), ("new", (k, c, r, t))
         yield [had], [has, ("copied", (k, r, t))]
         yield [new], [has]
@@ -145,7 +145,7 @@ class SumFacts:
         yield [has], [had, *(("brings", (k, c, a, t)) for a in self.into[r])]
 
     def _in_order(self, yes: set[Fact], no: set[Fact]) -> bool:
-        """Whether a clause says that a chunk comes to a rank no sooner than the chunk before it."""
+        """Return True if a clause says that a chunk comes to a rank no sooner than the chunk before it."""
         if len(no) != 1 or not self.alike:
             return False
         ((kind, place),) = no
@@ -160,7 +160,7 @@ class SumFacts:
         return self.ordered_at == rank
 
     def check_count(self, count: AtMost) -> None:
-        """Refuted unless a law implies it: a resource, exclusion (eq. 8), disjoint sums, few peers."""
+        """Raise Refuted unless a law implies ``count``: resource, exclusion (eq. 8), disjoint sums, peers."""
         facts = [self.fact(name) for name in count.names]
         if len(facts) <= count.limit:
             return

@@ -38,7 +38,7 @@ _BACKWARDS = {"reducescatter": "allgather", "scatter": "gather", "reduce": "broa
 def time_bound_violations(
     topology: Topology, name: CollectiveName, root: Rank | None, bound: TimeBound
 ) -> list[Violation]:
-    """Why ``bound`` does not follow from its witness; empty when it does."""
+    """Return a violation that says why ``bound`` does not follow from its witness; none when it does."""
     try:
         kind, proved = _KINDS[bound.kind]
         demand(isinstance(bound.witness, kind), f"the witness is none of a bound by {bound.kind}")
@@ -122,7 +122,7 @@ class _Judge:
         return Fraction(0)
 
     def cut(self, witness: VertexCut) -> Proved:
-        """What must leave a side against what can."""
+        """Return the latency and the seconds per byte of a cut: what must leave a side, divided by what can."""
         share = self._must_cross(witness.side)
         demand(witness.share > 0, "nothing is said to cross")
         demand(share >= witness.share, f"{share} of the buffer must cross, not {witness.share}")
@@ -133,7 +133,7 @@ class _Judge:
         return min(self.topology.links[i].latency for i in first), witness.share / witness.bandwidth, ()
 
     def parts(self, witness: PartCrossings) -> Proved:
-        """What all parts must take in against what they can."""
+        """Return latency, seconds per byte and supply: what all parts must take in, divided by what they can."""
         n = self.topology.ranks
         demand(_partition(witness.parts, n), "the parts are no partition of the ranks")
         sides = len(witness.parts) == len(witness.sides)
@@ -156,7 +156,7 @@ class _Judge:
         return supply[0][0], per_byte, supply
 
     def _enters(self, part: Sequence[Rank], side: Sequence[int], otherwise: str) -> Fraction:
-        """What the wires out of ``side`` carry, which must hold exactly the ranks that are not in ``part``."""
+        """Return the bytes per second out of ``side``, which must hold exactly the ranks outside ``part``."""
         ranks = {v for v in side if v < self.topology.ranks}
         demand(ranks == set(range(self.topology.ranks)) - set(part), otherwise)
         carried = self._carries(side)
@@ -165,7 +165,7 @@ class _Judge:
         return carried
 
     def path(self, witness: SlowestPath) -> Proved:
-        """A chain of links against their latencies, then what enters the last rank."""
+        """Return the least latency of a chain of links, and the seconds per byte of what enters its last rank."""
         speaks = witness.src != witness.dst
         speaks &= self.name not in ("broadcast", "scatter") or witness.src == self.root
         speaks &= self.name not in ("gather", "reduce") or witness.dst == self.root
@@ -223,13 +223,13 @@ class _Judge:
         return latency, cost / carried, tuple(sorted(supply.items()))
 
     def delays(self, witness: DelayedPrices) -> Proved:
-        """What is owed while data can be on its way."""
+        """Return latency, seconds per byte and supply of prices owed only while data can be on its way."""
         supply = delayed(self.topology, self.name, self.root, self.bound.backwards, witness)
         demand(bool(supply), "nothing can be on its way")
         return supply[0][0], 1 / sum((rate for _, rate in supply), Fraction(0)), supply
 
     def _cost(self, costs: Whole, prices: ResourcePrices) -> Fraction:
-        """The cheapest way to move each byte of the buffer."""
+        """Return the price of the cheapest way to move each byte of the buffer."""
         n, name, root, bound = len(costs), self.name, self.root or 0, self.bound
         if name == "allreduce" and bound.scope == "all":
             return every_allreduce(costs.T if bound.backwards else costs, prices.parts)
@@ -296,7 +296,7 @@ def every_allreduce(costs: Whole, parts: Sequence[Sequence[Rank]]) -> Fraction:
 
 
 def _reach(costs: Whole, part: Sequence[Rank], free: int | None) -> int | None:
-    """The cheapest moves by which all of ``part`` is reached from outside, or from its rank number ``free``."""
+    """Return the least cost of moves that reach all of ``part`` from outside or from its rank number ``free``."""
     inside = list(part)
     outside = sorted(set(range(len(costs))) - set(inside))
     matrix = np.full((len(inside) + 1, len(inside) + 1), NONE, dtype=np.int64)

@@ -36,7 +36,8 @@ class GateEntry:
 
 @dataclass(frozen=True, slots=True)
 class KindEntry:
-    """Pods with the same schedules; ``order``: their GPUs by position. Steps are rows of (slot, link)."""
+    """Pods with the same schedules. ``order``: GPUs by position; ``slots``, ``own``: gates by position, and of own
+    chunks; ``home``, ``entered``: steps, rows of (slot, link), for own chunks and those that entered."""
 
     order: Ints
     gates: tuple[GateEntry, ...]
@@ -49,7 +50,7 @@ class KindEntry:
 
 @dataclass(frozen=True, slots=True)
 class PhaseEntry:
-    """One phase. ``moves[r]``: rows of (sender pod, receiver pod, first position, count). Times: picoseconds."""
+    """A phase. ``moves[r]``: rows of (sender pod, receiver pod, first position, count). Times: picoseconds."""
 
     adds: bool
     kinds: tuple[KindEntry, ...]
@@ -63,8 +64,8 @@ class PhaseEntry:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A composition as it was written. ``pods``: name, first rank, size. ``claimed_time``, ``claimed_bound``: what
-    its header says, in picoseconds."""
+    """A composition as it was written. ``pods``: name, first rank, size. ``claimed_time``, ``claimed_bound``:
+    those of its header, in picoseconds."""
 
     collective: str
     ranks: int
@@ -82,7 +83,7 @@ class Document:
 
 
 def read_document(data: bytes) -> Document:
-    """The document in ``data``; JsonRefused otherwise."""
+    """Return the document in ``data``; JsonRefused where it is none."""
     if len(data) > MAX_BYTES:
         fail(f"{len(data)} bytes are more than the {MAX_BYTES} that a composition may have")
     fields = _fields(read_json(data, MAX_DEPTH), "the document", _TOP)
@@ -209,8 +210,8 @@ class _PhaseReader:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happens from ``start`` to ``end``: round ``round``, or, where ``kind`` is 0 or more, step ``step`` of a
-    batch in all pods of that kind: of round ``round``, of their own chunks where that is -1."""
+    """A round or step from ``start`` to ``end``: round ``round`` or, where ``kind`` is 0 or more, step ``step`` of
+    a batch in all pods of that kind: the batch of round ``round``, or of the pods' own chunks where that is -1."""
 
     start: int
     end: int
@@ -221,8 +222,8 @@ class Event:
 
 @dataclass(frozen=True)
 class Expansion:
-    """The transfers of one phase: one that copies spreads in a pod what entered it in a round, one that adds
-    collects in a pod what leaves it in a round."""
+    """The transfers of a phase. One that copies spreads in a pod the chunks that entered it in a round, one that
+    adds collects in a pod those that leave it in a round."""
 
     document: Document
     phase: PhaseEntry
@@ -248,7 +249,7 @@ class Expansion:
         return np.array([first + gate.gpu for k, first in pods for gate in self.phase.kinds[k].gates], np.int64)
 
     def events(self) -> list[Event]:
-        """Rounds and steps by their beginning."""
+        """Return the rounds and the steps in the order in which they begin."""
         events = [Event(int(a), int(b), r) for r, (a, b) in enumerate(self.phase.rounds)]
         for k, batches in enumerate(self.phase.batches):
             for b, times in enumerate(batches):
@@ -265,12 +266,12 @@ class Expansion:
         return position, self.first[pod] + ends[link, 0], self.first[pod] + ends[link, 1]
 
     def crossing(self, event: Event) -> tuple[Ints, Ints, Ints]:
-        """Of a round: positions and the gates, numbered over all pods, that they leave and enter by."""
+        """Return a round's positions and the gates, numbered over all pods, that they leave and enter by."""
         sender, receiver, position = self._moved(event.round)
         return position, self._gate(sender, position), self._gate(receiver, position)
 
     def local(self, event: Event) -> tuple[Ints, Ints, Ints]:
-        """Of a step inside pods: positions, pods and links of the kind."""
+        """Return the positions that a step inside pods moves, with the pod and the link of the kind for each."""
         kind, chunks = self.phase.kinds[event.kind], self.document.chunks
         if event.round < 0:
             pods = np.flatnonzero(self.phase.kind_of == event.kind)
@@ -312,6 +313,6 @@ class Expansion:
 
 
 def _runs(key: Ints, first: Ints, count: Ints) -> tuple[Ints, Ints]:
-    """Each key with each of its ``count`` numbers from ``first`` on."""
+    """Return each key as often as its ``count`` says, and with it the numbers from its ``first`` on."""
     inside = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
     return np.repeat(key, count), np.repeat(first, count) + inside

@@ -27,8 +27,8 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class CompositionVerdict:
-    """What the judge says. ``picoseconds``: when the last transfer has ended; ``document``: what was read, if it
-    could be."""
+    """The verdict on a composition. ``picoseconds``: the end of the last transfer; ``document``: what was read, if
+    it could be."""
 
     violations: tuple[Violation, ...]
     readable: bool
@@ -39,7 +39,7 @@ class CompositionVerdict:
 
 
 def judge_composition(data: bytes, cluster: PodCluster | None) -> CompositionVerdict:
-    """Everything wrong with the composition in ``data``, the first few of it."""
+    """Return the verdict on the composition in ``data``, with the first few of all defects."""
     try:
         document = read_document(data)
     except JsonRefused as reason:
@@ -79,10 +79,10 @@ def _violations(
 
 
 def _data_violations(expansion: Expansion, events: list[Event]) -> Iterator[Violation]:
-    """What moves where: all ranks and positions are followed, each in a cell of a table.
+    """Yield what is wrong with the data: all ranks and positions are followed, each in a cell of a table.
 
-    Of a phase that copies: who sends has the chunk, who receives has not, and in the end all have all. Of a phase
-    that adds: the transfers of each position are a tree into its owner, leaves first. Every other rank sends it
+    In a phase that copies, a sender has the chunk, a receiver has not, and in the end all have all. In a phase
+    that adds, the transfers of each position are a tree into its owner, leaves first: every other rank sends it
     once, the owner never, and none sends before all that is added to it has arrived, nor receives after it has
     sent. Such a tree adds each input exactly once.
     """
@@ -134,7 +134,7 @@ def _data_violations(expansion: Expansion, events: list[Event]) -> Iterator[Viol
 
 
 def _repeated(rank: Ints, position: Ints) -> NDArray[np.bool_]:
-    """Which pairs stand there a second time."""
+    """Return a mask of the (rank, position) pairs that stand there a second time."""
     again = np.ones(len(rank), np.bool_)
     again[np.unique(rank * (int(position.max(initial=0)) + 1) + position, return_index=True)[1]] = False
     return again
@@ -142,19 +142,19 @@ def _repeated(rank: Ints, position: Ints) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class CapacityLaws:
-    """One phase on a cluster: no wire or group carries more than its rate in any interval, and paths are paths.
+    """The laws of a phase on a cluster: no wire or group exceeds its rate in any interval, and paths are paths.
 
     An interval is long enough if after the longest latency of its transfers each wire and group has time for all
-    its bytes, and after that the slowest GPU of the pods concerned to add a chunk. What has the same interval is
+    its bytes, and after that the slowest GPU of the pods concerned to add a chunk. Events of one interval are
     counted together. Intervals of rounds, of steps of a kind, and of rounds and steps that share a wire are equal
-    or do not overlap: so at no moment does a wire carry what is of two intervals.
+    or do not overlap: so a wire never carries data of two intervals.
     """
 
     expansion: Expansion
     cluster: PodCluster
 
     def violations(self, events: list[Event]) -> Iterator[Violation]:
-        """Everything wrong with paths, intervals and loads; wrong paths end the check."""
+        """Yield everything wrong with paths, intervals and loads; wrong paths end the check."""
         wrong = list(self._paths())
         if wrong:
             yield from wrong
@@ -201,13 +201,13 @@ class CapacityLaws:
             yield [*(pod.wires[w] for w in gate.out), out], [into, *(pod.wires[w] for w in gate.into)]
 
     def _type(self, kind: int) -> Topology:
-        """What the first pod of the kind is."""
+        """Return the topology of a kind, which is that of its first pod."""
         first = int(np.argmax(self.expansion.phase.kind_of == kind))
         return self.cluster.types[self.cluster.pods[first].type]
 
     def _overlaps(self, events: list[Event]) -> Iterator[Violation]:
-        """Rounds overlap no rounds, steps of a kind no other steps of it, nor rounds if they share wires; but for
-        those of one interval."""
+        """Yield overlaps of rounds with rounds and of steps of a kind with other steps of it, or with rounds if
+        they share wires; events of one and the same interval may overlap."""
         kinds = self.expansion.phase.kinds
         for k in range(-1, len(kinds)):
             inside = {w for _, _, path in kinds[k].links for w in path} if k >= 0 else set()
@@ -222,7 +222,7 @@ class CapacityLaws:
 
     @cached_property
     def _gates(self) -> list[tuple[Ints, Ints, Ints]]:
-        """Of leaving and of entering by gates: each (gate, wire), and the latency of each gate in picoseconds
+        """For leaving and for entering: the gate and the wire of each use, and each gate's latency in picoseconds,
         rounded up."""
         both = []
         for side in (0, 1):
@@ -234,7 +234,7 @@ class CapacityLaws:
         return both
 
     def _together(self, events: list[Event]) -> Iterator[Violation]:
-        """All that happens in one interval: what each wire carries is counted over all of it."""
+        """Yield what is wrong in one interval: each wire's load is counted over all of its events."""
         load, wait = np.zeros(len(self.cluster.wires), np.int64), Fraction(0)
         grouped: dict[tuple[int, int], Ints] = {}
         size = self.expansion.document.chunk_bytes
@@ -269,7 +269,7 @@ class CapacityLaws:
             yield Violation("overloaded", message, step=first.round, resource=full[0])
 
     def _cross(self, event: Event, load: Ints) -> tuple[Violation | None, Fraction]:
-        """Adds the transfers of a round to ``load``; their longest latency, or which path is missing."""
+        """Add a round's transfers to ``load``; return a missing path, or None, and the longest latency."""
         position, leaves, enters = self.expansion.crossing(event)
         if not len(position):
             return None, Fraction(0)
@@ -293,8 +293,8 @@ class CapacityLaws:
         return None, between + Fraction(int(inside.max()), SECOND)
 
     def _spread(self, event: Event, load: Ints, grouped: dict[tuple[int, int], Ints]) -> Fraction:
-        """Adds a step in all pods of a kind to ``load``, and to what stated groups carry in each pod; its longest
-        latency."""
+        """Add a step in all pods of a kind to ``load``, and to what stated groups carry in each pod (``grouped``);
+        return the longest latency of its links."""
         kind, pod = self.expansion.phase.kinds[event.kind], self._type(event.kind)
         position, pod_of, link = self.expansion.local(event)
         if not len(position):
@@ -311,8 +311,8 @@ class CapacityLaws:
 
     @cached_property
     def _of_kind(self) -> list[tuple[Ints, Ints, Ints, list[list[int]]]]:
-        """Of each kind: its pods, their wires, a row for each pod, the wires that each link crosses, and the links
-        of each stated group."""
+        """For each kind: its pods, their wires, a row for each pod, the wires that each link crosses, and the
+        links of each stated group."""
         kinds = []
         for number, kind in enumerate(self.expansion.phase.kinds):
             pod, pods = self._type(number), np.flatnonzero(self.expansion.phase.kind_of == number)
@@ -329,7 +329,7 @@ class CapacityLaws:
 
     @cached_property
     def _ends(self) -> tuple[Ints, Ints]:
-        """Of each gate the vertex that its uplink leads to, and the one that its downlink comes from."""
+        """The vertices that the uplinks of the gates lead to, and those that their downlinks come from."""
         uplinks = np.concatenate(self.expansion.phase.uplinks).tolist()
         wires = self.cluster.wires
         ends = np.array([(wires[out].dst, wires[into].src) for out, into in uplinks], np.int64)
@@ -337,7 +337,7 @@ class CapacityLaws:
 
     @cached_property
     def _by_rate(self) -> list[tuple[Fraction, Ints]]:
-        """The wires of each rate."""
+        """The wires of each rate in bytes per second; wires without a limit are left out."""
         groups: dict[Fraction, list[int]] = {}
         for number, wire in enumerate(self.cluster.wires):
             if wire.bandwidth is not None:
@@ -350,7 +350,7 @@ def _latency(wires: Sequence[Wire], path: Sequence[int]) -> Fraction:
 
 
 def _joined(wires: Sequence[Wire], path: Sequence[int], src: int, dst: int, gpus: int) -> bool:
-    """Whether ``path`` leads from ``src`` to ``dst`` past no GPU between them."""
+    """Return True if ``path`` leads from ``src`` to ``dst`` past no GPU between them."""
     at = src
     for number in path:
         if wires[number].src != at or (at != src and at < gpus):

@@ -27,7 +27,7 @@ _PER_RANK = frozenset({"allgather", "reducescatter", "alltoall", "gather", "scat
 Connection = tuple[Rank, Rank, int]
 """(sender, receiver, channel)."""
 Blocks = dict[int, tuple[ThreadBlock, list[int | None]]]
-"""Of one GPU by their ids; see ``publishers``."""
+"""The thread blocks of one GPU by their ids, each with its ``publishers``."""
 
 
 def block_chunks(program: Program) -> int | None:
@@ -60,7 +60,7 @@ def program_layout(program: Program, in_place: bool, root: Rank | None) -> Layou
 
 
 def structure(findings: ProgramFindings, links: Collection[tuple[int, int]] | None) -> None:
-    """All static checks, in the order of the file. ``links``: pairs of ranks that have one; None: all."""
+    """Run all static checks, in the order of the file. ``links``: pairs of ranks that have one; None: all."""
     program = findings.program
     seen: set[Rank] = set()
     for g, gpu in enumerate(program.gpus):
@@ -93,8 +93,8 @@ def structure(findings: ProgramFindings, links: Collection[tuple[int, int]] | No
 
 
 def _strange(program: Program, rows: Table, first: Ints) -> Iterator[bool]:
-    """Of each thread block, whether something may be wrong with its ``rows``, which begin at ``first``: if so each
-    is looked at, as are all of a GPU whose ids are not their positions."""
+    """Return for each thread block True if it is to be looked at: something may be wrong with its ``rows``, which
+    begin at ``first``, or ids of its GPU's blocks are not their positions."""
     blocks, of = program.blocks, np.repeat(np.arange(len(first) - 1), np.diff(first))
     count, nop = rows[:, column.COUNT], in_ops(rows, ("nop",))
     gpu = np.array([g for g, _ in blocks], dtype=np.int64)
@@ -125,7 +125,7 @@ def _strange(program: Program, rows: Table, first: Ints) -> Iterator[bool]:
 
 
 def _declared_sizes(findings: ProgramFindings) -> None:
-    """0 means the buffer is not used; a rooted collective may declare anything where the buffer is not real."""
+    """Report wrong sizes. 0: the buffer is not used; a rooted collective may declare any of its sizes anywhere."""
     program = findings.program
     name, block = program.collective, block_chunks(program)
     if name not in COLLECTIVES:
@@ -229,7 +229,7 @@ def _dependences(findings: ProgramFindings, of: Place, block: ThreadBlock, block
 
 
 def _connections(findings: ProgramFindings, links: Collection[tuple[int, int]] | None) -> None:
-    """Each connection has one sender and one receiver, and each of its messages meets a receive of its count."""
+    """Report connections without one sender and one receiver, and messages that meet no receive of their count."""
     program = findings.program
     sending: dict[Connection, Place] = {}
     receiving: dict[Connection, Place] = {}

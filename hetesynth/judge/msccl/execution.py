@@ -58,7 +58,7 @@ Ints = NDArray[np.int64]
 
 
 def parts(rows: Table, split: int) -> Ints:
-    """How many messages each instruction has where one carries at most ``split`` chunks; 0: it is one."""
+    """Return how many messages each instruction has where one carries at most ``split`` chunks; 0: one each."""
     messages = np.ones(len(rows), dtype=np.int64)
     moves = in_ops(rows, SENDS | RECEIVES) & (split > 0)
     messages[moves] = -(-rows[moves, column.COUNT] // max(1, split))
@@ -66,7 +66,7 @@ def parts(rows: Table, split: int) -> Ints:
 
 
 class _Run(NamedTuple):
-    """What changes while a program runs."""
+    """The state that changes while a program runs."""
 
     blocks: Blocks
     waits: Waits
@@ -81,7 +81,7 @@ def _zeros(number: int) -> Ints:
 
 
 class Execution:
-    """One run of the program of ``findings``, to which ``run`` reports, with its buffers as ``layout`` says.
+    """A run of the program of ``findings``, to which ``run`` reports, with its buffers as ``layout`` says.
     ``split``: the most chunks of a message, 0: as many as its instruction says."""
 
     def __init__(self, layout: Layout, slots: int, findings: ProgramFindings, split: int = 0) -> None:
@@ -97,8 +97,8 @@ class Execution:
         self._state: _Run
 
     def _cells(self) -> list[dict[Buffer, int]]:
-        """Of each GPU the cells at which its buffers begin, scratch behind the others. ``_cells_of_all``: how many
-        there are."""
+        """Return for each GPU the cells at which its buffers begin, scratch behind the others, and set
+        ``_cells_of_all`` to the number of all cells."""
         bases: list[dict[Buffer, int]] = []
         begin, layout = 0, self._layout
         for gpu in self._findings.program.gpus:
@@ -159,8 +159,8 @@ class Execution:
         )
 
     def _dependences(self, of: Ints) -> Ints:
-        """Of each step the publication that it waits for, with its thread block and step; and what it
-        publishes. ``of``: the thread block of each."""
+        """Return for each step the publication that it waits for, with its thread block and step, and the
+        publication that it makes; -1: none. ``of``: the thread block of each step."""
         rows, first, table = self._rows, self._first, np.full((4, len(self._rows)), -1)
         position = {(p.gpu, b.id): k for k, (p, b) in enumerate(zip(self._places, self._blocks, strict=True))}
         waiting = np.flatnonzero(rows[:, column.BLOCK] >= 0)
@@ -177,7 +177,7 @@ class Execution:
         return table
 
     def _fresh(self, rows: int) -> _Run:
-        """Before the first step, with ``rows`` rows of clocks."""
+        """Return the state before the first step, with ``rows`` rows of clocks."""
         c, b, channels, slots = self._code, len(self._blocks), len(self._code.sender), self._code.slots
         waiting = np.bincount(c.awaited[c.awaited >= 0], minlength=int(c.publishes.max(initial=-1)) + 1)
         messages = np.diff(np.append(0, np.cumsum(self._parts))[c.first])  # of each thread block
@@ -205,7 +205,7 @@ class Execution:
         )  # fmt: skip
 
     def _memory(self) -> Memory:
-        """With the inputs in it."""
+        """Return the memory at the start, with the inputs in it."""
         c, cells, words, layout = self._code, self._cells_of_all, self._words, self._layout
         chunk, ranks = np.full(cells, kernel.NOTHING), _zeros(cells * words)
         for base, gpu in zip(self._bases, self._findings.program.gpus, strict=True):
@@ -220,7 +220,7 @@ class Execution:
         )  # fmt: skip
 
     def run(self) -> None:
-        """Executes until nothing moves; then deadlock or final data."""
+        """Execute until nothing moves, then report what was found, and a deadlock or wrong final data."""
         blocks, ended = len(self._blocks), kernel.NO_ROWS
         rows, seconds = 2 * blocks + 16, 8e-6 * len(self._rows) * (1 + 0.01 * blocks)
         while ended == kernel.NO_ROWS:
@@ -244,7 +244,7 @@ class Execution:
 
     @staticmethod
     def _value(chunk: int, ranks: Ints) -> Value | None:
-        """A value, of the words of its set of ranks; None: undefined."""
+        """Return the value of a chunk and the words of its set of ranks; None: undefined."""
         if chunk == kernel.NOTHING:
             return None
         if chunk == kernel.BROKEN:
@@ -252,12 +252,12 @@ class Execution:
         return chunk, sum(word << kernel.BITS * k for k, word in enumerate(ranks.tolist()))
 
     def _output(self, g: int, chunk: int) -> Value | None:
-        """What an output chunk of a GPU holds."""
+        """Return the value of an output chunk of the ``g``-th GPU; None: undefined."""
         cell, memory = self._bases[g]["o"] + chunk, self._state.memory
         return self._value(int(memory.chunk[cell]), memory.ranks[cell * self._words : (cell + 1) * self._words])
 
     def _sum_defect(self, row: Ints, *, swapped: bool) -> tuple[str, str]:
-        """The rule that a sum breaks, and what is wrong; of a finding, whose values may be ``swapped``."""
+        """Return the rule that the sum of a finding breaks, and what is wrong; its values may be ``swapped``."""
         words, defects = self._words, list[tuple[str, str]]()
 
         def report(defect: SumDefect, text: str) -> None:
@@ -269,7 +269,7 @@ class Execution:
         return defects[0]
 
     def _report(self) -> None:
-        """What the run found, in words."""
+        """Add what the run found to the findings, in words."""
         reports = self._state.found
         for row in reports.rows.reshape(-1, reports.size)[: int(reports.number[0])]:
             kind, b, s, at, position, other, stamp, other_kind = row[:COLUMNS].tolist()
@@ -293,7 +293,7 @@ class Execution:
             self._findings.add(rule, text, Place(place.gpu, place.block, s))
 
     def _blocked_on(self, b: int) -> tuple[str, int]:
-        """What the next instruction of thread block b waits for, and which one could end the wait."""
+        """Return what the next instruction of thread block b waits for, and which block could end the wait."""
         c, step, s = self._code, self._state.blocks.step, self._state.waits
         at = int(c.first[b] + step[b])
         if c.awaited[at] >= 0 and step[c.awaited_block[at]] <= c.awaited_step[at]:
@@ -304,7 +304,7 @@ class Execution:
         return "slot", int(c.receiver[out])
 
     def _deadlocks(self) -> None:
-        """Follows who waits for whom from the first that waits, into the circle that it ends in."""
+        """Report the circle of waits to which the first waiting thread block leads."""
         path: dict[int, str] = {}
         waiting = self._waiting
         index, left = waiting[0], {*waiting}
@@ -328,7 +328,7 @@ class Execution:
 
 
 def buffers_touched(layout: Layout, findings: ProgramFindings) -> None:
-    """Accesses that this aliasing forbids: the caller's input out of place, and buffers that only the root has."""
+    """Report forbidden accesses: writes to the caller's input out of place, and buffers that only the root has."""
     for g, gpu in enumerate(findings.program.gpus):
         absent = np.array([*(layout.missing_buffer(gpu.rank, buffer) for buffer in BUFFERS), False])
         kept = absent | np.array([*(buffer == "i" and not layout.in_place for buffer in BUFFERS), False])

@@ -19,11 +19,11 @@ END, AWAKE = -1, -2  # in place of the next that sleeps: there is none, it does 
 
 
 class Code(NamedTuple):
-    """The program. Of each step: its ``flags``, chunks, first cells read and written, messages, the publication
-    that it waits for (-1: none), with the thread block and step that publish it, and what it publishes. Of each
-    thread block: its first step, one more for the end, and its channels. Of each channel: who sends, who takes,
-    how many messages, and where its messages are, of how many chunks. ``split``: chunks of a message at most, 0:
-    any number."""
+    """The program. For each step: its ``flags``, chunks, first cells read and written, messages, the publication
+    that it waits for (-1: none), with the thread block and step that make it, and the one it makes. For each
+    thread block: its first step, one more for the end, and its channels. For each channel: sender, receiver, how
+    many messages, and where these are, of how many chunks. ``split``: chunks of a message at most, 0: any
+    number."""
 
     flags: Row
     count: Row
@@ -47,8 +47,8 @@ class Code(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Of each thread block: the step it is at, which message of that, messages done, whether it is queued, and the
-    next that sleeps for the same publication. ``queue``: a ring of ``mark[1]`` from ``mark[0]`` on."""
+    """The state of thread blocks: the step of each, the message of that, messages done, whether it is queued, and
+    the next that sleeps for the same publication. ``queue``: a ring of ``mark[1]`` from ``mark[0]`` on."""
 
     step: Row
     part: Row
@@ -60,8 +60,8 @@ class Blocks(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """Of each publication: who waits for it still, the row and stamp of its event, the first that sleeps. Of each
-    channel: messages sent and taken. Of each slot: the rows and stamps of its message, and of its being freed."""
+    """For each publication: how many still wait, row and stamp of its event, the first that sleeps. For each
+    channel: messages sent and taken. For each slot: rows and stamps of its message, and of its being freed."""
 
     waiting: Row
     event_row: Row
@@ -76,8 +76,8 @@ class Waits(NamedTuple):
 
 
 class Clocks(NamedTuple):
-    """Rows of ``size`` numbers: how many use each, and the next that nobody uses, from ``free[0]`` on. ``of``: of
-    each thread block."""
+    """Rows of ``size`` numbers: how many use each, and the next that nobody uses, from ``free[0]`` on. ``of``: the
+    row of each thread block."""
 
     clock: Row
     users: Row
@@ -88,8 +88,8 @@ class Clocks(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Of each cell: its value, who wrote it last and when, the first read since. Of each read: the next, who, and
-    when; ``free[0]``: the first that is unused. ``words``: of a set of ranks."""
+    """For each cell: its value, who wrote it last and when, the first read since. For each read: the next, who,
+    and when; ``free[0]``: the first that is unused. ``words``: of a set of ranks."""
 
     chunk: Row
     ranks: Row
@@ -104,7 +104,7 @@ class Memory(NamedTuple):
 
 
 class Data(NamedTuple):
-    """Values: of the messages in the slots, and those at hand."""
+    """The values of the messages in the slots, and those at hand."""
 
     sent_chunk: Row
     sent_ranks: Row
@@ -113,8 +113,8 @@ class Data(NamedTuple):
 
 
 class Found(NamedTuple):
-    """``number[0]`` findings of ``size`` numbers each: kind, thread block, step, access, place in the slice; of a
-    race also the other, its stamp and access; two values."""
+    """The findings, ``number[0]`` of ``size`` numbers each: kind, thread block, step, access, place in the slice;
+    for a race also the other, its stamp and access; for a sum the two values."""
 
     rows: Row
     number: Row
@@ -122,7 +122,7 @@ class Found(NamedTuple):
 
 
 class Act(NamedTuple):
-    """What a thread block is at: its step, and the stamp that it gets."""
+    """The step that a thread block is at, and the stamp that it gets."""
 
     block: int
     step: int
@@ -130,7 +130,7 @@ class Act(NamedTuple):
 
 
 def drop(k: Clocks, row: int) -> None:
-    """One user of the row less."""
+    """Take one user off the row, and free the row after the last."""
     k.users[row] -= 1
     if k.users[row] == 0:
         k.next[row] = k.free[0]
@@ -138,8 +138,8 @@ def drop(k: Clocks, row: int) -> None:
 
 
 def learn(k: Clocks, b: int, row: int, source: int, stamp: int) -> bool:
-    """Thread block b now knows all that ``row`` knows, and that ``source`` has come to ``stamp``; whether there
-    was a row."""
+    """Let thread block b know all that ``row`` knows, and that ``source`` has come to ``stamp``; return False if
+    there was no row to write to."""
     n, own = k.size, k.of[b]
     if source == b or k.clock[own * n + source] >= stamp:
         return True
@@ -159,12 +159,12 @@ def learn(k: Clocks, b: int, row: int, source: int, stamp: int) -> bool:
 
 
 def knows(k: Clocks, b: int, actor: int, stamp: int) -> bool:
-    """Whether what ``actor`` did with that stamp happened before what thread block b does now."""
+    """Return True if what ``actor`` did with that stamp happened before what thread block b does now."""
     return bool(actor == b or k.clock[k.of[b] * k.size + actor] >= stamp)
 
 
 def find(f: Found, kind: int, a: Act, at: int, position: int) -> int:
-    """A finding, where there is room; where its numbers begin, -1: there is none."""
+    """Add a finding and return where its numbers begin, or -1 where there is no room."""
     start = f.number[0] * f.size
     if start + f.size > len(f.rows):
         return -1
@@ -175,7 +175,7 @@ def find(f: Found, kind: int, a: Act, at: int, position: int) -> int:
 
 
 def race(f: Found, a: Act, at: int, position: int, other: int, stamp: int, kind: int) -> None:
-    """An access and one of ``other`` that nothing orders; once for each two."""
+    """Add a race of an access with one of ``other`` that nothing orders; once for each two thread blocks."""
     for i in range(f.number[0]):
         x, y = f.rows[i * f.size + 1], f.rows[i * f.size + 5]
         if f.rows[i * f.size] == RACE and ((x == a.block and y == other) or (x == other and y == a.block)):
@@ -186,7 +186,7 @@ def race(f: Found, a: Act, at: int, position: int, other: int, stamp: int, kind:
 
 
 def read_cell(m: Memory, k: Clocks, f: Found, a: Act, at: int, cell: int, position: int) -> None:
-    """The cell is read."""
+    """Record a read of the cell; find a race with its last write, and data that is undefined."""
     if m.writer[cell] >= 0 and not knows(k, a.block, m.writer[cell], m.written[cell]):
         race(f, a, at, position, m.writer[cell], m.written[cell], WRITE)
     node = m.reads[cell]
@@ -204,7 +204,7 @@ def read_cell(m: Memory, k: Clocks, f: Found, a: Act, at: int, cell: int, positi
 
 
 def write_cell(m: Memory, k: Clocks, f: Found, a: Act, cell: int, position: int) -> None:
-    """The cell is written."""
+    """Record a write to the cell; find races with its last write and the reads since."""
     if m.writer[cell] >= 0 and not knows(k, a.block, m.writer[cell], m.written[cell]):
         race(f, a, WRITE, position, m.writer[cell], m.written[cell], WRITE)
     node = m.reads[cell]
@@ -245,8 +245,8 @@ def add(m: Memory, d: Data, f: Found, a: Act, at: int, i: int, cell: int) -> Non
 def move(
     m: Memory, k: Clocks, d: Data, f: Found, a: Act, flags: int, source: int, target: int, size: int, before: int
 ) -> None:
-    """Reads, adds, writes: ``size`` chunks from ``source`` to ``target``, the first ``before`` of the step having
-    gone. What came in and what goes out are the data."""
+    """Read, add and write ``size`` chunks from ``source`` to ``target``, the first ``before`` of the step having
+    gone. The data are what came in, and then what goes out."""
     w = m.words
     if flags & READS:
         for i in range(size):
@@ -274,7 +274,7 @@ def move(
 
 
 def wake(s: Blocks, b: int) -> None:
-    """Thread block b may go on."""
+    """Queue thread block b, which may go on, unless it is queued."""
     if not s.queued[b]:
         s.queued[b] = 1
         s.queue[(s.mark[0] + s.mark[1]) % len(s.queue)] = b
@@ -282,7 +282,7 @@ def wake(s: Blocks, b: int) -> None:
 
 
 def blocked(c: Code, s: Blocks, q: Waits, b: int) -> bool:
-    """Whether the next step of thread block b has to wait."""
+    """Return True if the next step of thread block b has to wait."""
     at = c.first[b] + s.step[b]
     if c.awaited[at] >= 0 and s.step[c.awaited_block[at]] <= c.awaited_step[at]:
         return True
@@ -293,7 +293,7 @@ def blocked(c: Code, s: Blocks, q: Waits, b: int) -> bool:
 
 
 def take(d: Data, w: int, place: int, size: int) -> None:
-    """The message at ``place`` becomes the data."""
+    """Copy the message at ``place`` to the data."""
     for i in range(size):
         d.chunk[i] = d.sent_chunk[place + i]
     for i in range(size * w):
@@ -301,7 +301,7 @@ def take(d: Data, w: int, place: int, size: int) -> None:
 
 
 def send(d: Data, w: int, place: int, size: int) -> None:
-    """The data become the message at ``place``."""
+    """Copy the data to the message at ``place``."""
     for i in range(size):
         d.sent_chunk[place + i] = d.chunk[i]
     for i in range(size * w):
@@ -309,8 +309,8 @@ def send(d: Data, w: int, place: int, size: int) -> None:
 
 
 def learn_all(c: Code, s: Blocks, q: Waits, k: Clocks, b: int, at: int) -> bool:
-    """What the step waited for, the message that it takes, and the slot that it sends into, tell thread block b;
-    whether there were rows."""
+    """Let thread block b learn from what its step waited for, the message that it takes, and the slot that it
+    sends into; return False if there were no rows."""
     p, into, out = c.awaited[at], c.inbound[b], c.outbound[b]
     for turn in range(3):
         row, source, stamp = -1, 0, 0
@@ -334,7 +334,7 @@ def learn_all(c: Code, s: Blocks, q: Waits, k: Clocks, b: int, at: int) -> bool:
 
 
 def publish(s: Blocks, q: Waits, k: Clocks, p: int, row: int, stamp: int) -> None:
-    """Publication p is there; who sleeps for it wakes."""
+    """Record publication p, and wake the thread blocks that sleep for it."""
     q.event_row[p], q.event_stamp[p] = row, stamp
     k.users[row] += 1
     asleep, q.sleeper[p] = q.sleeper[p], END
@@ -345,7 +345,7 @@ def publish(s: Blocks, q: Waits, k: Clocks, p: int, row: int, stamp: int) -> Non
 
 
 def execute(c: Code, s: Blocks, q: Waits, k: Clocks, m: Memory, d: Data, f: Found, b: int) -> bool:
-    """One message of the step of thread block b; whether there were rows for all clocks."""
+    """Execute a message of the step of thread block b; return False if there were no rows for all clocks."""
     step, into, out, stamp = s.step[b], c.inbound[b], c.outbound[b], s.done[b] + 1
     at = c.first[b] + step
     if not learn_all(c, s, q, k, b, at):
@@ -386,7 +386,7 @@ def execute(c: Code, s: Blocks, q: Waits, k: Clocks, m: Memory, d: Data, f: Foun
 
 
 def run(c: Code, s: Blocks, q: Waits, k: Clocks, m: Memory, d: Data, f: Found) -> int:
-    """Until nothing moves, or as many findings as there is room for are ``FULL``, or there are ``NO_ROWS``."""
+    """Execute until nothing moves (``ENDED``), findings have no room (``FULL``) or clocks no row (``NO_ROWS``)."""
     for b in range(k.size):
         wake(s, b)
     while s.mark[1] > 0:

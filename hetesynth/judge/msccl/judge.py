@@ -47,7 +47,7 @@ def program_violations(
     sms: int | None = None,
     max_findings: int = MAX_FINDINGS,
 ) -> list[Violation]:
-    """What crashes, hangs or corrupts at run time, at most ``max_findings``; empty means correct.
+    """Return what crashes, hangs or corrupts at run time, at most ``max_findings``; empty means correct.
 
     ``slots``: messages a connection holds (2 for Simple, 8 for LL and LL128 unless given). ``root``: overrides
     what the program says; when neither says, the root for which the data is right. ``links``: (source,
@@ -70,9 +70,9 @@ def program_violations(
 def large_message_violations(
     source: ReadResult | Program, *, slots: int | None = None, root: Rank | None = None, split: int = 1
 ) -> list[Violation]:
-    """What goes wrong once chunks are so large that runtimes send ``cnt`` > 1 in several messages. ``split``: the
-    chunks that a message still carries; 1, the worst case, unless calls are known to be smaller. Empty when no
-    message splits, and when what shows without running forbids to execute it."""
+    """Return what goes wrong once chunks are so large that runtimes send ``cnt`` > 1 in several messages.
+    ``split``: the chunks that a message still carries; 1, the worst case, unless calls are known to be smaller.
+    Empty when no message splits, and when what shows without running forbids to execute it."""
     read = ReadResult(source, ()) if isinstance(source, Program) else source
     if read.program is None:
         return []
@@ -90,7 +90,7 @@ def large_message_violations(
 
 
 def _too_large(findings: ProgramFindings) -> bool:
-    """Whether executing would take more memory (square of the thread blocks) or time than a judge should."""
+    """Return True, with a finding, if executing takes too much memory (square of the thread blocks) or time."""
     rows, first = table_of_all(findings.program)
     blocks, chunks = len(first) - 1, int(np.maximum(1, rows[:, column.COUNT]).sum())
     if blocks <= MAX_BLOCKS and blocks * chunks <= MAX_WORK:
@@ -101,7 +101,7 @@ def _too_large(findings: ProgramFindings) -> bool:
 
 
 def execute(findings: ProgramFindings, slots: int | None, root: Rank | None) -> None:
-    """Runs a program that passed ``structure``: deadlock, races, data. ``slots``, ``root``: as above."""
+    """Run a program after ``structure``: deadlock, races, data. ``slots``, ``root``: of ``program_violations``."""
     if _too_large(findings):
         return
     root = _root(findings, slots, root)
@@ -110,8 +110,8 @@ def execute(findings: ProgramFindings, slots: int | None, root: Rank | None) -> 
 
 
 def _execute(findings: ProgramFindings, slots: int | None, root: Rank | None, split: int = 0) -> None:
-    """One run per aliasing the file claims (out of place when it claims none). ``split``: the chunks of a message,
-    0: all that its instruction says."""
+    """Run the program for each aliasing that the file claims (out of place when it claims none). ``split``: the
+    chunks of a message, 0: all that its instruction says."""
     program = findings.program
     claims = [flag for flag, claimed in ((False, program.out_of_place), (True, program.in_place)) if claimed]
     for in_place in claims or [False]:
@@ -127,8 +127,8 @@ def _execute(findings: ProgramFindings, slots: int | None, root: Rank | None, sp
 
 
 def _root(findings: ProgramFindings, slots: int | None, root: Rank | None) -> Rank | None:
-    """The root given, or stated, or else, of a rooted collective, the one for which the program is right; None,
-    with a finding, when that is no rank."""
+    """Return the root given, or stated, or else, of a rooted collective, the one for which the program is right;
+    None, with a finding, when that is no rank."""
     program = findings.program
     if root is None:
         root = program.root
@@ -158,8 +158,8 @@ def _root(findings: ProgramFindings, slots: int | None, root: Rank | None) -> Ra
 
 
 def profile_violations(source: ReadResult | Program) -> list[Violation]:
-    """What the portable profile forbids but some runtime accepts, at most MAX_FINDINGS of the program; what every
-    runtime minds is not repeated. Empty means that every runtime reads it.
+    """Return what the portable profile forbids but some runtime accepts, at most MAX_FINDINGS of the program; what
+    every runtime minds is not repeated. Empty means that every runtime reads it.
 
     A program that only leaves the profile may well be correct where it was made for. The profile takes the
     smallest limits among the research runtime, the executor and RCCL 6 (``model.target.PORTABLE``).

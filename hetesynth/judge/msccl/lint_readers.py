@@ -27,15 +27,14 @@ MAX_CHILDREN = 1024
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """``words``: values of ``coll``. ``uncalled``: of these, what no call of the library brings to MSCCL.
-    ``mode_ignored``: collectives for which the library looks only for calls out of place, whatever the file says.
-    ``takes_next_channel``: the reader lets the channel after the last of its table pass.
+    """The facts about a reader. ``words``: values of ``coll``. ``uncalled``: those of them that no call of the
+    library brings to MSCCL. ``mode_ignored``: collectives for which the library looks only for calls out of place,
+    whatever the file says. ``takes_next_channel``: the reader lets the channel after the last of its table pass.
     ``leaves_table``: with that channel the reader compares and counts in foreign memory behind its table;
     otherwise it writes over fields of its own. ``checks_peers``: refuses peers that are no rank. ``checks_sizes``:
     holds i_chunks and o_chunks against nchunksperloop. ``checks_order``: refuses minBytes over maxBytes.
-    ``idle_peers_crash``: the reader itself falls over a 33rd peer without a step. ``default_max_bytes``: what a
-    missing maxBytes means. ``thread_multiple``: what ``nthreads`` must be a multiple of.
-    """
+    ``idle_peers_crash``: the reader itself falls over a 33rd peer without a step. ``default_max_bytes``: the
+    meaning of a missing maxBytes. ``thread_multiple``: the number that must divide ``nthreads``."""
 
     words: frozenset[str] = _VENDOR
     uncalled: frozenset[str] = frozenset()
@@ -88,7 +87,7 @@ ANY = Target(
     max_thread_blocks=max(target.max_thread_blocks for target in _XML),
     max_channel=max(target.max_channel for target in _XML),
 )
-"""What no runtime exceeds."""
+"""The limits that no runtime exceeds."""
 
 
 def reader_of(target: Target) -> Reader:
@@ -97,16 +96,16 @@ def reader_of(target: Target) -> Reader:
 
 
 Numbers = Mapping[tuple[int, int, int], int]
-"""What ``s`` says, by (position of the GPU, of the thread block, of the step), where it is not the position."""
+"""The value of ``s``, where not the position, by (position of the GPU, of the thread block, of the step)."""
 Later = Mapping[int | None, int]
-"""Elements of further <algo> elements, by the rank that stores them; None: all ranks do."""
+"""The number of elements in further <algo> elements, by the rank that stores them; None: all ranks do."""
 
 
 def limits(
     findings: ProgramFindings, target: Target, numbers: Numbers, sms: int | None = None, later: Later | None = None
 ) -> None:
-    """Everything that ``target`` limits. ``sms``: multiprocessors of a GPU; None: thread blocks are not held
-    against them. ``later``: what else of the file readers store."""
+    """Report everything that exceeds the limits of ``target``. ``sms``: multiprocessors of a GPU; None: thread
+    blocks are not held against them. ``later``: what else of the file readers store."""
     program = findings.program
     who = {"portable": "every runtime", "any": "any runtime"}.get(target.name, target.runtime)
     room = f"readers have room for {MAX_CHILDREN} children"
@@ -137,8 +136,8 @@ def limits(
 
 
 def _peers(findings: ProgramFindings, g: int, target: Target) -> None:
-    """Thread blocks of one direction on one channel: readers keep a table of fixed length and look at it when a
-    step uses it."""
+    """Report channels with too many thread blocks of one direction: readers keep a table of fixed length and look
+    at it when a step uses it."""
     counts: Counter[tuple[str, int]] = Counter()
     reported: set[tuple[str, int, str]] = set()
     most = target.max_peers_per_channel
@@ -158,7 +157,7 @@ def _peers(findings: ProgramFindings, g: int, target: Target) -> None:
 
 
 def _refused(program: Program, target: Target) -> Iterator[list[int]]:
-    """Of each thread block the steps in which something may exceed what ``target`` stores or runs."""
+    """Yield for each thread block the steps in which something may exceed what ``target`` stores or runs."""
     rows, first = table_of_all(program)
     over = ~in_ops(rows, ("nop",)) & (rows[:, column.COUNT] > target.max_count) | ~in_ops(rows, target.ops)
     over |= (rows[:, [column.SRC, column.DST]] > target.max_offset).any(axis=1)
@@ -177,7 +176,7 @@ def _steps(
     who: str,
     looked_at: Iterable[int],
 ) -> None:
-    """Readers look at ``s`` and not at the count, so small numbers on many steps overflow their memory."""
+    """Report steps past limits. Readers look at ``s``, not the count: small ones on many steps overflow memory."""
     steps = len(block.instructions)
     stated = (numbers.get((place.gpu, place.block or 0, s), s) for s in range(steps))
     outside = None
@@ -211,9 +210,9 @@ def _steps(
 
 
 def _channel(findings: ProgramFindings, place: Place, block: ThreadBlock, target: Target) -> None:
-    """Readers compare with the number of channels, so the channel after the last passes, and has no entry in their
-    table. In foreign memory behind it they find some number of peers: a step that sends or receives has too many,
-    a thread block without such a step is entered far outside."""
+    """Report a channel past the limit. Readers compare with the number of channels, so the channel after the last
+    passes, and has no entry in their table. In foreign memory behind it they find some number of peers: a step
+    that sends or receives has too many, a thread block without such a step is entered far outside."""
     channel, reader = block.channel, reader_of(target)
     exceeded = f"channel {channel} exceeds {target.max_channel}"
     if channel > target.max_channel + reader.takes_next_channel:
@@ -231,7 +230,7 @@ def _channel(findings: ProgramFindings, place: Place, block: ThreadBlock, target
 
 
 def contradictions(findings: ProgramFindings, target: Target) -> None:
-    """Peers that are no rank, and sizes that contradict nchunksperloop, for a reader that looks."""
+    """Report peers that are no rank, and sizes that contradict nchunksperloop, for a reader that looks at them."""
     program, reader = findings.program, reader_of(target)
     blocks = {"allgather": (program.ranks, 1), "reducescatter": (1, program.ranks)}
     inputs, outputs = blocks.get(program.collective, (1, 1))

@@ -23,12 +23,12 @@ from hetesynth.model.verdict import Violation
 Acceptance = Literal["accepted", "refused", "crashes"]
 UNBOUNDED = 10**9
 _COMMON = frozenset({"proto", "nchannels", "nchunksperloop", "ngpus", "coll", "inplace"})
-"""What every reader demands: missing, it is reported when the file is read."""
+"""The attributes that every reader demands; one that is missing is reported when the file is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetVerdict:
-    """What one runtime makes of a file: whether its reader takes it, and all that is wrong with it there."""
+    """The verdict of one runtime on a file: whether its reader takes it, and all that is wrong with it there."""
 
     target: str
     acceptance: Acceptance
@@ -43,9 +43,9 @@ def lint(
     links: Collection[tuple[int, int]] | None = None,
     sms: int | None = None,
 ) -> list[Violation]:
-    """Errors for ``target``; empty means that its reader takes the file and that it runs right. ``root``,
-    ``links``: as in judge.program_violations. ``sms``: multiprocessors of a GPU; None: those of the smallest usual
-    GPU of the target."""
+    """Return the errors for ``target``; empty means that its reader takes the file and that it runs right.
+    ``root``, ``links``: as in judge.program_violations. ``sms``: multiprocessors of a GPU; None: those of the
+    smallest usual GPU of the target."""
     return list(lint_targets(read, [target], root=root, links=links, sms=sms)[0].violations)
 
 
@@ -57,8 +57,8 @@ def lint_targets(
     links: Collection[tuple[int, int]] | None = None,
     sms: int | None = None,
 ) -> list[TargetVerdict]:
-    """What several targets make of a file. The program is executed once for all with equal FIFOs, and again, if it
-    is right, with messages as short as the largest call that selects the file makes them."""
+    """Return the verdicts of several targets on a file. The program is executed once for all with equal FIFOs, and
+    again, if it is right, with messages as short as the largest call that selects the file makes them."""
     shared: list[Violation] = []  # what is wrong for every target without running
     if read.program is not None:
         findings = ProgramFindings(read.program, read.lines, UNBOUNDED)
@@ -105,8 +105,8 @@ def _stage(violation: Violation) -> Stage:
 
 
 def metadata(read: ReadResult, target: Target) -> list[Violation]:
-    """What ``target``'s reader makes of the attributes of <algo>: which it demands, which values it knows, what it
-    selects."""
+    """Return what is wrong with the attributes of <algo> for ``target``: one that its reader demands is missing, a
+    value is unknown to it, or it never selects the file."""
     if read.algo_line is None:
         return []
     reader, who, attributes, program = reader_of(target), target.runtime, read.algo, read.program
@@ -144,8 +144,8 @@ def metadata(read: ReadResult, target: Target) -> list[Violation]:
 
 
 def smallest_message(read: ReadResult, program: Program, target: Target) -> int:
-    """How many chunks a message still carries in the largest call for which ``target`` selects the file, buffers
-    being the default ones: 1 where no size is too large."""
+    """Return the chunks that a message still carries in the largest call for which ``target`` selects the file,
+    buffers being the default ones: 1 where no size is too large."""
     high = _high(read, program, target)
     if high <= 0:
         return 1
@@ -154,12 +154,12 @@ def smallest_message(read: ReadResult, program: Program, target: Target) -> int:
 
 
 def _high(read: ReadResult, program: Program, target: Target) -> int:
-    """The largest call that selects the file; 0 is no limit, or no call at all."""
+    """Return the bytes of the largest call that selects the file; 0 is no limit, or no call at all."""
     return program.max_bytes if "maxBytes" in read.algo else reader_of(target).default_max_bytes
 
 
 def call_warnings(read: ReadResult, target: Target) -> list[Violation]:
-    """What an operator must know of the calls that run the file before ``target`` is given it."""
+    """Return what an operator must know of the calls that run the file before ``target`` is given it."""
     program = read.program
     if program is None or program.collective not in ROOTED:
         return []
@@ -177,10 +177,10 @@ def call_warnings(read: ReadResult, target: Target) -> list[Violation]:
 def network_violations(
     program: Program, targets: Sequence[Target], servers: Sequence[str] | None = None
 ) -> list[Violation]:
-    """At most one finding about programs that cross NICs: a proxy moves the steps of a connection that it was told
-    of; docs/targets.md says what follows where the interpreter makes others.
+    """Return at most one finding about a program that crosses NICs: a proxy moves the steps of a connection that
+    it was told of; docs/targets.md says what follows where the interpreter makes others.
 
-    ``targets``: none, and it is about the portable one. ``servers``: of each rank; None: not known, and the
+    ``targets``: none, and it is about the portable one. ``servers``: that of each rank; None: not known, and the
     finding says for which connections it holds.
     """
     fifos = [target.fifo(program.protocol, program.collective) for target in targets or (PORTABLE,)]

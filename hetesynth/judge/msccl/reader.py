@@ -48,7 +48,7 @@ _PORTABILITY |= {rule.name for rule in RULES.values() if rule.stage == "advice"}
 
 @dataclass(frozen=True, slots=True)
 class ReadResult:
-    """What a file says: the program, or None when it cannot be understood, and findings.
+    """The content of a file: the program, or None when it cannot be understood, and findings.
 
     ``violations`` make every runtime refuse or misread the file, ``portability`` only some runtime minds,
     ``warnings`` no runtime minds but an operator should know. ``lines``: see ``rules.Lines``. ``algo``: the
@@ -121,7 +121,7 @@ class _Block:
         return len(self.plain) + len(self.others)
 
     def thread_block(self) -> ThreadBlock:
-        """The block as runtimes take it: of a nop no buffers count, and of a step without depid no deps."""
+        """Return the block as runtimes take it: a nop has no buffers, a step without depid no deps."""
         rows = self.plain
         if self.others:
             rows = np.concatenate([rows, np.array(self.others, dtype=np.int64)])
@@ -134,8 +134,8 @@ class _Block:
 class _Reader:
     """Takes tags in document order and builds the program; reads values as the runtimes do.
 
-    ``_at``: the rank, thread block and step where it stands. ``_readable``: nothing that the program needs is
-    missing or without a meaning. ``_gpus``: of each its rank and sizes, and its thread blocks.
+    ``_at``: the rank, thread block and step of the last tag. ``_readable``: nothing that the program needs is
+    missing or without a meaning. ``_gpus``: for each its rank and sizes, and its thread blocks.
     """
 
     def __init__(self, scanner: Scanner) -> None:
@@ -286,7 +286,7 @@ class _Reader:
         blocks.append(_Block(values))
 
     def _plain_steps(self) -> None:
-        """The first steps of a thread block, as far as nothing is unusual in them."""
+        """Take the first steps of a thread block, as far as nothing is unusual in them."""
         rows, line = self._scanner.plain_steps(MAX_ELEMENTS - self._elements)
         self._elements += len(rows)
         if not len(rows):
@@ -332,7 +332,7 @@ class _Reader:
         blocks[-1].others.append(row)
 
     def program(self, empty: bool) -> Program | None:
-        """Called once, after the last tag: what was read, or None when some value that it needs could not be.
+        """Return, after the last tag, the program, or None when some value that it needs could not be read.
         ``empty``: why there may be no element is already reported."""
         if self._stack:
             self._stop("never-closed", f"<{self._stack[-1][:40]}> is never closed", None)

@@ -57,7 +57,7 @@ _IN_TAG = (
     ("single-quotes", re.compile("''")),
     ("no-attribute", re.compile(r"\A(?!(?:\s+[^\s=/>\"']+\s*=\s*(?:\"\"|''))*\s*/?\Z)", re.ASCII)),
 )
-"""Rules, and what of a tag breaks them, its values left out."""
+"""Rules, and the pattern that breaks each in a tag without its values."""
 _SAID = {
     "empty-file": "the file is empty",
     "not-text": "not a text file: it holds control bytes",
@@ -196,7 +196,7 @@ class Scanner:
         return whole.end(), tag
 
     def _loose_attributes(self, name: str, inside: str, start: int) -> dict[str, str]:
-        """The attributes of a start tag that may have lexical defects, which are named."""
+        """Return the attributes of a start tag that may have lexical defects, which are reported."""
         bare = _QUOTED.sub(lambda value: 2 * value[0][0], inside)
         rules = [rule for rule, breaks in _IN_TAG if breaks.search(bare)]
         values = "".join(_QUOTED.findall(inside))

@@ -71,8 +71,8 @@ def plan_structure(
     servers: Sequence[str] | None,
     sms: int | None = None,
 ) -> None:
-    """All static checks. ``links``: pairs of ranks that exist; ``servers``: of each rank; ``sms``: multiprocessors
-    of a GPU, None: not known."""
+    """Run all static checks. ``links``: pairs of ranks that exist; ``servers``: that of each rank; ``sms``:
+    multiprocessors of a GPU, None: not known."""
     if plan.alignment < ALIGNMENT or plan.alignment % ALIGNMENT:
         findings.add("plan-alignment", f"buffer_alignment {plan.alignment} is no multiple of {ALIGNMENT}")
     if not 1 <= plan.threads <= MAX_THREADS:
@@ -150,7 +150,7 @@ def _gpu_defects(
 
 
 def _block_defects(gpu: GpuPlan, t: int, block: PlanBlock) -> Iterator[Defect]:
-    """Its number, and the channels and remote buffers that it names."""
+    """Yield what is wrong with a block's number, and with the channels and remote buffers that it names."""
     if block.id != t:
         yield "plan-block-order", f"its id is {block.id}: the loader takes thread blocks by position"
     stored = block.stored or len(block.operations)
@@ -172,7 +172,7 @@ def _block_defects(gpu: GpuPlan, t: int, block: PlanBlock) -> Iterator[Defect]:
 
 
 def _barrier_defects(gpu: GpuPlan) -> Iterator[Defect]:
-    """A barrier counts arrivals: it must have as many thread blocks as it says, each equally often."""
+    """Yield wrong barriers: each counts arrivals, and needs the thread blocks that it says, each equally often."""
     users: dict[int, Counter[int]] = defaultdict(Counter)
     sizes: dict[int, set[int]] = defaultdict(set)
     for t, block in enumerate(gpu.blocks):
@@ -190,7 +190,7 @@ def _barrier_defects(gpu: GpuPlan) -> Iterator[Defect]:
 
 
 def operation_defects(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation) -> Iterator[Defect]:
-    """What is wrong with ``operation`` of ``block``, a thread block whose own tables are in order."""
+    """Yield what is wrong with ``operation`` of ``block``, a thread block whose own tables are in order."""
     op, kind, src, dst = operation.op, operation.channel_type, operation.src, operation.dst
     if len(src) > MAX_SLICES or len(dst) > MAX_SLICES:
         yield "plan-slice-limit", f"more than {MAX_SLICES} slices on one side"
@@ -302,7 +302,7 @@ def _scratch_uses(gpu: GpuPlan, block: PlanBlock, operation: PlanOperation) -> I
 
 
 def packets_of(operation: PlanOperation) -> tuple[int, int]:
-    """From which of its sources on, and from which of its targets on, an operation takes packets."""
+    """Return from which of its sources on, and from which of its targets on, an operation takes packets."""
     op, sources, targets = operation.op, len(operation.src), len(operation.dst)
     read = 0 if op in ("rppkt", "upkt") else 1 if op in ("repkt", "respkt", "recpkt", "recspkt") else sources
     written = 0 if op in ("ppkt", "rppkt", "cpkt") else 1 if op in PACKET_OPS else targets
@@ -332,7 +332,7 @@ def _range(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation,
 
 
 def home(gpu: GpuPlan, block: PlanBlock, operation: PlanOperation, part: Slice) -> tuple[Rank, Buffer]:
-    """Whose memory a slice is, and which buffer."""
+    """Return the rank whose memory a slice is, and the buffer."""
     if isinstance(part, LocalSlice):
         return gpu.rank, part.buffer
     remote = gpu.remote_buffers[block.buffers(operation.channel_type or "memory")[part.buffer_id]]

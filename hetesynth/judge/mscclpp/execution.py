@@ -54,7 +54,7 @@ _SUM_RULES: dict[SumDefect, str] = {"different chunks": "plan-different-chunks",
 
 
 class PlanExecution:
-    """One run of ``plan`` with its buffers as ``layout`` says; ``run`` reports to ``findings``."""
+    """A run of ``plan`` with its buffers as ``layout`` says; ``run`` reports to ``findings``."""
 
     def __init__(self, plan: Plan, layout: Layout, findings: Findings) -> None:
         self._layout, self._plan, self._findings = layout, plan, findings
@@ -101,7 +101,7 @@ class PlanExecution:
         self._drawn: list[set[Drawn]] = [set() for _ in plan.gpus]  # reads that a GPU heard of in packets
 
     def run(self) -> None:
-        """Executes until nothing moves; then deadlock, or what is left over, and final data."""
+        """Execute until nothing moves, then report a deadlock, or what is left over and wrong final data."""
         while self._ready and not self._findings.full:
             index, _ = self._ready.popitem(last=False)
             block = self._blocks[index]
@@ -121,7 +121,7 @@ class PlanExecution:
                     self._findings.add("plan-final-data", defect, Place(g))
 
     def _blocked(self, block: BlockState, operation: PlanOperation) -> bool:
-        """Whether it must wait. The last to come to a barrier lets everybody go on."""
+        """Return True if ``operation`` must wait. The last to come to a barrier lets everybody go on."""
         gpu = block.place.gpu
         match operation.op:
             case "wait" | "rlxwait":
@@ -187,7 +187,7 @@ class PlanExecution:
         return [self._end_of[block.place.gpu, kind, channels[c]] for c in operation.channels]
 
     def _uses(self, block: BlockState, end: ChannelEnd, use: str) -> None:
-        """A channel's counters belong to one thread block at a time."""
+        """Record a use of a channel's counters; report if nothing orders it with another thread block's."""
         who, segment = end.last.get(use, (block.index, block.segment))
         if who != block.index and block.clock[who] < segment:
             text = f"uses a channel that {self._names[who]} uses too: nothing orders the two"
@@ -209,7 +209,7 @@ class PlanExecution:
         self._ready.update(OrderedDict.fromkeys(self._own[end.far.gpu]))
 
     def _move(self, block: BlockState, operation: PlanOperation) -> None:
-        """Everything that the threads of the block copy and add themselves."""
+        """Execute what the threads of the block copy and add themselves."""
         access = block.access(block.index, block.segment)
         if operation.op in ("put", "get", "copy"):
             for src, dst in zip(operation.src, operation.dst, strict=True):
@@ -220,7 +220,7 @@ class PlanExecution:
             self._write(block, operation, access, part, total)
 
     def _sum(self, block: BlockState, sources: list[list[Value]]) -> list[Value]:
-        """All sources added, chunk by chunk."""
+        """Return all sources added, chunk by chunk."""
         total = sources[0]
         for values in sources[1:]:
             total = added(
@@ -296,7 +296,7 @@ class PlanExecution:
     def _located(
         self, block: BlockState, operation: PlanOperation, part: Slice
     ) -> tuple[Memory, int, BufferSlice]:
-        """The memory of a slice, its first cell there, and its name; its owner's kernel must run."""
+        """Return a slice's memory, its first cell there and its name; report an owner that may not run yet."""
         gpu = block.place.gpu
         owner, buffer = home(self._plan.gpus[gpu], block.code, operation, part)
         name = BufferSlice(buffer, part.index)
@@ -363,7 +363,7 @@ class PlanExecution:
         self._findings.add("plan-deadlock", text, stuck[0].here)
 
     def _leftovers(self) -> None:
-        """The next run must find channels and semaphores as this one did, and nothing still under way."""
+        """Report channels and semaphores that the next run would find otherwise, and what is still under way."""
         for end in self._ends:
             if end.inbox:
                 text = f"{len(end.inbox)} signals on a {end.kind} channel are never waited for"

@@ -32,12 +32,12 @@ def plan_violations(
     sms: int | None = None,
     max_findings: int = MAX_FINDINGS,
 ) -> list[Violation]:
-    """What is wrong with ``plan``, at most ``max_findings``; empty means correct.
+    """Return what is wrong with ``plan``, at most ``max_findings``; empty means correct.
 
-    ``root``: of a rooted collective, which plans do not state; without it the one for which the data is right.
-    ``links``: (source, destination) pairs that exist. ``servers``: of each rank, to check that memory channels
-    stay inside one. ``sms``: multiprocessors of a GPU, which must hold all its thread blocks at once; None: not
-    known. Raises HetesynthError HS531, exit code 3, for a collective nobody knows the result of, HS532
+    ``root``: that of a rooted collective, which plans do not state; without it the one for which the data is
+    right. ``links``: (source, destination) pairs that exist. ``servers``: that of each rank, to check that memory
+    channels stay inside one. ``sms``: multiprocessors of a GPU, which must hold all its thread blocks at once;
+    None: not known. Raises HetesynthError HS531, exit code 3, for a collective nobody knows the result of, HS532
     for a plan too large to execute.
     """
     if plan.collective not in COLLECTIVES:
@@ -65,7 +65,7 @@ def plan_violations(
 
 
 def open_range_violations(plan: Plan) -> list[Violation]:
-    """What goes wrong at sizes that a plan lets in because it states no range at all."""
+    """Return what goes wrong at sizes that a plan lets in because it states no range at all."""
     findings = Findings()
     if not states_sizes(plan):
         size_violations(plan, findings)
@@ -81,8 +81,8 @@ def _execute(plan: Plan, root: Rank | None, findings: Findings) -> None:
 
 
 def _guess(plan: Plan, findings: Findings) -> None:
-    """No root is stated: the plan is right if it is for one; else the findings are those of the likeliest, which
-    puts most for broadcast and scatter, least for reduce and gather."""
+    """Execute a plan for a root that is not stated: it is right if it is for one; else the findings are those of
+    the likeliest, the rank that puts most for broadcast and scatter, least for reduce and gather."""
     work, moved = 1, [0] * plan.ranks
     for g, gpu in enumerate(plan.gpus):
         for operation in (operation for block in gpu.blocks for operation in block.operations):
@@ -102,7 +102,7 @@ def _guess(plan: Plan, findings: Findings) -> None:
 
 
 def _demand_bounded(plan: Plan) -> None:
-    """A plan that would take all memory or never end is not executed."""
+    """Raise HetesynthError HS532 for a plan that would take all memory or never end."""
     cells = sum(gpu.input_chunks + gpu.output_chunks + gpu.scratch_chunks for gpu in plan.gpus)
     blocks = sum(len(gpu.blocks) for gpu in plan.gpus)
     entries = blocks + sum(len(gpu.port_peers) for gpu in plan.gpus) + plan.ranks
@@ -144,7 +144,7 @@ def plan_layout(plan: Plan, root: Rank | None) -> Layout | str:
 
 
 def states_sizes(plan: Plan) -> bool:
-    """Whether the plan itself says for which sizes it is; otherwise any may come."""
+    """Return True if the plan itself says for which sizes it is; otherwise any may come."""
     return plan.max_bytes < OPEN_MAX_BYTES or plan.min_bytes > largest_message(plan)
 
 
@@ -158,7 +158,7 @@ def largest_message(plan: Plan) -> int:
 
 
 def size_violations(plan: Plan, findings: Findings) -> None:
-    """At most one finding: the largest buffer that the sizes let in, when it cannot be addressed."""
+    """Add at most one finding: the largest buffer that the sizes let in, when it cannot be addressed."""
     unit = max(1, plan.alignment)
     chunk = min(plan.max_bytes // (_message(plan, gpu) * unit) * unit for gpu in plan.gpus)
     size, g, name = max(
@@ -183,7 +183,7 @@ def _message(plan: Plan, gpu: GpuPlan) -> int:
 
 
 def _buffers(plan: Plan, gpu: GpuPlan) -> Iterator[tuple[str, int, int]]:
-    """(name, chunks of memory, most bytes) of each buffer that grows with the message."""
+    """Yield (name, chunks of memory, most bytes) of each buffer that grows with the message."""
     yield "input", gpu.input_chunks, MAX_BUFFER_BYTES
     yield "output", gpu.output_chunks, MAX_BUFFER_BYTES
     chunks = gpu.scratch_chunks * (2 if plan.protocol == "LL" else 1) * (2 if plan.double_scratch else 1)
@@ -194,8 +194,8 @@ def _buffers(plan: Plan, gpu: GpuPlan) -> Iterator[tuple[str, int, int]]:
 
 
 def plan_warnings(plan: Plan, root: Rank | None = None) -> list[Violation]:
-    """What an operator must know before the plan is registered. ``root``: the one it is for, where that is known.
-    Of the rooted collectives only broadcast is reached by a call of NCCL; who runs the others names the plan."""
+    """Return what an operator must know before the plan is registered. ``root``: that of the plan, where known. Of
+    the rooted collectives only broadcast is reached by a call of NCCL; who runs the others names the plan."""
     if plan.collective != "broadcast":
         return []
     whose = "one root" if root is None else f"root {root}"

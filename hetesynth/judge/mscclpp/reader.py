@@ -67,9 +67,9 @@ def load_plan(path: Path, *, packets: bool = False, turns: int = 2) -> Plan:
 
 
 def read_plan_json(data: bytes, filename: str = "<plan>", *, packets: bool = False, turns: int = 2) -> Plan:
-    """The plan in ``data``. Raises HetesynthError HS530, exit code 2, when it is not one; HS531, exit code 3, when
-    it uses what is outside the executed subset, which the message names. ``packets``: whether these are in it.
-    ``turns``: with so many the pipelines are read; in a run the size of the message says how many there are."""
+    """Return the plan in ``data``. Raises HetesynthError HS530, exit code 2, when it is none; HS531, exit code 3,
+    when it uses what is outside the executed subset, which the message names. ``packets``: whether packets are in
+    the subset. ``turns``: how often pipelines are unrolled; in a run the size of the message says how often."""
     whole = _Whole(turns, packets)
     outside = whole.outside
     try:
@@ -104,7 +104,7 @@ def read_plan_json(data: bytes, filename: str = "<plan>", *, packets: bool = Fal
 
 @dataclass(slots=True)
 class _Whole:
-    """What the parts of a plan have in common. ``turns``: with so many pipelines are read. The others are what is
+    """The common state of the parts of a plan. ``turns``: how often pipelines are unrolled. The others are what is
     found: uses ``outside`` the subset, ``units`` of pipelines in bytes and chunks, sizes of ``groups``."""
 
     turns: int
@@ -161,7 +161,7 @@ class _Object:
             yield self.within(value, f"{self.where} {name}[{i}]")
 
     def word(self, name: str, words: dict[str, Any]) -> Any:
-        """What ``words`` says of the text."""
+        """Return what ``words`` says of the text in field ``name``."""
         text = self.text(name)
         if text not in words:
             fail(f"{self.where}: {name!r} is {text[:40]!r}, none of {' '.join(words)}")

@@ -28,8 +28,8 @@ Where = tuple[int, ChannelType, int]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a signal passes on: all that ``block`` knew at the end of segment ``stamp``. ``puts``: (engine, number)
-    that have arrived with it. ``relaxed``: only that kernels run, and of which ``reads`` it knows."""
+    """The knowledge passed on by a signal: all that ``block`` knew at the end of segment ``stamp``. ``puts``:
+    (engine, number) that have arrived with it. ``relaxed``: only which kernels run, and ``reads``."""
 
     clock: Clock
     reads: Clock
@@ -40,7 +40,7 @@ class Event:
 
 
 class Packet(NamedTuple):
-    """What a reader of a packet learns from it. ``drawn``: the reads of which its elements were made."""
+    """The knowledge that a packet gives its reader. ``drawn``: the reads of which its elements were made."""
 
     event: Event
     drawn: frozenset[Drawn]
@@ -67,11 +67,11 @@ class PortPut(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ChannelEnd:
-    """One end of a channel; ``far`` is the other, ``engine`` the actor of its port puts.
+    """An end of a channel; ``far`` is the other, ``engine`` the actor of its port puts.
 
     ``puts``: all issued, numbered from 1. ``turns``: how many puts and signals a thread block has pushed in a
-    segment. ``sure``: of how many puts a thread of a block already knew that they go before it; of a signal's, no
-    thread. ``last``: who signalled and who waited last, as (thread block, segment).
+    segment. ``sure``: how many puts a thread of a block already knew to go before it; for a signal the thread is
+    None. ``last``: who signalled and who waited last, as (thread block, segment).
     """
 
     gpu: Rank
@@ -90,16 +90,16 @@ class ChannelEnd:
         return self.turns.setdefault((block.index, block.segment), [0, 0])
 
     def before_thread(self, block: BlockState, thread: int) -> int:
-        """How many puts surely go before what ``thread`` of ``block`` pushes now."""
+        """Return how many puts surely go before what ``thread`` of ``block`` pushes now."""
         return self._sure(block, thread, lambda put: put.thread == thread)
 
     def before_signal(self, block: BlockState) -> int:
-        """How many puts have surely arrived with as many signals as ``block`` has given in this segment."""
+        """Return how many puts surely came with as many signals as ``block`` has given in this segment."""
         signals = self.turn(block)[1]
         return self._sure(block, None, lambda put: put.covered <= signals)
 
     def _sure(self, block: BlockState, thread: int | None, now: Callable[[PortPut], bool]) -> int:
-        """Puts up to the first that is not known; ``now`` judges those of the segment that still runs."""
+        """Return the number of puts before the first not known; ``now`` judges those of the running segment."""
         count = self.sure.get((block.index, thread), 0)
         while count < len(self.puts) and block.knows_put(self.puts[count], now):
             count += 1
@@ -117,7 +117,7 @@ class SemaphoreState:
     acquired: Counter[int] = field(default_factory=Counter)
 
     def acquire(self, block: int, releasers: Counter[int]) -> list[Event]:
-        """What thread block ``block`` surely learns; ``releasers``: all releases of the plan by thread block."""
+        """Acquire; return what thread block ``block`` surely learns. ``releasers``: all releases by block."""
         self.value -= 1
         self.acquired[block] += 1
         needed = self.acquired[block] - self.start
@@ -131,9 +131,9 @@ class BlockState:
     """A thread block while it runs.
 
     ``kernels``: where the entries of the GPUs begin in a vector clock. ``reads``: a clock of reads alone, of which
-    it may know more than of writes. ``done``: operations finished. ``pending``: what single threads have learned
-    since the threads last met. ``flushed``: by engine, up to which put a flush of this segment covers all, and
-    puts that the thread which made them has flushed. ``arrived``: whether it stands at a barrier.
+    the block may know more than of writes. ``done``: operations finished. ``pending``: what single threads have
+    learned since the threads last met. ``flushed``: by engine, up to which put a flush of this segment covers all,
+    and puts that the thread which made them has flushed. ``arrived``: whether it stands at a barrier.
     """
 
     index: int
@@ -154,21 +154,21 @@ class BlockState:
         return Place(self.place.gpu, self.place.block, self.done)
 
     def access(self, actor: int, stamp: int, before: int = 0) -> Access:
-        """What ``actor``, itself or the engine of a port, does for its operation now."""
+        """Return the access that ``actor``, the block or the engine of a port, makes for its operation now."""
         return Access(actor, stamp, self.done, self.clock, self.index, self.segment, before, self.reads)
 
     def event(self, puts: tuple[int, int] | None = None, relaxed: bool = False) -> Event:
-        """What a signal given now passes on."""
+        """Return what a signal given now passes on."""
         return Event(self.clock, self.reads, self.index, self.segment - 1, puts, relaxed)
 
     def knows_put(self, put: PortPut, now: Callable[[PortPut], bool]) -> bool:
-        """Whether ``put`` was surely issued; ``now`` says so of those of this block's own running segment."""
+        """Return True if ``put`` was surely issued; ``now`` says so of those of the block's running segment."""
         if put.block == self.index:
             return put.segment < self.segment or now(put)
         return bool(self.clock[put.block] >= put.segment)
 
     def await_puts(self, end: ChannelEnd, number: int, thread: int) -> None:
-        """A flush by ``thread``: the puts of a channel up to ``number`` are known to be done, and its own."""
+        """Record a flush by ``thread``: puts of a channel up to ``number``, and its own, are known to be done."""
         before, own = self.flushed.get(end.engine, (0, set()))
         self.flushed[end.engine] = max(before, number), own
         for n, put in enumerate(end.puts[number:], number + 1):
@@ -176,7 +176,7 @@ class BlockState:
                 own.add(n)
 
     def meet(self) -> None:
-        """The threads of the block meet: what some learned all know, and what they did is done."""
+        """Let the threads of the block meet: what some learned all know, and what they did is done."""
         for event in self.pending:
             seen = np.maximum(self.clock, event.clock)
             self.reads = np.maximum(self.reads, event.reads)
@@ -203,7 +203,7 @@ class BlockState:
 
 
 def meet_all(blocks: list[BlockState]) -> None:
-    """A barrier: afterwards each knows what any knew."""
+    """Let ``blocks`` meet at a barrier: afterwards each knows what any knew."""
     for block in blocks:
         block.meet()
     clock: Clock = np.maximum.reduce([block.clock for block in blocks])
@@ -215,7 +215,7 @@ def meet_all(blocks: list[BlockState]) -> None:
 
 
 class Order(NamedTuple):
-    """What is sure of the pushes to one channel in one segment, a stretch of operations between two meetings of
+    """The sure order of the pushes to one channel in one segment, a stretch of operations between two meetings of
     the block's threads.
 
     Thread i of the block handles entry i of an operation: it signals and waits on ``channel_ids[i]``, flushes
@@ -225,8 +225,8 @@ class Order(NamedTuple):
     then overtake the put of another thread, and the receiver may take either of two signals for the first.
 
     ``covers``: for each put, in the order of the operations, the number of signals of this segment that must have
-    arrived before the put surely has; beyond their number when only a later segment's signal says so.
-    ``relaxed``: how many signals may arrive before the first that is not relaxed.
+    arrived before the put surely has; beyond their number when only a later segment's signal says so. ``relaxed``:
+    how many signals may arrive before the first that is not relaxed.
     """
 
     covers: tuple[int, ...]
@@ -234,7 +234,7 @@ class Order(NamedTuple):
 
 
 def orders(block: PlanBlock) -> dict[Where, Order]:
-    """Every channel of ``block`` in every segment in which something is pushed to it."""
+    """Return the order of every channel of ``block`` in every segment in which something is pushed to it."""
     pushed: dict[Where, list[tuple[int, Push]]] = defaultdict(list)
     segment = 1
     for operation in block.operations:

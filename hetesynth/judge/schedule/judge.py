@@ -53,14 +53,14 @@ def schedule_violations(problem: Problem, schedule: Schedule) -> list[Violation]
 
 
 def _by_step(schedule: Schedule) -> Schedule:
-    """Steps for ticks: what leaves in a step was there before it, and arrives when all of its rounds are over."""
+    """Return ``schedule`` with steps for ticks: what leaves in a step was there before, and arrives at its end."""
     ends = list(accumulate(schedule.rounds))
     steps = ((t, bisect_right(ends, t.start)) for t in schedule.transfers)
     return Schedule.of((Transfer(s, s + 1, t.chunk, t.link, t.reduce) for t, s in steps), len(ends))
 
 
 def _overloads(problem: Problem, schedule: Schedule) -> Iterator[Violation]:
-    """Eq. 4 and 5: at every tick, no resource carries more chunks than its capacity."""
+    """Yield breaches of eq. 4 and 5: at every tick, no resource carries more chunks than its capacity."""
     resources = problem.resources
     of_arc: dict[int, list[int]] = defaultdict(list)
     for r, resource in enumerate(resources):
@@ -78,11 +78,11 @@ def _overloads(problem: Problem, schedule: Schedule) -> Iterator[Violation]:
 
 
 def _meetings(problem: Problem, schedule: Schedule) -> Iterator[Violation]:
-    """Eq. 8: in one step a rank adds at most one arriving value to the same chunk.
+    """Yield breaches of eq. 8: in one step a rank adds at most one arriving value to the same chunk.
 
-    In a copying problem, which then stands for a reversed reduction, it sends the chunk to at most one peer. Of a
-    reduction no copy lands together with another value of the chunk: which of the two stays is not defined. (A
-    copying collective forbids the second arrival anyway.)
+    In a copying problem, which then stands for a reversed reduction, a rank sends the chunk to at most one peer.
+    In a reduction no copy lands together with another value of the chunk: which of the two stays is not defined.
+    (A copying collective forbids the second arrival anyway.)
     """
     if not problem.collective.reduces:
         if not problem.exclusive_reduction:
@@ -109,7 +109,7 @@ def _meetings(problem: Problem, schedule: Schedule) -> Iterator[Violation]:
 
 
 def _too_many_peers(problem: Problem, schedule: Schedule) -> Iterator[Violation]:
-    """A rank has at most ``max_peers`` peers to send to, and as many to receive from."""
+    """Yield the ranks that have more than ``max_peers`` peers to send to, or to receive from."""
     if problem.max_peers is None:
         return
     pairs = {(problem.arcs[t.link].src, problem.arcs[t.link].dst) for t in schedule.transfers}
@@ -121,7 +121,7 @@ def _too_many_peers(problem: Problem, schedule: Schedule) -> Iterator[Violation]
 
 
 def _replay(problem: Problem, schedule: Schedule) -> Iterator[Violation]:
-    """Who sends what it does not hold, what is received twice, and, at the end, what is missing."""
+    """Yield sends of what is not held, what is received or added twice, and, at the end, what is missing."""
     collective = problem.collective
     values: dict[tuple[int, int], int] = {}  # (rank, chunk) -> bit set of the ranks whose input the value holds
     for k, holders in enumerate(collective.pre):
@@ -167,7 +167,7 @@ RECOMPUTED = frozenset({"trivial", "distance", "cut", "last-step", "flow", "doub
 
 
 def claim_violations(header: Mapping[str, Any], steps: int) -> list[Violation]:
-    """What contradicts a right schedule of ``steps`` steps, or another claim in ``header``."""
+    """Return claims of ``header`` that a right schedule of ``steps`` steps, or another claim, contradicts."""
     bound, optimal, wrong = header.get("lower_bound"), header.get("proven_optimal"), list[str]()
     if bound is not None and bound > steps:
         wrong.append(f"no schedule is said to have fewer than {bound} steps; this one has {steps}")
@@ -179,8 +179,8 @@ def claim_violations(header: Mapping[str, Any], steps: int) -> list[Violation]:
 
 
 def bound_violations(header: Mapping[str, Any], proved: int, *, same_links: bool) -> tuple[list[Violation], str]:
-    """What is wrong with a stated bound where no more than ``proved`` steps are proved on the links at hand; where
-    it may hold all the same (on other links, or by a method that depends on the effort), a note."""
+    """Return what is wrong with a stated bound where no more than ``proved`` steps are proved on the links at
+    hand, and a note where it may hold all the same (on other links, or by a method that depends on the effort)."""
     bound, method = header.get("lower_bound", 0), header.get("bound_method")
     if bound <= proved:
         return [], ""

@@ -33,7 +33,7 @@ def table_violations(
     root: Rank | None = None,
     max_findings: int = MAX_FINDINGS,
 ) -> list[Violation]:
-    """What is wrong with ``table``, at most ``max_findings``; empty means correct, in place too where the
+    """Return what is wrong with ``table``, at most ``max_findings``; empty means correct, in place too where the
     collective has such a form. ``links``: those that exist. ``root``: for which it should be. HetesynthError
     HS534, exit code 3, for one too large to execute."""
     moved = sum(m.count for messages in table.rounds for m in messages) + sum(c.count for c in table.copies)
@@ -101,14 +101,14 @@ def _structure(
 
 
 def _outside(table: Table, rank: Rank, part: BufferSlice, count: int) -> bool:
-    """Also of a buffer that only the root of a call has."""
+    """Return True if a slice is past its buffer, or in a buffer that only the root of a call has."""
     if rank != table.root and (table.collective, part.buffer) in (("reduce", "o"), ("broadcast", "i")):
         return True
     return part.offset + count > table.sizes[rank]["ios".index(part.buffer)]
 
 
 class _Execution:
-    """One run. ``memory``: what each chunk of memory of each rank holds; None: undefined."""
+    """A run of a table. ``memory``: the values of each rank's chunks of memory; one not there is undefined."""
 
     def __init__(self, table: Table, block: int, in_place: bool, findings: Findings) -> None:
         self.table, self.findings = table, findings
@@ -126,7 +126,7 @@ class _Execution:
         return self.layout.cell(rank, rank, part.buffer, part.offset + j)
 
     def run(self) -> None:
-        """All of it, to the first rounds with findings."""
+        """Execute the copies and the rounds up to the first with findings; without any, check the final data."""
         self._copies()
         for number, messages in enumerate(self.table.rounds):
             if self.findings.violations:
@@ -143,7 +143,7 @@ class _Execution:
         return value
 
     def _copies(self) -> None:
-        """All read before any is written; what is copied to itself, in place, is left."""
+        """Execute copies: all read before any is written; a chunk copied to itself, in place, is left."""
         read: set[tuple[Rank, int]] = set()
         values: dict[tuple[Rank, int], Value] = {}
         for c in self.table.copies:

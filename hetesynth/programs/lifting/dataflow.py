@@ -45,9 +45,9 @@ class Shape:
 
 
 def shape(program: Program) -> Shape:
-    """The shape of ``program``'s collective. Raises HetesynthError HS701 for a collective without a stated result
-    (``custom`` and the like), HS702 for chunks that cannot be cut into one block per rank, HS304 for too many of
-    them."""
+    """Return the shape of ``program``'s collective. Raises HetesynthError HS701 for a collective without a stated
+    result (``custom`` and the like), HS702 for chunks that cannot be cut into one block per rank, HS304 for too
+    many chunks."""
     name, chunks, ranks = program.collective, program.chunks_per_loop, program.ranks
     if name not in COLLECTIVE_NAMES:
         raise HetesynthError(
@@ -84,7 +84,7 @@ OWN = -1
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A sum that stood at a rank since ``ready``; ``leaves``: arrivals there, and ``OWN``."""
+    """A sum that a rank holds from tick ``ready`` on; ``leaves``: the arrivals there that it sums, and ``OWN``."""
 
     chunk: int
     mask: int
@@ -92,14 +92,14 @@ class Value:
     ready: int
 
     def plus(self, other: Value) -> Value:
-        """The sum of both."""
+        """Return the sum of this value and ``other``."""
         ready = max(self.ready, other.ready)
         return Value(self.chunk, self.mask | other.mask, self.leaves | other.leaves, ready)
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One chunk of ``src`` that arrives at ``dst``, sent in tick ``start`` by the instruction at ``place``."""
+    """The arrival at ``dst`` of one chunk, sent by ``src`` in tick ``start`` by the instruction at ``place``."""
 
     src: Rank
     dst: Rank
@@ -110,40 +110,40 @@ class Arrival:
 
 @dataclass
 class Flow:
-    """``arrivals[i]`` is leaf i. ``values[rank, chunk]``: every value seen there by mask, the earliest of each.
-    ``final[rank, chunk]``: the mask of what the program leaves where the collective asks for the chunk."""
+    """The arrivals and values of an execution. ``arrivals[i]`` is leaf i. ``values[rank, chunk]``: the earliest
+    value of each mask there. ``final[rank, chunk]``: the mask that is left where the chunk is asked for."""
 
     arrivals: list[Arrival] = field(default_factory=list)
     values: dict[tuple[Rank, int], dict[int, Value]] = field(default_factory=dict)
     final: dict[tuple[Rank, int], int] = field(default_factory=dict)
 
     def own(self, rank: Rank, chunk: int) -> Value:
-        """Note that ``rank`` starts with its own input of ``chunk``: that value."""
+        """Record that ``rank`` starts with its own input of ``chunk``, and return that value."""
         return self.keep(rank, Value(chunk, 1 << rank, frozenset((OWN,)), 0))
 
     def keep(self, rank: Rank, value: Value) -> Value:
-        """Note that ``value`` stood at ``rank``."""
+        """Record that ``value`` stood at ``rank``, and return it."""
         by_mask = self.values.setdefault((rank, value.chunk), {})
         if value.mask not in by_mask or value.ready < by_mask[value.mask].ready:
             by_mask[value.mask] = value
         return value
 
     def arrive(self, src: Rank, dst: Rank, value: Value, start: int, place: str) -> Value:
-        """Note that ``value``, sent in tick ``start``, arrives; the value that does."""
+        """Record the arrival at ``dst`` of ``value``, sent in tick ``start``, and return the value it becomes."""
         self.arrivals.append(Arrival(src, dst, value, start, place))
         leaf = frozenset((len(self.arrivals) - 1,))
         return self.keep(dst, Value(value.chunk, value.mask, leaf, start + 1))
 
 
 def broken(what: str) -> HetesynthError:
-    """The program is not right, so nothing can be lifted from it."""
+    """Return the error that the program is wrong, as ``what`` says, so that nothing can be lifted from it."""
     return HetesynthError(
         f"the program is not right: {what}", code="HS702", help="run `hetesynth verify` on it", exit_code=1
     )
 
 
 def flow_of_schedule(problem: Problem, schedule: Schedule) -> Flow:
-    """What ``schedule`` moves. Raises HetesynthError HS702 for a transfer of what is not held."""
+    """Return the arrivals and values of ``schedule``. Raises HetesynthError HS702 if it sends what is not held."""
     flow = Flow()
     starting = [(rank, k) for k, ranks in enumerate(problem.collective.pre) for rank in sorted(ranks)]
     values = {at: flow.own(*at) for at in starting}
@@ -176,9 +176,9 @@ def flow_of_schedule(problem: Problem, schedule: Schedule) -> Flow:
 
 
 def flow_of(program: Program, collective: Collective, pieces: int) -> Flow:
-    """What ``program`` moves when it carries out ``collective``, each of its chunks being ``pieces`` of that: only
-    the first of them is named. Raises HetesynthError HS702 when it stops, reads what nothing wrote or adds what
-    cannot be added."""
+    """Return the arrivals and values of ``program`` as it carries out ``collective``. A chunk of the program is
+    ``pieces`` of the collective's, of which only the first is named. Raises HetesynthError HS702 when it stops,
+    reads what nothing wrote or adds what cannot be added."""
     return _Execution(program, collective, range(0, len(collective.chunks), pieces)).run()
 
 
@@ -234,7 +234,7 @@ class _Execution:
                 self.blocks.append(loaded)
 
     def run(self) -> Flow:
-        """Thread blocks take turns until nothing moves."""
+        """Let thread blocks take turns until nothing moves, and return the flow."""
         ready = deque(range(len(self.blocks)))
         queued = set(ready)
         while ready:
@@ -257,7 +257,7 @@ class _Execution:
         return self.flow
 
     def _advance(self, index: int) -> Iterator[int]:
-        """Execute what need not wait; the thread blocks that may go on because of it."""
+        """Execute instructions until one has to wait; yield the thread blocks that may go on because of them."""
         block = self.blocks[index]
         for x in block.block.instructions[len(block.finished) :]:
             if x.depends is not None:
@@ -280,7 +280,7 @@ class _Execution:
                 yield block.outbound.receiver
 
     def _published(self, index: int, step: int) -> int | None:
-        """When a step not before ``step`` first published itself; None: not yet."""
+        """Return the tick of the first step from ``step`` on that has dependents and is done; None: not yet."""
         block = self.blocks[index]
         for s in range(step, len(block.finished)):
             if block.block.instructions[s].has_dependents:
@@ -288,7 +288,7 @@ class _Execution:
         return None
 
     def _execute(self, block: _Block, x: Instruction) -> None:
-        """Takes, reads, adds, writes, sends."""
+        """Execute ``x``: take what arrives, read, add, write and send."""
         now, incoming, inbound, outbound = block.tick, None, block.inbound, block.outbound
         if x.depends is not None:
             now = max(now, self._published(block.others[x.depends[0]], x.depends[1]) or 0)

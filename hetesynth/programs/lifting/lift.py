@@ -41,17 +41,17 @@ class Lifted:
 
 
 def lift(program: Program, collective: Collective, pieces: int = 1, on: Problem | None = None) -> Lifted:
-    """The schedule of ``program`` on the links of ``on``, or on those it uses.
+    """Return the schedule of ``program`` on the links of ``on``, or else on those that it uses.
 
-    ``collective``: what the program carries out, of the size that ``buffers.shape`` says, ``pieces`` with it.
-    Raises HetesynthError: HS702 the program is not right, HS703 no schedule can say what it does, HS704 a link
-    that ``on`` does not have, HS705 capacities that are too small for transfers that must go together.
-    """
+    ``collective``: the one that the program carries out, of the size that ``dataflow.shape`` returns with
+    ``pieces``. Raises HetesynthError: HS702 the program is not right, HS703 no schedule can say what it does,
+    HS704 a link that ``on`` does not have, HS705 capacities that are too small for transfers that must go
+    together."""
     return _lifted(flow_of(program, collective, pieces), collective, pieces, on)
 
 
 def lift_schedule(problem: Problem, schedule: Schedule, on: Problem) -> Lifted:
-    """What ``schedule``, a solution of ``problem``, moves, on the links of ``on``. Raises as ``lift``."""
+    """Return the moves of ``schedule`` of ``problem`` as a schedule on the links of ``on``. Raises as ``lift``."""
     return _lifted(flow_of_schedule(problem, schedule), problem.collective, 1, on)
 
 
@@ -84,7 +84,7 @@ def _lifted(flow: Flow, collective: Collective, pieces: int, on: Problem | None)
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """An arrival that is needed. ``tick``: when the program sends it. ``place``: the instruction that does."""
+    """An arrival that is needed. ``tick``: when the program sends it. ``place``: the instruction that sends it."""
 
     src: Rank
     dst: Rank
@@ -104,7 +104,7 @@ class _Moves:
     edges: list[tuple[int, int, int]] = field(default_factory=list)
 
     def repeated(self, pieces: int) -> _Moves:
-        """Every move once for each piece of its chunk; the pieces do not wait for each other."""
+        """Return the graph with every move once for each piece of its chunk; pieces do not wait for each other."""
         if pieces == 1:
             return self
         count = len(self.moves)
@@ -156,7 +156,7 @@ class _Lines:
         self.index = {arrival: i for i, arrival in enumerate(sorted(live))}
 
     def moves(self) -> _Moves:
-        """For each arrival whether it is added, uses and arrivals in order."""
+        """Return the graph of needed moves: whether each is added, and what waits for what at each rank."""
         reduced: dict[int, bool] = {}
         graph = _Moves(nodes=len(self.index))
         index = self.index
@@ -235,7 +235,7 @@ class _Groups:
     later: tuple[tuple[tuple[int, int], ...], ...]
 
     def turned(self) -> _Groups:
-        """The same with time running backwards."""
+        """Return the groups with time running backwards."""
         earlier: list[list[tuple[int, int]]] = [[] for _ in self.members]
         for g, edges in enumerate(self.later):
             for h, ticks in edges:
@@ -243,7 +243,7 @@ class _Groups:
         return _Groups(self.members, tuple(map(tuple, earlier)))
 
     def missing(self) -> list[int]:
-        """How many groups each waits for."""
+        """Return for each group the number of groups that it waits for."""
         counts = [0] * len(self.members)
         for edges in self.later:
             for h, _ in edges:
@@ -252,7 +252,7 @@ class _Groups:
 
 
 def _groups(graph: _Moves) -> _Groups:
-    """Strongly connected moves together. Raises HetesynthError HS703 when a move would have to wait for itself."""
+    """Return strongly connected moves as groups. Raises HetesynthError HS703 if a move would wait for itself."""
     import networkx as nx
 
     waits: nx.DiGraph[int] = nx.DiGraph()
@@ -279,8 +279,8 @@ def _groups(graph: _Moves) -> _Groups:
 
 
 def _placed(graph: _Moves, groups: _Groups, problem: Problem) -> Schedule:
-    """The shortest schedule of all rounds. Raises HetesynthError HS704 for moves between ranks that no link joins,
-    HS705 for moves that must start together and exceed a capacity."""
+    """Return the shortest schedule that some rounds of placing find. Raises HetesynthError HS704 for moves between
+    ranks that no link joins, HS705 for moves that must start together and exceed a capacity."""
     moves = graph.moves
     placer = _Placer(moves, problem)
     # priorities: by the tick in the program; longest rest first; by the tick as late as the longest path allows
@@ -316,8 +316,8 @@ class _Plan:
 
 
 class _Placer:
-    """Serial schedule generation. Apart from ``search/list_scheduling.py``, which lifting may not import: here
-    moves wait for several others by ticks of their own, start in groups and choose among parallel links."""
+    """Serial schedule generation. It is not ``search/list_scheduling.py``, as here moves wait for several others
+    by ticks of their own, start in groups and choose among parallel links."""
 
     def __init__(self, moves: Sequence[_Move], problem: Problem) -> None:
         self.moves = moves
@@ -350,7 +350,7 @@ class _Placer:
         return self.of_link[link] + self.alone[i] if self.alone[i] else self.of_link[link]
 
     def busiest(self) -> int:
-        """The ticks that the most loaded resource needs at least, counting moves that have no other link."""
+        """Return the least ticks that the most loaded resource needs for the moves that have only one link."""
         load = [0] * len(self.capacity)
         for i, move in enumerate(self.moves):
             links = self.links[move.src, move.dst]
@@ -359,7 +359,7 @@ class _Placer:
         return max((-(-n // c) for n, c in zip(load, self.capacity, strict=True)), default=0)
 
     def forward(self, groups: _Groups, priority: Sequence[float]) -> _Plan:
-        """Serial generation in the order of ``priority``."""
+        """Return the plan of serial generation in the order of ``priority``, the least first."""
         used: Counter[tuple[int, int]] = Counter()  # of each resource, by tick
 
         def has_room(i: int, link: int, tick: int) -> bool:

@@ -14,7 +14,7 @@ Place = tuple[Rank, str, int]
 
 
 def lift_table(table: Table) -> tuple[Problem, Schedule]:
-    """The schedule of ``table``, which a judge found right, on the pairs that communicate."""
+    """Return the problem (the pairs that communicate) and schedule of ``table``, which a judge found right."""
     goal = collective(table.collective, table.ranks, table.chunks_per_rank, table.root)
     layout = Layout(goal, in_place=False)
     chunk: dict[Place, int] = {}

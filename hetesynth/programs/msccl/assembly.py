@@ -49,7 +49,7 @@ class Draft:
 
     @cached_property
     def steps(self) -> list[list[int]]:
-        """Of every thread block by rank, with the nops that the waits need."""
+        """The number of steps of every thread block by rank, with the nops that the waits need."""
         lengths = self.code.lengths
         if self.waits is not None:
             steps = np.maximum(1, np.diff(self.waits.first))[self.code.running]
@@ -65,7 +65,7 @@ def grouped(
     slots: int,
     plans: Sequence[BlockPlan],
 ) -> Draft:
-    """The operations in thread blocks. ``slots``: messages a connection holds; ``plans``: one a rank."""
+    """Return the draft of thread blocks. ``slots``: messages a connection holds; ``plans``: one for each rank."""
     operations, ops = placement.operations, PLAIN_OPS if fusion == "none" else target.ops
     traffic = Traffic(carried, slots, operations)
     connections = Connections.of(operations, carried)
@@ -85,8 +85,8 @@ def grouped(
 
 
 def ordered(draft: Draft, after: Mapping[int, int] | None = None) -> Draft:
-    """``draft`` with its dependences. ``after``: the message that has to be sent before another one of its
-    sender."""
+    """Return ``draft`` with its dependences. ``after``: for a message, another one of its sender that has to be
+    sent before it."""
     waits = waits_of(draft.code)
     if after:
         operations = draft.code.operations
@@ -106,8 +106,8 @@ _FORWARDING: dict[bool, Op] = {False: "rcs", True: "rrcs"}  # by whether the rec
 
 
 class Traffic:
-    """Messages by connection, in order: what is still under way when another is sent early. ``received``: where
-    each receive stands in the total order."""
+    """The messages of each connection in order, to tell what is still under way when one is sent early.
+    ``received``: the place of each receive in the total order."""
 
     def __init__(self, messages: Sequence[Message], slots: int, operations: Operations) -> None:
         self.slots, self.messages = slots, messages
@@ -118,7 +118,7 @@ class Traffic:
 
     @cached_property
     def previous(self) -> list[int]:
-        """The message before each on its connection, or -1."""
+        """The message before each message on its connection, or -1."""
         last: dict[tuple[Rank, Rank, int], int] = {}
         before = []
         for m in self.messages:
@@ -127,7 +127,7 @@ class Traffic:
         return before
 
     def room(self, m: int, order: int) -> bool:
-        """True when message ``m`` fits the FIFO where it is sent at ``order``."""
+        """Return True if message ``m`` fits the FIFO when it is sent at place ``order`` of the total order."""
         under_way, before = len(self.messages[m].chunks), self.previous[m]
         while before >= 0 and self.received[before] > order:
             under_way += len(self.messages[before].chunks)
@@ -137,7 +137,7 @@ class Traffic:
 
 @dataclass(slots=True)
 class _Operation:
-    """One of ``Operations``, while it may change; ``op``: "" where it is gone."""
+    """A row of ``Operations`` that may still change; ``op`` is "" once it is gone."""
 
     op: Op | Literal[""]
     src: int
@@ -152,12 +152,12 @@ class _Operation:
 
     @property
     def reads(self) -> list[int]:
-        """The cells that it reads."""
+        """The cells that the operation reads."""
         return [cell + i for cell in (self.read, self.also) if cell >= 0 for i in range(self.count)]
 
     @property
     def writes(self) -> list[int]:
-        """The cells that it writes."""
+        """The cells that the operation writes."""
         return [self.write + i for i in range(self.count)] if self.write >= 0 else []
 
 
@@ -177,7 +177,7 @@ def fused(
 def forwards(
     operations: Operations, rank: Rank, ops: frozenset[Op], traffic: Traffic
 ) -> Counter[tuple[Connection, Connection]]:
-    """How many sends each receive connection could forward at once to each send connection of its channel."""
+    """Return how many receives of each connection can be sent on at once, by send connection of its channel."""
     fuser = _Fuser(operations, rank, ops, traffic)
     forwarded: Counter[tuple[Connection, Connection]] = Counter()
     for i, m in fuser.receives():
@@ -212,7 +212,7 @@ class _Fuser:
                 self.sent_at[op.message] = op.order
 
     def receives(self) -> Iterator[tuple[int, Message]]:
-        """The receives in order, additions fused into them first, as they decide what can be forwarded."""
+        """Yield the receives in order, additions fused into them first, as these decide what can be forwarded."""
         for i, op in enumerate(self.operations):
             if op.op == "r" and op.message >= 0:
                 self._add_at_once(i, op)
@@ -235,7 +235,7 @@ class _Fuser:
     # -- adding
 
     def _add_at_once(self, i: int, receive: _Operation) -> None:
-        """receive + addition -> receive-reduce-copy."""
+        """Fuse ``receive`` and its addition into a receive-reduce-copy if target and operations between allow."""
         if "rrc" not in self.ops or len(self.additions.get(receive.message, ())) != 1:
             return
         j = self.additions[receive.message][0]
@@ -261,7 +261,7 @@ class _Fuser:
     # -- forwarding
 
     def forwardable(self, i: int) -> Iterator[tuple[Connection, int]]:
-        """(send connection, send) of everything that the receive at ``i`` could send on at once."""
+        """Yield (send connection, send) for each send that the receive at ``i`` could do at once."""
         receive, messages = self.operations[i], self.traffic.messages
         if not receive.op or _FORWARDING[receive.op == "rrc"] not in self.ops:
             return
@@ -281,7 +281,7 @@ class _Fuser:
                 yield (m.dst, m.channel), j
 
     def forward(self, i: int, to: Connection) -> None:
-        """receive (+ addition) + send -> receive-copy-send, receive-reduce-(copy-)send."""
+        """Fuse the receive at ``i`` with a send on ``to``: receive-copy-send or receive-reduce-(copy-)send."""
         j = next((j for connection, j in self.forwardable(i) if connection == to), None)
         if j is None:
             return
@@ -297,7 +297,7 @@ class _Fuser:
     # -- what stands between
 
     def _between(self, accesses: dict[int, list[int]], cells: Iterable[int], i: int, j: int) -> bool:
-        """True when an operation after ``i`` and before ``j`` makes such an access to one of the cells."""
+        """Return True if ``accesses`` names an operation after ``i`` and before ``j`` for one of the cells."""
         for cell in cells:
             accessing = accesses.get(cell, ())
             at = bisect_right(accessing, i)
@@ -306,7 +306,7 @@ class _Fuser:
         return False
 
     def _dead(self, cells: Iterable[int], j: int) -> bool:
-        """True when nothing after ``j`` reads the cells before something writes them."""
+        """Return True if nothing after ``j`` reads the cells before something writes them."""
         for cell in cells:
             readers, writers = self.readers.get(cell, []), self.writers.get(cell, [])
             read = bisect_right(readers, j)
@@ -319,9 +319,9 @@ class _Fuser:
 def compacted(
     ranks: Sequence[Sequence[_Operation]], messages: int, scratch: Sequence[int]
 ) -> tuple[Operations, tuple[int, ...]]:
-    """The operations of every rank with scratch without holes, and its size by rank; cells keep their names. Plain
-    sends and the plain receives they meet repeat the same four fields; a fused side names the place really
-    used."""
+    """Return the operations of every rank with no holes in scratch, and the size of scratch by rank; cells keep
+    their names. Plain sends and the plain receives they meet repeat the same four fields; a fused side names the
+    place really used."""
     rows = [(OPS.index(x.op), x.src, x.dst, x.count, x.message, x.forwards, x.order, x.read, x.also, x.write)
             for of_rank in ranks for x in of_rank if x.op]  # fmt: skip
     op, src, dst, count, message, forwards, order, *cells = np.array(rows, dtype=np.int64).reshape(-1, 10).T

@@ -24,8 +24,8 @@ _Row = tuple[int, int, Rank, Rank, int, int, tuple[int, ...], bool]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What one send and the receive it meets carry: ``chunks`` of ``src`` to ``dst`` on ``channel``. ``arrival``:
-    the tick of the receive where that is not ``start``."""
+    """The ``chunks`` that one send and its receive carry from ``src`` to ``dst`` on ``channel``. ``arrival``: the
+    tick of the receive where that is not ``start``."""
 
     index: int
     src: Rank
@@ -41,13 +41,13 @@ class Message:
 
 @dataclass(frozen=True)
 class ChannelPlan:
-    """How to depart from one channel per concurrent chunk, so that limits hold.
+    """The departures from one channel per concurrent chunk that make limits hold.
 
-    Of pairs: ``max_channels`` for concurrent chunks; ``runs_in_time``, on channels of their own, into which the
-    longest track is cut; ``dealt_evenly``: instead of all that, over how many its transfers are dealt out.
-    ``merge``: neighbouring chunks of a channel and tick are one message, but for ``unmerged`` (pair, tick); with
-    ``adjacent_only`` only those with adjacent numbers. ``spread_peers_evenly``: not on the lowest channel with
-    room."""
+    By pair: ``max_channels`` for concurrent chunks; ``runs_in_time``: the runs, on channels of their own, into
+    which the longest track is cut; ``dealt_evenly``: the channels over which transfers are dealt out instead of
+    all that. ``merge``: neighboring chunks of a channel and tick are one message, but for ``unmerged`` (pair,
+    tick); with ``adjacent_only`` only if their numbers are adjacent. ``spread_peers_evenly``: do not take the
+    lowest channel with room, but spread the peers of a rank evenly."""
 
     max_channels: Mapping[Pair, int] = field(default_factory=dict)
     runs_in_time: Mapping[Pair, int] = field(default_factory=dict)
@@ -114,7 +114,7 @@ def transfers_by_pair(problem: Problem, schedule: Schedule) -> dict[Pair, list[T
 
 
 def steps_of(problem: Problem, schedule: Schedule, target: Target) -> dict[Pair, int]:
-    """Steps of the receiver for all that each pair carries, chunk by chunk."""
+    """Return the steps of the receiver for all transfers of each pair, chunk by chunk."""
     sum_steps = target.steps_of_addition
     return {
         pair: sum(sum_steps if t.reduce else 1 for t in transfers)
@@ -123,7 +123,7 @@ def steps_of(problem: Problem, schedule: Schedule, target: Target) -> dict[Pair,
 
 
 def tracks_of(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Target) -> dict[Pair, int]:
-    """How many channels each pair uses for concurrent chunks, not counting those for further runs in time."""
+    """Return the number of channels of each pair for concurrent chunks, without those for further runs in time."""
     tracks: dict[Pair, int] = {}
     for pair, transfers in transfers_by_pair(problem, schedule).items():
         most = min(plan.max_channels.get(pair, target.channels), target.channels)
@@ -177,7 +177,7 @@ def _runs_of_pair(
 
 
 def _tracks(transfers: list[Transfer]) -> tuple[dict[tuple[int, int, int], int], int]:
-    """The track of each transfer, such that those which overlap in time take distinct ones, and their number."""
+    """Return the track of each transfer, distinct for transfers that overlap in time, and the number of tracks."""
     free_from: list[int] = []
     track_of: dict[tuple[int, int, int], int] = {}
     for t in sorted(transfers, key=lambda t: (t.start, t.link, t.chunk)):
@@ -207,7 +207,7 @@ def _channel_numbers(
 
 
 class ChannelRoom:
-    """Which channels pairs use, and how many others each rank sends to, and receives from, on each."""
+    """The channels of each pair, and how many others each rank sends to, and receives from, on each channel."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -216,8 +216,8 @@ class ChannelRoom:
         self._used: dict[Pair, set[int]] = defaultdict(set)
 
     def take(self, pairs: Sequence[Pair], among: Iterable[int]) -> int:
-        """The first channel of ``among`` that none of ``pairs`` uses and that has room at all their ends, from now
-        on theirs. HetesynthError HS503 where there is none."""
+        """Reserve for all of ``pairs`` the first channel of ``among`` that none of them uses and that has room at
+        all their ends, and return it. Raises HetesynthError HS503 where there is none."""
         most = self.target.max_peers_per_channel
         for c in among:
             room = all(self._sending[src, c] < most and self._receiving[dst, c] < most for src, dst in pairs)
@@ -238,9 +238,9 @@ class ChannelRoom:
 
 
 def evenly_spread_channels(edges: Sequence[Pair], max_peers: int) -> list[int]:
-    """The channel of every edge; on each a rank sends to, and receives from, at most ``max_peers`` others.
+    """Return the channel of every edge; on each a rank sends to, and receives from, at most ``max_peers`` others.
 
-    Of every rank's connections each channel gets as many, or one more; the lowest channel with room would strand
+    All channels get equally many of a rank's connections, or one more; the lowest channel with room would strand
     sends without a receive to share with. Edges between senders and receivers are halved along Euler walks until a
     part has few enough at every vertex (Gabow 1976)."""
     channel = [0] * len(edges)

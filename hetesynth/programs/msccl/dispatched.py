@@ -41,8 +41,8 @@ from hetesynth.programs.msccl.thread_blocks import BlockPlan, Connection
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """``of[m]``: the run of message m. Run r has the messages ``messages[first[r]:first[r + 1]]``, in the order of
-    time. ``after[r]``: the last message of the lane before it, -1: none. ``link[r]``: which one it sends over.
+    """The runs of a dispatch. ``of[m]``: the run of message m. ``messages[first[r]:first[r + 1]]``: those of run r
+    in order of time. ``after[r]``: the last message of its lane before it, or -1. ``link[r]``: its link.
     ``steps[r]``: of its receiver. ``begin[r]``, ``end[r]``: seconds when it first sends, and has sent all."""
 
     of: Ints
@@ -56,8 +56,8 @@ class Runs:
 
 
 def runs_of(schedule: Schedule, steps: Ints, dispatch: Dispatch, room: int, span: float) -> Runs:
-    """The runs of a dispatch of ``schedule``, of at most ``room`` steps and ``span`` seconds. ``steps``: of the
-    receiver of each transfer."""
+    """Return the runs of a dispatch of ``schedule``, of at most ``room`` steps and ``span`` seconds. ``steps``:
+    the steps of the receiver of each transfer."""
     start, group, n = dispatch.start, np.tile(dispatch.lanes.of, dispatch.pieces), len(dispatch.start)
     links = np.tile(np.array([t.link for t in schedule.transfers], dtype=np.int64), dispatch.pieces)
     order = np.lexsort((start, group))
@@ -82,9 +82,9 @@ Shared = dict[int, int]
 
 
 def shared_blocks(runs: Runs, ends: Sequence[Pair], dispatch: Dispatch, blocks: int, room: int) -> Shared | None:
-    """Which runs share thread blocks so that no rank has more than ``blocks`` of ``room`` steps; None: they do not
-    fit. Those share first of which what arrives is held up least by what is being sent, and the next loop by this
-    one. Runs over parallel links, whose channels are to take turns, share with none."""
+    """Return which runs share thread blocks so that no rank has more than ``blocks`` of ``room`` steps; None if
+    that is not possible. Pairs share first in which sending holds up least what arrives, and this loop the next.
+    Runs over parallel links, whose channels are to take turns, share with none."""
     over, sources, targets = Counter(ends), *np.array(ends, dtype=np.int64)[runs.link].T
     alone = np.array([over[pair] == 1 for pair in ends])[runs.link]
     excess = np.bincount(np.concatenate((sources, targets))) - blocks
@@ -117,19 +117,19 @@ def shared_blocks(runs: Runs, ends: Sequence[Pair], dispatch: Dispatch, blocks: 
 
 
 def longest_block(runs: Runs, shared: Shared) -> float:
-    """Seconds of a loop for which the thread block is busy that is so for longest."""
+    """Return the most seconds of a loop for which a thread block is busy."""
     alone = range(len(runs.link))
     return float(busy(runs, np.array([*alone, *shared]), np.array([*alone, *shared.values()])).max())
 
 
 def busy(runs: Runs, one: Ints, other: Ints) -> Floats:
-    """Seconds from the first message of two runs to the last."""
+    """Return the seconds from the first message of two runs, ``one[i]`` and ``other[i]``, to the last."""
     last = np.maximum(runs.end[one], runs.end[other])
     return np.asarray(last - np.minimum(runs.begin[one], runs.begin[other]))
 
 
 def steps_of_messages(schedule: Schedule, target: Target) -> Ints:
-    """Of each transfer, the steps that its receiver needs."""
+    """Return the number of steps that the receiver of each transfer needs."""
     return np.array([target.steps_of_addition if t.reduce else 1 for t in schedule.transfers], dtype=np.int64)
 
 
@@ -140,7 +140,7 @@ ROOMS = (57, 48, 38, 30)
 def arranged(
     problem: Problem, schedule: Schedule, dispatch: Dispatch, target: Target
 ) -> Iterator[tuple[Runs, Shared]]:
-    """The runs of ``dispatch`` and which of them share thread blocks, each way in which they may fit
+    """Yield the runs of ``dispatch`` and which of them share thread blocks, for each way in which they may fit
     ``target``, the one that waits least first."""
     ends = [(arc.src, arc.dst) for arc in problem.arcs]
     steps = steps_of_messages(schedule, target)
@@ -211,8 +211,8 @@ def lower_dispatched(
 
 
 def _channels(runs: Runs, shared: Shared, problem: Problem, target: Target) -> list[int]:
-    """Of each run: one for those that share thread blocks one after the other, else the lowest that their pairs do
-    not use; channels take parallel links by their number. HetesynthError HS503 where they do not suffice."""
+    """Return the channel of each run: the lowest that its pairs do not use, one for a chain of runs that share
+    thread blocks. Channels take parallel links by number. HetesynthError HS503 where they do not suffice."""
     links = runs.link.tolist()
     pair_of = [(problem.arcs[link].src, problem.arcs[link].dst) for link in links]
     parallel: dict[Pair, list[int]] = defaultdict(list)

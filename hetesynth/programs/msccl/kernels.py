@@ -41,7 +41,7 @@ class Carried(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What the placement works in: of each pair, of each chunk of each message, of messages, of connections."""
+    """The memory in which the placement works: by pair, chunk of a message, message or connection."""
 
     held: Row  # where the value of a pair stands, or -1
     home: Row  # where it belongs, or -1: nowhere yet
@@ -72,7 +72,7 @@ class Placed(NamedTuple):
 
 
 def emit(s: Placed, rank: int, op: int, src: int, dst: int, count: int, message: int, order: int) -> None:
-    """One more operation."""
+    """Append one operation to ``s``."""
     at = s.counts[0]
     s.counts[0] = at + 1
     s.rank[at], s.op[at], s.src[at], s.dst[at] = rank, op, src, dst
@@ -80,7 +80,7 @@ def emit(s: Placed, rank: int, op: int, src: int, dst: int, count: int, message:
 
 
 def run_length(r: Room, at: int, end: int, most: int) -> int:
-    """How many of the moves from ``at`` on follow each other in both buffers, at most ``most``."""
+    """Return the number of moves from ``at`` on, at most ``most``, that follow each other in both buffers."""
     count = 1
     while at + count < end and count != most:
         if r.origins[at + count] != r.origins[at] + 3 * count or r.ends[at + count] != r.ends[at] + 3 * count:
@@ -92,7 +92,7 @@ def run_length(r: Room, at: int, end: int, most: int) -> int:
 def emit_moves(
     p: Carried, r: Room, s: Placed, at: int, end: int, rank: int, op: int, message: int, order: int
 ) -> None:
-    """The moves from ``at`` to ``end``, neighbours together."""
+    """Append the moves from ``at`` to ``end`` as operations, neighbors together."""
     while at < end:
         count = run_length(r, at, end, p.max_count)
         emit(s, rank, op, r.origins[at], r.ends[at], count, message, order)
@@ -100,7 +100,7 @@ def emit_moves(
 
 
 def home_of(r: Room, s: Placed, pair: int, rank: int) -> int:
-    """Where the value of ``pair`` belongs: its output chunk, or a chunk of scratch from now on."""
+    """Return the place for the value of ``pair``: its output chunk, or a chunk of scratch from now on."""
     if r.home[pair] < 0:
         r.home[pair] = 3 * s.scratch[rank] + SCRATCH
         s.scratch[rank] += 1
@@ -108,12 +108,12 @@ def home_of(r: Room, s: Placed, pair: int, rank: int) -> int:
 
 
 def cell_of(p: Carried, rank: int, place: int) -> int:
-    """The memory behind a place."""
+    """Return the cell of memory behind a place of ``rank``."""
     return int(p.bases[3 * rank + place % 3] + place // 3)
 
 
 def between(first: Row, at: Row, pair: int, after: int, before: int) -> bool:
-    """Whether an event of ``pair`` is after one place in the total order and before another."""
+    """Return True if an event of ``pair`` is between places ``after`` and ``before`` in the total order."""
     number = 0
     for i in range(first[pair], first[pair + 1]):
         number += after < at[i] < before
@@ -121,7 +121,7 @@ def between(first: Row, at: Row, pair: int, after: int, before: int) -> bool:
 
 
 def landing(p: Carried, r: Room, s: Placed, m: int, pair: int) -> int:
-    """The home when the arriving value may be written there at once; -1 when it must wait in scratch."""
+    """Return the home if the arriving value may be written there at once; -1 if it must wait in scratch."""
     rank, current, home = p.dst[m], r.held[pair], home_of(r, s, pair, p.dst[m])
     cell = cell_of(p, rank, home)
     is_first = p.commits[p.commits_first[pair]] == p.committed[m]
@@ -171,7 +171,7 @@ def receive(p: Carried, r: Room, s: Placed, m: int, order: int) -> None:
 
 
 def commit(p: Carried, r: Room, s: Placed, m: int, order: int, later: bool) -> None:
-    """The value counts from now on: add it, copy it home, or note where it is."""
+    """Make the value of message ``m`` count from now on: add it, copy it home, or note where it is."""
     first, end, rank = p.chunks_first[m], p.chunks_first[m + 1], p.dst[m]
     additions, copies = 0, end - first
     for c in range(first, end):
@@ -208,7 +208,7 @@ def settle(p: Carried, r: Room, s: Placed, m: int, order: int) -> None:
 
 
 def place(p: Carried, r: Room, s: Placed) -> int:
-    """The operations of all events in order; their number."""
+    """Append the operations of all events in order, and return their number."""
     at, number = 0, len(p.src)
     while at < len(p.moves):
         rank, end = p.move_ranks[at], at
@@ -262,8 +262,8 @@ class Conflicting(NamedTuple):
 
 
 class Clocks(NamedTuple):
-    """Of each cell the last write and a chain of the reads since; what operations know of thread blocks, in rows
-    of ``clock``."""
+    """The last write of each cell and a chain of its reads since; in the rows of ``clock``, what operations know
+    of thread blocks."""
 
     wrote: Row
     reads: Row
@@ -276,14 +276,14 @@ class Clocks(NamedTuple):
 
 
 class Named(NamedTuple):
-    """Of each operation those of other thread blocks that it names, in order."""
+    """The operations of other thread blocks that each operation names (waits for), in order."""
 
     first: Row
     operation: Row
 
 
 def insert(falling: Row, number: int, j: int) -> int:
-    """``j`` into the first ``number``, which fall, unless it is there; how many they are then."""
+    """Insert ``j`` among the first ``number``, which fall, unless negative or there; return their new number."""
     at = number
     while at > 0 and falling[at - 1] < j:
         at -= 1
@@ -296,8 +296,8 @@ def insert(falling: Row, number: int, j: int) -> int:
 
 
 def conflicts(o: Conflicting, c: Clocks, i: int, chained: int) -> tuple[int, int]:
-    """Put the earlier operations with which ``i`` conflicts directly on some cell into ``found``; how many they
-    are, and how many reads are in chains then."""
+    """Put the earlier operations with which ``i`` conflicts directly on some cell into ``found``; return how many
+    they are, and how many reads are in chains then."""
     number = 0
     for k in range(o.count[i]):
         if o.read[i] >= 0:
@@ -324,7 +324,7 @@ def conflicts(o: Conflicting, c: Clocks, i: int, chained: int) -> tuple[int, int
 
 
 def waits(o: Conflicting, c: Clocks, w: Named) -> int:
-    """The direct conflicts with other thread blocks that order on the same GPU does not imply."""
+    """Name direct conflicts with other thread blocks that order on the GPU does not imply; return how many."""
     clock, named, chained = c.clock, 0, 0
     for rank in range(len(o.blocks)):
         blocks = o.blocks[rank]
@@ -363,8 +363,8 @@ def waits(o: Conflicting, c: Clocks, w: Named) -> int:
 
 
 class Paths(NamedTuple):
-    """Of each operation, by its place in the total order, the places of what comes directly before; what
-    operations name, by places; ``most``: operations looked at for one."""
+    """A graph of operations by their places in the total order. ``direct``: those that come directly before each;
+    ``named``: those that it names; ``most``: operations looked at for one."""
 
     direct_first: Row
     direct: Row
@@ -374,7 +374,7 @@ class Paths(NamedTuple):
 
 
 class Search(NamedTuple):
-    """``seen``: for which operation a place was looked at last."""
+    """The memory of a search. ``seen``: the operation for which a place was looked at last."""
 
     seen: Row
     wanted: Row
@@ -382,13 +382,13 @@ class Search(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Of each that is named: whether no other path leads there."""
+    """A flag for each named operation: true if no other path leads there."""
 
     kept: Row
 
 
 def implied(p: Paths, s: Search, k: Kept) -> int:
-    """Find what is named and reached by other paths too; how many there are."""
+    """Clear the flags of what is named and reached by other paths too, and return the number of those."""
     first_of, direct, stack, seen, number = p.direct_first, p.direct, s.stack, s.seen, 0
     for me in range(len(p.named_first) - 1):
         first, end = p.named_first[me], p.named_first[me + 1]

@@ -33,8 +33,8 @@ FEWER = "use fewer chunks per rank, another strategy or another target"
 
 @dataclass(frozen=True, slots=True)
 class LoweringOptions(FileOptions):
-    """What to make of a schedule. ``servers``: of each rank; empty: all in one. ``chunk_seconds``: of a chunk
-    between ranks, by which links share thread blocks; empty: 1 / C(u, v)."""
+    """The options of a lowering. ``servers``: the server of each rank; empty: all in one. ``chunk_seconds``:
+    seconds of a chunk between ranks, by which links share thread blocks; empty: 1 / C(u, v)."""
 
     target: Target = PORTABLE
     protocol: Protocol = "Simple"
@@ -44,12 +44,12 @@ class LoweringOptions(FileOptions):
 
     @property
     def unnamed(self) -> LoweringOptions:
-        """What of them decides about instructions: without the name and the sizes of the file."""
+        """The options that decide about instructions: without the name and the sizes of the file."""
         return replace(self, name="", min_bytes=0, max_bytes=0)
 
     @property
     def stated_max_bytes(self) -> int:
-        """As the target states it: its word for no limit, and one more where the limit itself is excluded."""
+        """The largest size as the target states it: its word for no limit; one more if it excludes the limit."""
         if not self.max_bytes:
             return self.target.open_max_bytes
         return self.max_bytes + (not self.target.max_bytes_inclusive)
@@ -69,9 +69,9 @@ def lower(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Pro
 
 
 def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
-    """The program that carries out ``schedule``, with what was done to meet the limits. Raises HetesynthError:
-    HS500-HS504 a limit of the target, HS505 the collective has no such form, HS507 the schedule sends what a rank
-    does not hold."""
+    """Return the program that carries out ``schedule``, with what was done to meet the limits. Raises
+    HetesynthError: HS501-HS504 a limit of the target, HS505 the collective has no such form, HS507 the schedule
+    sends what a rank does not hold."""
     options.check(problem.collective.name)
     # a thread block has one peer to send to and one to receive from: said before anything else is done
     pairs = {(problem.arcs[a].src, problem.arcs[a].dst) for a in {t.link for t in schedule.transfers}}
@@ -126,18 +126,18 @@ class Fit:
     notes: tuple[str, ...] = ()
 
     def with_channels(self, note: str = "", **changes: Any) -> Fit:
-        """The same with another plan of channels, and one more note."""
+        """Return the fit with ``changes`` to its plan of channels and with ``note``."""
         return replace(self, channels=replace(self.channels, **changes)).noting(note)
 
     def noting(self, note: str) -> Fit:
-        """The same with one more note, said once."""
+        """Return the fit with one more note, unless it is empty or already there."""
         return self if note in ("", *self.notes) else replace(self, notes=(*self.notes, note))
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What is lowered, and to what; the same in every attempt. It equals others with the same problem and schedule
-    for a target with the same limits."""
+    """The problem, schedule and options of a lowering, the same in every attempt. It equals others with the same
+    problem and schedule for a target with the same limits."""
 
     problem: Problem
     schedule: Schedule
@@ -145,22 +145,22 @@ class Job:
 
     @cached_property
     def layout(self) -> Layout:
-        """Where chunks stand in buffers."""
+        """The places of chunks in buffers."""
         return Layout(self.problem.collective, self.options.in_place)
 
     @cached_property
     def times(self) -> Mapping[Pair, Fraction]:
-        """Of a chunk between ranks."""
+        """The time of a chunk between each pair of ranks, as ``chunk_times`` returns it."""
         return chunk_times(self.problem, self.options.chunk_seconds)
 
     @property
     def slots(self) -> int:
-        """Messages a connection holds."""
+        """The number of messages that a connection holds."""
         return self.options.target.slots(self.options.protocol)
 
     @cached_property
     def facts(self) -> tuple[object, ...]:
-        """What decides how it is lowered."""
+        """The facts that decide about the program, by which jobs are equal."""
         o, t = self.options, self.options.target
         sizes = (t.max_steps, t.thread_blocks, t.channels, t.max_peers_per_channel, t.max_count, t.max_nodes)
         asked = (o.in_place, o.fusion, self.slots, tuple(sorted(o.chunk_seconds.items())))
@@ -214,7 +214,7 @@ _kept = lru_cache(maxsize=2)(_settled)
 
 
 def within(steps: Sequence[Sequence[int]], target: Target) -> bool:
-    """True when every limit of the target holds; ``steps``: of every thread block by rank."""
+    """Return True if the limits on thread blocks, steps and elements hold; ``steps``: of each block by rank."""
     return all(
         len(blocks) <= target.thread_blocks
         and max(blocks, default=0) <= target.max_steps
@@ -224,7 +224,7 @@ def within(steps: Sequence[Sequence[int]], target: Target) -> bool:
 
 
 def _fewer_elements(target: Target, steps: Steps, fit: Fit) -> Fit | None:
-    """Shared thread blocks where a reader stores too few elements; HetesynthError where that was tried."""
+    """Return a fit with shared thread blocks if readers store too few elements, or None; HS504 if tried before."""
     nodes = [1 + len(steps) + len(blocks) + sum(blocks) for blocks in steps]
     over = next((rank for rank, number in enumerate(nodes) if number > target.max_nodes), None)
     if over is None:
@@ -242,8 +242,8 @@ def _fewer_elements(target: Target, steps: Steps, fit: Fit) -> Fit | None:
 
 
 def _fewer_steps(job: Job, draft: Draft, fit: Fit) -> Fit | None:
-    """Thread blocks with too many steps: part them, or split the transfers of their pairs into more runs, each on
-    channels of its own."""
+    """Return a fit that parts thread blocks with too many steps, or splits the transfers of their pairs into more
+    runs, each on channels of its own; None if there are none, HetesynthError HS502 if nothing is left to try."""
     target, plan = job.options.target, fit.channels
     long = [
         (rank, number, draft.code.blocks[rank][number], length)
@@ -288,7 +288,7 @@ def _fewer_steps(job: Job, draft: Draft, fit: Fit) -> Fit | None:
 
 
 def _fewer_thread_blocks(job: Job, carried: Sequence[Message], steps: Steps, fit: Fit) -> Fit | None:
-    """GPUs with too many thread blocks: fewer channels for their widest pairs, no block for copies only."""
+    """Return a fit for GPUs with too many thread blocks, or None: fewer channels for pairs, no copy blocks."""
     limit, plan = job.options.target.thread_blocks, fit.channels
     crowded = {rank for rank, blocks in enumerate(steps) if len(blocks) > limit}
     if not crowded:
@@ -317,8 +317,8 @@ def _fewer_thread_blocks(job: Job, carried: Sequence[Message], steps: Steps, fit
 
 
 def _dealt_out(job: Job, carried: Sequence[Message], crowded: set[Rank]) -> dict[Pair, int]:
-    """Fewer channels for pairs of crowded GPUs whose transfers fit into as many, dealt out evenly: one less for
-    each, and again while a GPU has more connections in one direction than thread blocks."""
+    """Return fewer channels for the pairs of crowded GPUs whose transfers, dealt out evenly, fit into as many: one
+    less for each, and again while a GPU has more connections in one direction than thread blocks."""
     used: dict[Pair, set[int]] = defaultdict(set)
     for m in carried:
         if m.src in crowded or m.dst in crowded:

@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 
 
 def starts(lengths: Ints) -> Ints:
-    """Where rows of these lengths begin, and where the last ends."""
+    """Return the places where rows of these lengths begin, and where the last one ends."""
     return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
 
 
@@ -51,7 +51,7 @@ class Operations:
     write: Ints
 
     def senders(self, messages: Iterable[int]) -> Ints:
-        """Those that send ``messages``."""
+        """Return the operations that send ``messages``."""
         sending = np.flatnonzero(self.out >= 0)
         by_message = np.empty(int(self.out.max(initial=-1)) + 1, dtype=np.int64)
         by_message[self.out[sending]] = sending
@@ -59,13 +59,13 @@ class Operations:
 
     @property
     def out(self) -> Ints:
-        """The message that each sends, or -1."""
+        """The message that each operation sends, or -1."""
         return np.where(self.op == SEND, self.message, self.forwards)
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The operations, scratch chunks by rank, and messages whose chunks are not neighbours."""
+    """The operations, scratch chunks by rank, and messages whose chunks are not neighbors."""
 
     operations: Operations
     scratch: tuple[int, ...]
@@ -110,7 +110,7 @@ class _Pairs:
         return np.concatenate([rows[id(ranks)] + k for k, ranks in enumerate(owners)] or [np.zeros(0, np.int64)])
 
     def cells(self, rank: Ints, places: Ints) -> Ints:
-        """The memory behind places of ranks."""
+        """Return the cells of memory behind ``places`` of ranks."""
         cells: Ints = self.bases[3 * rank + places % 3] + places // 3
         return cells
 
@@ -122,7 +122,7 @@ class Placer:
         self.layout, self.messages, self.max_count = layout, messages, target.max_count
 
     def run(self) -> Placement:
-        """All of them; when some are ``fragmented``, those must be taken apart and the placement repeated."""
+        """Return the placement of all messages; if some are ``fragmented``, take them apart and place again."""
         n, ranks = len(self.messages), self.layout.collective.ranks
         src, dst, channel, start, end, wave, reduce, arrival = (
             np.fromiter(map(attrgetter(name), self.messages), np.int64, n)
@@ -182,7 +182,7 @@ class Placer:
 
 
 def _table(pairs: Ints, events: Ints, number: int) -> tuple[Ints, Ints]:
-    """The events of each pair, in order."""
+    """Return the events of each pair, in order: where each row begins, and the rows."""
     return starts(np.bincount(pairs, minlength=number)), events[np.lexsort((events, pairs))]
 
 

@@ -7,8 +7,8 @@ Row = Any  # a list or an array of numbers
 
 
 class Sent(NamedTuple):
-    """Messages by group of lanes, and in the order of time. ``first_lane[g]``: of group g. ``room``: steps of a
-    run, ``span``: seconds."""
+    """Messages by group of lanes, in the order of time. ``first_lane[g]``: the first lane of group g. ``room``:
+    the most steps of a run, ``span``: its most seconds."""
 
     group: Row
     begin: Row
@@ -20,8 +20,8 @@ class Sent(NamedTuple):
 
 
 class LaneStates(NamedTuple):
-    """Of each lane: when it is idle, the run it is in (-1: none), its steps that are left and when it has to be
-    over, its last message."""
+    """The state of each lane: when it is idle, its run (-1: none), that run's steps left and the time by which it
+    must end, and the lane's last message."""
 
     idle: Row
     run: Row
@@ -31,7 +31,7 @@ class LaneStates(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """Of each message its run; of each run its steps, and the last message of its lane before it (-1: none)."""
+    """The run of each message; the steps of each run, and the last message of its lane before it (-1: none)."""
 
     run: Row
     steps: Row
@@ -39,13 +39,13 @@ class Cut(NamedTuple):
 
 
 def goes_on(s: Sent, lanes: LaneStates, m: int, i: int) -> bool:
-    """Whether the run of lane i has room and time for message m."""
+    """Return True if the run of lane ``i`` has room and time for message ``m``."""
     return bool(lanes.left[i] >= s.steps[m] and s.end[m] <= lanes.until[i])
 
 
 def next_lane(s: Sent, lanes: LaneStates, m: int) -> int:
-    """The lane that sends message m: of those that are idle, or else of the one that is soonest, that whose run is
-    nearest to its end and goes on, else one whose run is over."""
+    """Return the lane that sends message ``m``: of the idle lanes the one whose run goes on and has the fewest
+    steps left, else one whose run is over, else an unused one; if none is idle, the lane that is soonest."""
     first, end = s.first_lane[s.group[m]], s.first_lane[s.group[m] + 1]
     going, over, unused, soonest = -1, -1, -1, first
     for i in range(first, end):
@@ -66,7 +66,7 @@ def next_lane(s: Sent, lanes: LaneStates, m: int) -> int:
 
 
 def cut(s: Sent, lanes: LaneStates, c: Cut) -> int:
-    """Cut what lanes send into runs; how many there are."""
+    """Cut the messages of lanes into runs, and return the number of runs."""
     runs = 0
     for m in range(len(s.group)):
         i = next_lane(s, lanes, m)
@@ -93,13 +93,13 @@ class Ended(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Seconds of each pair for which what arrives is held up by what is being sent."""
+    """The seconds for which sending holds up what arrives, for each pair of runs."""
 
     seconds: Row
 
 
 def hold(e: Ended, h: Held) -> None:
-    """How long, of each pair."""
+    """Compute for each pair of runs the seconds for which sending holds up what arrives."""
     for k in range(len(e.arriving)):
         seconds = 0.0
         r, out = e.arriving[k], e.leaving[k]
@@ -117,8 +117,8 @@ def hold(e: Ended, h: Held) -> None:
 
 
 class Offers(NamedTuple):
-    """Runs that may share a thread block at a rank, one that arrives and one that leaves, those that are held up
-    least first. ``pair[r]``: the number of the ranks that run r joins."""
+    """Pairs of runs that may share a thread block at a rank, one that arrives and one that leaves, in order of the
+    time for which they are held up. ``pair[r]``: the number of the pair of ranks that run r joins."""
 
     rank: Row
     arriving: Row
@@ -127,8 +127,8 @@ class Offers(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """Of each run: which one it shares with, which one shares with it (-1: none); the first of its channel, the
-    next of it, and of a first one the last of it. Of each rank: thread blocks too many."""
+    """For each run: the run that it shares with, the run that shares with it (-1: none); the first run of its
+    channel, the next one, and for a first run the last one. For each rank: thread blocks too many."""
 
     shares: Row
     shared: Row
@@ -139,14 +139,14 @@ class Joined(NamedTuple):
 
 
 def channel_of(j: Joined, r: int) -> int:
-    """The first run of the channel of run r."""
+    """Return the first run of the channel of run ``r``."""
     while j.first[r] != r:
         r = j.first[r]
     return r
 
 
 def meet(o: Offers, j: Joined, one: int, other: int) -> bool:
-    """Whether two channels join the same ranks somewhere."""
+    """Return True if two channels, named by their first runs, join the same pair of ranks somewhere."""
     while one >= 0:
         at = other
         while at >= 0:

@@ -55,8 +55,8 @@ class Block:
 
 
 def chunk_times(problem: Problem, seconds: Mapping[Pair, float]) -> dict[Pair, Fraction]:
-    """Of a chunk from rank to rank, in one unit; ``seconds``: empty where rates are not known: then it takes
-    1 / C(u, v) steps over all links of a pair together, C as far as resources allow it."""
+    """Return the time of a chunk from rank to rank, in one unit. ``seconds``: empty where rates are not known:
+    then a chunk takes 1 / C(u, v) steps over all links of a pair together, C as far as resources allow it."""
     if seconds:
         return {pair: Fraction(of_pair) for pair, of_pair in seconds.items()}
     capacity = [arc.capacity for arc in problem.arcs]
@@ -71,8 +71,8 @@ def chunk_times(problem: Problem, seconds: Mapping[Pair, float]) -> dict[Pair, F
 
 @dataclass(frozen=True, slots=True)
 class BlockPlan:
-    """Of one rank. ``alone``: receive connections that must not share a thread block with a send;
-    ``no_copy_block``: own-block copies go to the first thread block with room instead of one of their own.
+    """The plan for the thread blocks of one rank. ``alone``: receive connections that must not share one with a
+    send; ``no_copy_block``: own-block copies go to the first thread block with room instead of one of their own.
     ``times``: of chunks, by which it is decided which connections share, unless ``partners`` says so."""
 
     rank: Rank
@@ -85,7 +85,7 @@ class BlockPlan:
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """Positions of the operations of each connection of a rank, and of those that have none."""
+    """The positions of the operations of each connection of a rank, and of the copies, which have none."""
 
     sends: Mapping[Connection, list[int]]
     receives: Mapping[Connection, list[int]]
@@ -93,7 +93,7 @@ class Connections:
 
     @classmethod
     def of(cls, operations: Operations, messages: Sequence[Message]) -> list[Connections]:
-        """By rank the operations by what they serve; one that receives and forwards stands in both."""
+        """Return by rank the operations of each connection; one that receives and forwards stands in both."""
         by_rank: list[Connections] = []
         ends = operations.first.tolist()
         columns = [values.tolist() for values in (operations.op, operations.message, operations.out)]
@@ -144,17 +144,17 @@ def partners(
     plan: BlockPlan,
     target: Target,
 ) -> dict[Connection, Connection]:
-    """The send connection that shares a thread block with each receive connection that shares one. ``counts``: of
-    chunks of each operation. ``forwarded``: how many messages a receive connection can forward at once to a send
-    connection of its channel; those that forward most share first. Then as many share as the limit of thread
-    blocks asks for."""
+    """Return the send connection that shares a thread block with each receive connection that shares one.
+    ``counts``: the chunks of each operation. ``forwarded``: how many messages a receive connection can forward at
+    once to a send connection of its channel; pairs that forward most share first. Then as many share as the limit
+    of thread blocks asks for."""
     partner: dict[Connection, Connection] = {}
     if plan.partners is not None:
         return dict(plan.partners)
     free = set(connections.sends)
 
     def join(r: Connection, s: Connection) -> bool:
-        """They share a thread block where both are free and one holds all their steps."""
+        """Let ``r`` and ``s`` share a thread block if they are free and one holds all their steps; True if so."""
         together = len(connections.receives[r]) + len(connections.sends[s])
         if r in partner or r in plan.alone or s not in free or r[1] != s[1] or together > target.max_steps:
             return False
@@ -208,14 +208,14 @@ def partners(
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Of each operation those of other thread blocks that it names, in order: those of operation i are
-    ``operation[first[i] : first[i + 1]]``, numbered over all ranks."""
+    """The operations of other thread blocks that each operation names (waits for), in order: those of operation i
+    are ``operation[first[i] : first[i + 1]]``, numbered over all ranks."""
 
     first: Ints
     operation: Ints
 
     def joined(self, waiting: Ints, awaited: Ints) -> Waits:
-        """These and those of ``waiting`` operations for ``awaited`` ones."""
+        """Return these waits together with those of ``waiting`` operations for ``awaited`` ones."""
         number = len(self.first) - 1
         rows = np.concatenate((np.repeat(np.arange(number), np.diff(self.first)), waiting))
         rows, operation = np.unique(np.stack((rows, np.concatenate((self.operation, awaited)))), axis=1)
@@ -231,7 +231,7 @@ class Code:
 
     @cached_property
     def lengths(self) -> Ints:
-        """Operations of every thread block."""
+        """The number of operations of every thread block."""
         return np.array([len(b.operations) for of_rank in self.blocks for b in of_rank], dtype=np.int64)
 
     @cached_property
@@ -243,7 +243,7 @@ class Code:
 
     @cached_property
     def places(self) -> tuple[Ints, Ints]:
-        """The thread block of each operation, numbered on its rank, and the how manieth it is there."""
+        """The thread block of each operation, numbered on its rank, and the position of the operation in it."""
         block, position = np.empty((2, len(self.running)), dtype=np.int64)
         numbers = [b for of_rank in self.blocks for b in range(len(of_rank))]
         block[self.running] = np.repeat(np.array(numbers, dtype=np.int64), self.lengths)
@@ -252,13 +252,13 @@ class Code:
         return block, position
 
     def by_rank(self, of_blocks: Ints) -> list[list[int]]:
-        """What is said of every thread block, rank by rank."""
+        """Return ``of_blocks``, which has a number for every thread block, as one list per rank."""
         ends = np.cumsum([len(of_rank) for of_rank in self.blocks])[:-1]
         return [part.tolist() for part in np.split(of_blocks, ends)]
 
 
 def waits_of(code: Code) -> Waits:
-    """The direct conflicts with other thread blocks that order on the same GPU does not imply."""
+    """Return the waits for direct conflicts with other thread blocks that order on the same GPU does not imply."""
     o, (block, position) = code.operations, code.places
     blocks, lengths = np.array([len(of_rank) for of_rank in code.blocks]), np.diff(o.first)
     number = len(o.op)
@@ -282,9 +282,9 @@ def waits_of(code: Code) -> Waits:
 
 
 def reduced(code: Code, waits: Waits) -> Waits:
-    """Those of ``waits`` to which no other path leads. The operations of all ranks are one graph, by their places
-    in the total order. Edges: the operation before in the same thread block, the dependences, the send of a
-    message before its receive."""
+    """Return ``waits`` without those that another path implies. The operations of all ranks are one graph, by
+    their places in the total order. Edges: the operation before in the same thread block, the dependences, the
+    send of a message before its receive."""
     o, number = code.operations, len(code.operations.op)
     in_order = np.argsort(o.order, kind="stable")
     place, previous, sender = np.empty(number, dtype=np.int64), np.full(number, -1), np.full(number, -1)

@@ -37,13 +37,13 @@ RemoteName = tuple[Rank, Buffer]
 
 
 def in_parts(whole: Sequence[_Named]) -> Iterator[Sequence[_Named]]:
-    """As many as an operation can name, at a time."""
+    """Yield ``whole`` in parts of as many entries as one operation can name."""
     for first in range(0, len(whole), MAX_CHANNELS_OF_OPERATION):
         yield whole[first : first + MAX_CHANNELS_OF_OPERATION]
 
 
 def on_channels(op: PlanOp, kind: ChannelType, channels: Sequence[int]) -> list[PlanOperation]:
-    """``op`` on all ``channels``. A flush also names a chunk each as its target: kernels count those."""
+    """Return ``op`` on all ``channels``. A flush also names a target chunk for each, as kernels count those."""
     return [
         PlanOperation(op, kind, tuple(some), dst=(LocalSlice("o", 0, 1),) * len(some) if op == "flush" else ())
         for some in in_parts(channels)
@@ -51,14 +51,14 @@ def on_channels(op: PlanOp, kind: ChannelType, channels: Sequence[int]) -> list[
 
 
 def local(place: BufferSlice, count: int = 1) -> LocalSlice:
-    """``count`` chunks from ``place`` on."""
+    """Return the slice of ``count`` chunks from ``place`` on."""
     return LocalSlice(place.buffer, place.offset, count)
 
 
 @dataclass(slots=True)
 class _Channels:
     """A thread block while operations are added to it, with all channels to ``peers``. ``segment`` counts the
-    synchronizations of its threads; up to ``sealed`` all thread blocks know them."""
+    synchronizations of its threads; all thread blocks know its segments up to ``sealed``."""
 
     kind: ChannelType
     peers: tuple[Rank, ...]
@@ -68,12 +68,12 @@ class _Channels:
     sealed: int = 0
 
     def on(self, op: PlanOp, peers: Iterable[Rank]) -> list[PlanOperation]:
-        """``op`` on the channels to those of its peers that are ``peers``."""
+        """Return ``op`` on the channels to those of ``peers`` that are peers of this thread block."""
         among = set(peers)
         return on_channels(op, self.kind, [i for i, peer in enumerate(self.peers) if peer in among])
 
     def often(self, op: PlanOp, counts: Mapping[Rank, int]) -> list[PlanOperation]:
-        """``op`` so many times on the channel to each peer."""
+        """Return ``op`` on the channel to each peer as many times as ``counts`` says."""
         most = max((counts.get(peer, 0) for peer in self.peers), default=0)
         return [x for step in range(most) for x in self.on(op, [p for p, n in counts.items() if n > step])]
 
@@ -97,7 +97,7 @@ def _overtakes(before: Sequence[PlanOperation], following: Sequence[PlanOperatio
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """What a thread block has to do in a phase, and the cells of its own GPU that it touches."""
+    """The operations of a thread block in a phase, and the cells of its own GPU that they touch."""
 
     block: int
     operations: tuple[PlanOperation, ...]
@@ -106,7 +106,7 @@ class _Item:
 
 
 class _TooSmall(Exception):
-    """A phase does not fit into fresh thread blocks, or the barriers are used up."""
+    """The error that a phase does not fit into fresh thread blocks, or that the barriers are used up."""
 
 
 def thread_blocks(
@@ -213,7 +213,7 @@ class _Assembly:
         return self._cells([(dst, count) for m in messages for _, dst, count in m.slices])
 
     def _waits(self, arriving: Sequence[PlanMessage]) -> None:
-        """Signals of one channel come in order, so a later message's wait covers the earlier ones too."""
+        """Wait for ``arriving``; as signals of a channel come in order, the latest message covers earlier ones."""
         due: dict[Rank, int] = {}
         for m in arriving:
             due[m.src] = max(due.get(m.src, 0), m.index + 1 - self.waited[m.src])
@@ -259,13 +259,13 @@ class _Assembly:
                     self.on_the_way[cell].add(m.dst)
 
     def _item(self, op: PlanOp, sources: Sequence[BufferSlice], into: BufferSlice, count: int) -> _Item:
-        """Work of any thread block inside the GPU."""
+        """Return an operation inside the GPU, which any thread block can do, with the cells that it touches."""
         src = tuple(local(source, count) for source in sources)
         operation, reads = PlanOperation(op, src=src, dst=(local(into, count),)), [(x, count) for x in sources]
         return _Item(-1, (operation,), self._cells(reads), self._cells([(into, count)]))
 
     def _in_parts(self, items: list[_Item]) -> None:
-        """Work of any thread block: each goes to one that touched its cells last, or has least to do."""
+        """Do each of ``items`` in a thread block that last wrote what it reads, or the one with least to do."""
         most = MAX_OPERATIONS // 2  # of a phase: the rest is for what orders them
         room = len(self.assigned) * most
         for first in range(0, len(items), room):

@@ -47,7 +47,7 @@ ROOMS = ((52, True), (46, False), (40, False))
 def placed_stations(
     problem: Problem, schedule: Schedule, dispatch: Dispatch, servers: Sequence[str]
 ) -> Iterator[Placed]:
-    """Ways to share out the pieces of ``schedule`` as dispatched; HetesynthError HS505 as ``stations``."""
+    """Yield ways to share out the pieces of ``schedule`` as dispatched; HetesynthError HS505 as ``stations``."""
     for room, wide in ROOMS:
         placed = Placing(problem, schedule, dispatch, servers, room, wide).run()
         if placed is not None:
@@ -150,7 +150,7 @@ def _misfit(why: str) -> HetesynthError:
 
 
 class _Operations:
-    """Writes those of ``place``. ``buffers``: which of its remote buffers a buffer of a peer is."""
+    """The writer of the operations of ``place``. ``buffers``: the number there of each remote buffer of a peer."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class _Operations:
         self.pushed: dict[int, int] = {}  # port channel -> thread, since the threads met
 
     def all(self, copies: Sequence[CopySlice]) -> tuple[PlanOperation, ...]:
-        """The operations in order. ``copies``: from where the rank's own chunks stand to where they must."""
+        """Return all operations in order. ``copies``: of the rank's own chunks to where they must stand."""
         acquired = [i for (_, there, lane), i in self.semaphores.items() if lane and there == self.place]
         released = [i for (here, _, lane), i in self.semaphores.items() if lane and here == self.place]
         signals = self.wiring.signals
@@ -261,7 +261,7 @@ class _Operations:
             self._on("signal", "memory", signalled)
 
     def _add(self, parts: Sequence[BufferSlice], value: BufferSlice, sent: Sequence[RemoteSlice]) -> None:
-        """The sum of ``parts``, to ``value`` and at once to ``sent``."""
+        """Add operations for the sum of ``parts``, to ``value`` and at once to ``sent``."""
         while len(parts) > MAX_SLICES:
             self._do(PlanOperation("re", src=tuple(map(local, parts[:MAX_SLICES])), dst=(local(value),)))
             self._meet()
@@ -271,7 +271,7 @@ class _Operations:
         self._do(PlanOperation("res", "memory", (), src, dst) if sent else PlanOperation("re", src=src, dst=dst))
 
     def _there(self, a: Station, receiver: Rank) -> RemoteSlice:
-        """Where the value lands at ``receiver``."""
+        """Return the slice at ``receiver`` in which the value of ``a`` lands."""
         landing = self.wiring.landings[(receiver, a.chunk, a.partial), a.rank]
         return RemoteSlice(self.buffers[receiver, landing.buffer], landing.offset, 1)
 
@@ -281,18 +281,18 @@ class _Operations:
         self.operations.append(operation)
 
     def _meet(self) -> None:
-        """The threads of the block wait for each other."""
+        """Let the threads of the block wait for each other."""
         self._do(NOP)
         self.pushed.clear()
 
     def _push(self, channels: Sequence[int]) -> None:
-        """Thread i pushes to ``channels[i]``: after what other threads have pushed there."""
+        """Note that thread i pushes to ``channels[i]``; threads meet before if another one has pushed there."""
         if any(self.pushed.get(channel, thread) != thread for thread, channel in enumerate(channels)):
             self._meet()
         self.pushed.update((channel, thread) for thread, channel in enumerate(channels))
 
     def _wait(self, numbers: Mapping[Place, int]) -> None:
-        """Waits until so many signals of each have come."""
+        """Wait until ``numbers[place]`` signals of each place have come."""
         while late := [far for far, number in numbers.items() if self.waited[far] < number]:
             for kind in CHANNEL_TYPES:
                 self._on("wait", kind, self._numbers(kind, late))
@@ -300,7 +300,7 @@ class _Operations:
                 self.waited[far] += 1
 
     def _numbers(self, kind: ChannelType, peers: Sequence[Place]) -> list[int]:
-        """The channels of one type to ``peers``."""
+        """Return the numbers of the channels of one type to ``peers``."""
         return [number for of, number in (self.channels[peer] for peer in peers) if of == kind]
 
     def _on(self, op: PlanOp, kind: ChannelType, channels: Sequence[int]) -> None:

@@ -57,7 +57,7 @@ def write_plan_json(plan: Plan) -> bytes:
 
 
 def _operation(x: PlanOperation) -> dict[str, Any]:
-    """What is said of an operation: no empty lists."""
+    """Return the fields of an operation in JSON, without empty ones."""
     values = {
         "name": x.op,
         "src_buff": [_slice(part) for part in x.src],
@@ -78,7 +78,7 @@ def _slice(part: Slice) -> dict[str, Any]:
 
 
 def _text(values: dict[str, Any], depth: int) -> str:
-    """The object with its keys on lines of their own, and of some lists the entries."""
+    """Return the object as text, with its keys on lines of their own, and the entries of some lists too."""
     pad = " " * (depth + 1)
     lines = []
     for key, entry in values.items():

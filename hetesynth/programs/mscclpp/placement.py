@@ -17,7 +17,7 @@ from hetesynth.programs.layout import CopySlice, Layout, neighbours, not_held
 
 @dataclass(frozen=True, slots=True)
 class PlanMessage:
-    """What ``src`` puts into ``dst`` at tick ``start``, to be there at tick ``end``; ``index``: on this pair."""
+    """Message ``index`` of the pair ``src``, ``dst``, put at tick ``start`` to be there at tick ``end``."""
 
     src: Rank
     dst: Rank
@@ -29,7 +29,7 @@ class PlanMessage:
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """``count`` chunks from ``into`` on become the sum of those from each of ``sources`` on."""
+    """The sum of the ``count`` chunks from each of ``sources`` on, which replaces those from ``into`` on."""
 
     into: BufferSlice
     sources: tuple[BufferSlice, ...]
@@ -41,9 +41,9 @@ RankChunk = tuple[Rank, int]
 
 
 class PlanPlacement:
-    """Where everything lands; messages by the rank that sends and by the one that gets them.
-    ``additions[rank][tick]``: rounds, one after the other. ``early`` copies never wait;
-    ``late`` ones are last. HetesynthError HS507 for a schedule that sends what a rank does not hold."""
+    """The places where values land; messages by the rank that sends and by the one that gets them.
+    ``additions[rank][tick]``: rounds, one after the other. ``early`` copies never wait; ``late`` ones are last.
+    HetesynthError HS507 for a schedule that sends what a rank does not hold."""
 
     def __init__(self, problem: Problem, schedule: Schedule, layout: Layout) -> None:
         self.problem, self.layout = problem, layout
@@ -99,8 +99,8 @@ class PlanPlacement:
         self.late = self._copies(early=False)
 
     def _copies(self, *, early: bool) -> list[list[CopySlice]]:
-        """By rank, what is copied home: before all, out of place, the chunks that a rank owes, has from the start
-        and is never sent again; after all, other chunks that do not yet stand where they must."""
+        """Return by rank the copies home. ``early``: before all, out of place, chunks that a rank owes, has from
+        the start and never receives; else after all, other chunks that do not yet stand where they must."""
         copies: list[list[CopySlice]] = []
         for rank in range(self.collective.ranks):
             pairs: list[tuple[BufferSlice, BufferSlice]] = []
@@ -115,7 +115,7 @@ class PlanPlacement:
         return copies
 
     def _free_home(self, rank: Rank, t: Transfer) -> BufferSlice | None:
-        """The home of the chunk when a copy may be put there at any time."""
+        """Return the home of the chunk of ``t`` if a copy may be put there at any time, else None."""
         target = self.layout.target(rank, t.chunk)
         last = all(other.end < t.end or other is t for other in self.into[rank, t.chunk])
         if target is None or not last:
@@ -140,7 +140,7 @@ class PlanPlacement:
         return len(before) == 1 and left.reduce and left.end <= t.start and all(a.end <= left.start for a in added)
 
     def _arrive(self, tick: int, arrived: list[Transfer]) -> None:
-        """The values of ``arrived`` count from now on."""
+        """Make the values of ``arrived`` count from ``tick`` on."""
         sums: dict[RankChunk, list[BufferSlice]] = defaultdict(list)
         for t in arrived:
             if not t.reduce:
@@ -177,5 +177,5 @@ class PlanPlacement:
 
 
 def in_target_order(pairs: list[tuple[BufferSlice, BufferSlice]]) -> list[CopySlice]:
-    """Pairs (from, to) of chunks side by side in both buffers as one slice."""
+    """Return ``pairs`` (from, to) by target, chunks side by side in both buffers as one slice."""
     return list(neighbours(sorted(pairs, key=lambda m: (m[1].buffer, m[1].offset))))

@@ -24,8 +24,8 @@ from hetesynth.programs.mscclpp.stations import Connection, Place, Put, Station,
 
 @dataclass(slots=True, eq=False)
 class _Block:
-    """A thread block. ``idle``: from when on. ``left``: operations. ``channels``: to other servers, and inside its
-    own. ``closed``: another goes on with its lane."""
+    """A thread block. ``idle``: the seconds from which it is idle. ``left``: the operations it has room for.
+    ``channels``: how many to other servers, and inside its own. ``closed``: another one goes on with its lane."""
 
     place: Place
     left: int
@@ -37,9 +37,10 @@ class _Block:
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """``sequences``: what each thread block does. ``following``: the one that goes on with its lane. ``places``:
-    where what goes on is waited for; ``seconds``: others that put it. ``putting``: which puts where. ``ends``: of
-    a thread block and a rank where what it puts ends, the one there that waits."""
+    """Stations in thread blocks. ``sequences``: the stations of each. ``following``: the block that goes on with
+    its lane. ``places``: the block that waits for what a station passes on; ``seconds``: others that put it.
+    ``putting``: the block of each put. ``ends``: by block and rank where what it puts ends, the block there that
+    waits."""
 
     sequences: dict[Place, list[Station]]
     following: dict[Place, Place]
@@ -50,7 +51,7 @@ class Placed:
 
 
 class Placing:
-    """Shares stations out. ``room``: operations of a thread block."""
+    """A way to share stations out. ``room``: operations of a thread block."""
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class Placing:
             self.come[problem.arcs[t.link].dst, t.chunk, t.reduce].append(i)
 
     def run(self) -> Placed | None:
-        """Where everything is done; None where there are too few thread blocks or channels."""
+        """Return the stations in thread blocks; None if there are too few thread blocks or channels."""
         pieces, lanes = self.dispatch.pieces, self.dispatch.lanes
         many = len(lanes.of)
         start, sent = (of.reshape(pieces, many) for of in (self.dispatch.start, self.dispatch.sent))
@@ -147,7 +148,7 @@ class Placing:
         return True
 
     def _waiting(self, block: _Block, rank: Rank) -> _Block | None:
-        """The thread block of ``rank`` that waits for what ends there."""
+        """Return a thread block of ``rank`` to wait for what ``block`` puts there for good; None if none can."""
         own = self.blocks[rank] or [self._opened(rank)]
         near = self.servers[rank] == self.servers[block.place[0]]
         joined = [b for b in own if b.place in block.joined]
@@ -164,7 +165,7 @@ class Placing:
         return block
 
     def _open(self, rank: Rank, before: Sequence[Place]) -> bool:
-        """Whether another thread block can have channels to ``before``."""
+        """Return True if another thread block of ``rank`` can have channels to ``before``."""
         return all(
             self.known[place].channels[self.servers[place[0]] == self.servers[rank]] < MAX_CHANNELS
             for place in before
@@ -197,7 +198,7 @@ class Placing:
 
 
 class Wiring:
-    """How thread blocks are wired up: where everything lands, who waits for whom, and which puts are signalled."""
+    """The wiring of thread blocks: where everything lands, who waits for whom, and which puts are signaled."""
 
     def __init__(self, listed: Sequence[Station], pieces: int, placed: Placed, layout: Layout) -> None:
         self.sequences = dict(sorted(placed.sequences.items()))

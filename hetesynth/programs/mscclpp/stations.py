@@ -40,17 +40,17 @@ class Station:
 
     @property
     def name(self) -> StationName:
-        """What tells it from others."""
+        """The key of the station: its rank, its chunk, and whether it adds."""
         return self.rank, self.chunk, self.adds
 
     @property
     def ends(self) -> bool:
-        """True where nothing is done with what has come."""
+        """True if nothing is done with what has come."""
         return not self.receivers and not self.adds
 
 
 def stations(problem: Problem, schedule: Schedule) -> list[Station]:
-    """Those of ``schedule``. Raises HetesynthError HS505 where its chunks do not take trees."""
+    """Return the stations of ``schedule`` by tick. Raises HetesynthError HS505 if a chunk does not take a tree."""
     # the transfers of a chunk at a rank, by whether it receives, and adds
     visits: dict[tuple[Rank, int], dict[tuple[bool, bool], list[Transfer]]]
     visits = defaultdict(lambda: defaultdict(list))
@@ -86,8 +86,8 @@ def stations(problem: Problem, schedule: Schedule) -> list[Station]:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one thread block puts of a ``station``: the ``transfers`` that one group of lanes sends, or with none
-    just adds. ``ends``: receivers where it goes no further. ``operations``: about how many a piece takes."""
+    """The share of a ``station`` of one thread block: the ``transfers`` of one group of lanes, none where it just
+    adds. ``ends``: receivers where they go no further. ``operations``: about how many a piece takes."""
 
     station: Station
     transfers: tuple[int, ...]
@@ -96,7 +96,7 @@ class Part:
 
 
 def parts_of(problem: Problem, schedule: Schedule, groups: Ints, servers: Sequence[str]) -> list[Part]:
-    """Those of all stations that go on. ``groups``: of each transfer, which lanes send it."""
+    """Return the parts of all stations that go on. ``groups``: the group of lanes that sends each transfer."""
     listed = stations(problem, schedule)
     goes_on, ending = {a.name for a in listed}, {a.name for a in listed if a.ends}
     sent: dict[tuple[StationName, Rank], int] = {}
@@ -118,7 +118,7 @@ def parts_of(problem: Problem, schedule: Schedule, groups: Ints, servers: Sequen
 
 
 def operations_of(a: Station, servers: Sequence[str], parts: int, ending: Collection[Rank]) -> int:
-    """How many a piece takes, of one of ``parts``, where what ``ending`` receivers get goes no further."""
+    """Return about how many operations a piece takes in one of ``parts`` of ``a``; it ends at ``ending``."""
     near = all(servers[r] == servers[a.rank] for r in a.receivers)
     waits = len({servers[s] == servers[a.rank] for s in a.senders})
     handed = bool(a.senders) and parts > 1

@@ -28,7 +28,7 @@ Slot = tuple[Held, int]
 
 
 def depths(problem: Problem, schedule: Schedule, order: Order) -> list[int]:
-    """The round of every transfer's first piece. HetesynthError HS507 where one sends what is not there."""
+    """Return the round of every transfer's first piece. HetesynthError HS507 where one sends what is not there."""
     if order == "steps":
         steps = {start: i for i, start in enumerate(sorted({t.start for t in schedule.transfers}))}
         return [steps[t.start] for t in schedule.transfers]
@@ -50,7 +50,7 @@ def depths(problem: Problem, schedule: Schedule, order: Order) -> list[int]:
 def lower_table(
     problem: Problem, schedule: Schedule, options: FileOptions, pieces: int = 1, order: Order = "soonest"
 ) -> Table:
-    """The table that carries out ``schedule``."""
+    """Return the table that carries out ``schedule``."""
     goal = collective_in_pieces(problem.collective, pieces)
     first = depths(problem, schedule, order)
     rounds: dict[int, list[tuple[int, int]]] = defaultdict(list)  # (transfer, piece)
@@ -76,7 +76,7 @@ def lower_table(
 
 
 class _Places:
-    """Where chunks stand at each rank. ``scratch``: chunks of scratch of each rank."""
+    """The places of chunks at each rank. ``scratch``: chunks of scratch of each rank."""
 
     def __init__(
         self, problem: Problem, schedule: Schedule, first: Sequence[int], pieces: int, layout: Layout
@@ -88,7 +88,7 @@ class _Places:
         self._slots = self._allocated(first)
 
     def _allocated(self, first: Sequence[int]) -> dict[Slot, int]:
-        """The first of the places in scratch of what needs ``pieces`` of them, used again when that has gone."""
+        """Return the first of each slot's ``pieces`` chunks of scratch, used again when the content has gone."""
         span: dict[Slot, tuple[int, int]] = {}
         for i, (t, (src, dst)) in enumerate(zip(self._transfers, self._ends, strict=True)):
             begin, end = first[i], first[i] + self._pieces - 1
@@ -120,7 +120,7 @@ class _Places:
         return slots
 
     def _fixed(self, rank: Rank, chunk: int, piece: int) -> BufferSlice | None:
-        """Where a piece stands in the output, or in the input where it is only sent; None: in scratch."""
+        """Return a piece's place in the output, or in the input if it is only sent; None if it is in scratch."""
         target = self.layout.target(rank, chunk * self._pieces + piece)
         if target is None and (rank, chunk) not in self._written:
             return self.layout.source(rank, chunk * self._pieces + piece)
@@ -131,7 +131,7 @@ class _Places:
         return chunk_at("s", self._slots[(rank, chunk), -1] + piece) if fixed is None else fixed
 
     def message(self, i: int, piece: int) -> Message:
-        """That of one piece of transfer ``i``."""
+        """Return the message of one piece of transfer ``i``."""
         t, (src, dst) = self._transfers[i], self._ends[i]
         source, home = self._home(src, t.chunk, piece), self._home(dst, t.chunk, piece)
         if not t.reduce:
@@ -140,7 +140,7 @@ class _Places:
         return Message(src, dst, source, landing, 1, home)
 
     def copies(self) -> Iterator[Copy]:
-        """Of own chunks to where they are kept."""
+        """Yield the copies of own chunks to where they are kept."""
         for rank in range(len(self.scratch)):
             moves: list[tuple[BufferSlice, BufferSlice]] = []
             for chunk in range(len(self.layout.collective.chunks) // self._pieces):
@@ -155,7 +155,7 @@ class _Places:
 
 
 def _merged(messages: Iterator[Message]) -> Iterator[Message]:
-    """Those of a pair together that follow each other in all their places."""
+    """Yield ``messages``, those of a pair that follow each other in all their places as one."""
 
     def key(m: Message) -> tuple[Rank, Rank, str, int, str]:
         return m.src, m.dst, m.source.buffer, m.source.offset, "" if m.added is None else m.added.buffer
@@ -182,7 +182,7 @@ def _follows(a: Message, b: Message) -> bool:
 
 
 def _bounded(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
-    """Rounds of which no rank has more than ``MAX_OPERATIONS`` sends and receives."""
+    """Return rounds of ``messages`` in which no rank has more than ``MAX_OPERATIONS`` sends and receives."""
     parts: list[list[Message]] = []
     many: list[Counter[Rank]] = []
     for m in messages:

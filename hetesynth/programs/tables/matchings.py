@@ -1,4 +1,4 @@
-"""A round cut into permutations: edge colouring of a bipartite multigraph with as many colours as its degree."""
+"""A round cut into permutations: edge coloring of a bipartite multigraph with as many colors as its degree."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -11,13 +11,13 @@ End = tuple[bool, Rank]
 
 
 def matchings(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
-    """As few rounds as can be, of messages of one count, in which no rank sends or receives twice."""
+    """Return the fewest rounds, each of messages of one count, in which no rank sends or receives twice."""
     counts = sorted({m.count for m in messages}, reverse=True)
     return [part for count in counts for part in coloured([m for m in messages if m.count == count])]
 
 
 def coloured(messages: Iterable[Message]) -> list[tuple[Message, ...]]:
-    """The same for one count: as many as a rank sends or receives at most (Koenig 1916, by alternating paths)."""
+    """Return rounds of one count, as many as a rank has sends or receives (Koenig 1916, alternating paths)."""
     at: dict[End, dict[int, Message]] = defaultdict(dict)  # the message of each colour
     for message in messages:
         sender, receiver = (True, message.src), (False, message.dst)

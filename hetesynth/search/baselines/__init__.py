@@ -1,1 +1,1 @@
-"""What libraries do today, as strategies: routes that are fixed in advance, list-scheduled under the same laws."""
+"""The algorithms of libraries as strategies: routes fixed in advance, list-scheduled under the same laws."""

@@ -49,14 +49,14 @@ class _Steps:
         self.known: dict[tuple[Rank, bool, int], list[tuple[Rank, Rank]]] = {}
 
     def paths(self, home: Rank, group: Sequence[Rank], *, into: bool) -> list[tuple[Rank, Rank]]:
-        """As ``_paths``, each once: a rank is in one group of each size."""
+        """Return ``_paths``, found once for each rank and size of group: a rank is in one group of each size."""
         key = home, into, len(group)
         if key not in self.known:
             self.known[key] = self._paths(home, group, into=into)
         return self.known[key]
 
     def _paths(self, home: Rank, group: Sequence[Rank], *, into: bool) -> list[tuple[Rank, Rank]]:
-        """The quickest paths from ``home`` to all of ``group``, or into it: pairs of ranks, the nearest first."""
+        """Return quickest paths from ``home`` to ``group``, or back if ``into``: pairs of ranks, nearest first."""
         near: dict[Rank, list[tuple[Rank, float]]] = {rank: [] for rank in group}
         arcs, uses = self.tables.problem.arcs, self.tables.resources_of
         leaving = {
@@ -79,14 +79,14 @@ class _Steps:
         return pairs
 
     def nearest(self, sources: Sequence[Rank], to: Rank, turn: int) -> Rank:
-        """Who of ``sources`` sends to ``to``: those with a link take turns."""
+        """Return the one of ``sources`` that sends to ``to``, those with a link in turn. NoRoute: none has one."""
         linked = [rank for rank in sources if self.graph.arc(rank, to) is not None]
         if not linked:
             raise NoRoute(f"no link from ranks {list(sources)} to rank {to}")
         return linked[turn % len(linked)]
 
     def move(self, chunk: int, moves: Sequence[tuple[Rank, Rank]], *, reduce: bool) -> None:
-        """``chunk`` from rank to rank, all in one step. NoRoute: a link is missing, or carries too little."""
+        """Send ``chunk`` along ``moves``, all in one step. NoRoute: a link is missing, or carries too little."""
         arcs = [self.graph.take(src, dst) for src, dst in moves]
         needed = Counter(r for arc in arcs for r in self.tables.resources_of[arc])
         if any(count > self.tables.resources[r].capacity for r, count in needed.items()):
@@ -143,7 +143,7 @@ def crossing_strategy(rates: Rates) -> Strategy:
 
 
 def trading_strategy(rates: Rates) -> Strategy:
-    """The same where all of the smallest groups trade at once: one crossing, with more bytes."""
+    """Return a strategy in which all of the smallest groups trade at once: one crossing, with more bytes."""
 
     def levels(problem: Problem) -> list[Groups]:
         every = levels_of(problem, rates.alpha)

@@ -45,7 +45,7 @@ def patched_cycle(prices: Floats) -> list[int] | None:
 
 
 def _joined(prices: Floats, successor: Ints) -> list[int] | None:
-    """One cycle out of all: the two that are cheapest to join first, one of them turned around where need be."""
+    """Join all cycles into one, the two cheapest to join first, one of them turned around where need be."""
     ranks = np.arange(len(prices))
     while True:
         of, number = np.full(len(prices), -1), 0  # the cycle of each rank
@@ -130,7 +130,7 @@ def _listed(joined: bytes, number: int, starts: int) -> Ints | None:
 
 @lru_cache(maxsize=64)
 def _paths(prices: bytes, ranks: int, starts: int) -> ServerPaths:
-    """The paths at these prices: between two rings those of few servers change."""
+    """Return the paths at these prices; cached, as from ring to ring the prices of few servers change."""
     return ServerPaths(np.frombuffer(prices, dtype=np.float64).reshape(ranks, ranks), starts)
 
 
@@ -156,7 +156,7 @@ def _held_karp(prices: Floats) -> tuple[Floats, NDArray[np.int8]]:
 
 
 def _nearest_next(prices: Floats) -> Ints:
-    """From each rank to each: whatever is cheapest to reach next, the last rank last."""
+    """Return a path from each rank to each: whatever is cheapest to reach next, the last rank last."""
     number = len(prices)
     first, last = (ends.ravel() for ends in np.indices((number, number)))
     different = first != last
@@ -199,7 +199,7 @@ class RingSet:
 
     @property
     def cost(self) -> float:
-        """Of a unit that is spread over all rings."""
+        """The load of the fullest resource, over its rate, where a unit is spread over all rings."""
         return self.fullest / len(self.rings)
 
 
@@ -228,7 +228,7 @@ def orders(wiring: Wiring, rings: Sequence[Ring]) -> tuple[tuple[Rank, ...], ...
 
 
 class _RingSearch:
-    """Rings so far and the load of resources."""
+    """A search for rings: the rings so far and the load of resources."""
 
     def __init__(self, wiring: Wiring) -> None:
         self.wiring = wiring
@@ -248,7 +248,7 @@ class _RingSearch:
         self._book(self.rings[-1], 1)
 
     def settled(self) -> RingSet:
-        """The best that searching each ring again gives; the rings stay as they were last."""
+        """Return the best set that searching each ring again gives; the search goes on from its rings."""
         best = self._set()
         for _ in range(4):
             before = tuple(self.rings)
@@ -279,7 +279,7 @@ class _RingSearch:
                 self._load[r] += number
 
     def _cheapest(self) -> Ring:
-        """The cheapest ring at the prices of now."""
+        """Return the cheapest ring at the present prices."""
         price = power((self._load + 1) * self._time, 8.0) - power(self._load * self._time, 8.0)
         prices: Floats = np.bincount(self._link, price[self._flat], len(self.wiring.ends)).astype(np.float64)
         cost, link = cheapest_links(self._ranks, self._ends[:, 0], self._ends[:, 1], prices)
@@ -287,7 +287,7 @@ class _RingSearch:
         return tuple(int(link[u, v]) for u, v in zip(order, [*order[1:], order[0]], strict=True))
 
     def _cycle(self, cost: Floats) -> list[int]:
-        """Through one server and back."""
+        """Return the ranks of a ring through the only server. NoRoute: none was found."""
         ranks = self._servers[0]
         inside = cost[np.ix_(ranks, ranks)]
         cycle: list[int] | None = None
@@ -311,7 +311,7 @@ class _RingSearch:
         return [int(ranks[i]) for i in cycle]
 
     def _circle(self, cost: Floats) -> list[int]:
-        """Around all servers: by which ranks each is entered and left."""
+        """Return the ranks of a ring around all servers, each entered and left where that is cheapest."""
         number = len(self._servers)
         exits: list[Ints] = []  # [s][entry, next entry]: by which rank server s is left
         passed: list[Floats] = []
@@ -340,7 +340,7 @@ class _RingSearch:
         return order
 
     def _in_a_circle(self, servers: list[Ints]) -> list[Ints]:
-        """The servers in an order in which links lead from each to the next: as they come, where that is one."""
+        """Return the servers in an order with links from each to the next: as given, if that is one."""
         if len(servers) == 1:
             return servers
         home = {int(r): s for s, ranks in enumerate(servers) for r in ranks}

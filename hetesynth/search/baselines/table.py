@@ -18,7 +18,7 @@ from hetesynth.search.server_groups import ServerGraph, ring_servers
 
 
 def _moves(tables: CopyProblem) -> list[tuple[Rank, frozenset[Rank]]]:
-    """Where each chunk starts, and who else wants it. NoRoute: one starts at several ranks."""
+    """Return where each chunk starts, and who else wants it. NoRoute: a chunk starts at several ranks."""
     collective = tables.problem.collective
     if any(len(pre) > 1 for pre in collective.pre):
         raise NoRoute("a chunk starts at several ranks")
@@ -26,13 +26,13 @@ def _moves(tables: CopyProblem) -> list[tuple[Rank, frozenset[Rank]]]:
 
 
 def all_pairs_routes(tables: CopyProblem) -> Routes:
-    """Every chunk straight to each that wants it, as NCCL sends alltoall. NoRoute: two ranks have no link."""
+    """Return routes straight to each that wants a chunk, as NCCL sends alltoall. NoRoute: a link is missing."""
     moves, graph = _moves(tables), ServerGraph(tables)
     return [[graph.take(origin, r) for r in sorted(targets)] for origin, targets in moves]
 
 
 def shortest_path_routes(tables: CopyProblem) -> Routes:
-    """The tree of shortest paths, whatever else is under way: the heuristic SPH of SCALE-CCL's evaluation."""
+    """Return routes along shortest paths, whatever the load: the heuristic SPH of SCALE-CCL's evaluation."""
     arcs = tables.problem.arcs
     narrowest = [min(tables.resources[r].capacity for r in used) for used in tables.resources_of]
     trees: dict[Rank, dict[Rank, int]] = {}
@@ -63,8 +63,8 @@ def shortest_path_routes(tables: CopyProblem) -> Routes:
 
 
 def doubling_routes(tables: CopyProblem) -> Routes:
-    """In round i every rank passes all it holds to the one whose number differs in bit i (Thakur, Rabenseifner and
-    Gropp 2005). NoRoute: the number of ranks is no power of two, or such a pair has no link."""
+    """Return routes on which in round i a rank passes all it holds to that whose number differs in bit i (Thakur,
+    Rabenseifner and Gropp 2005). NoRoute: the number of ranks is no power of two, or such a pair has no link."""
     n = tables.problem.ranks
     if n & (n - 1):
         raise NoRoute(f"{n} ranks are no power of two")
@@ -83,7 +83,7 @@ def doubling_routes(tables: CopyProblem) -> Routes:
 
 
 def hierarchical_routes(tables: CopyProblem) -> Routes:
-    """Between servers first, each time to the rank with the same number in its server, then inside each server; a
+    """Return routes between servers first, to the rank with the same number in each, then inside each server; a
     chunk that one rank wants goes inside its own server first. NoRoute: links between servers are missing."""
     graph = ServerGraph(tables)
     routes = []
@@ -113,8 +113,8 @@ def hierarchical_routes(tables: CopyProblem) -> Routes:
 
 
 def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]]) -> Routes:
-    """Rings, one a channel: every chunk around the ring of its part, as far as somebody wants it. ``orders``:
-    ranks of each ring in a dump of NCCL's own graph; by default rings are searched. NoRoute: there is none."""
+    """Return routes along rings, one a channel: chunks go around the ring of their part as far as they are wanted.
+    ``orders``: ranks of each ring in a dump of NCCL's graph; empty: rings are searched. NoRoute: there is none."""
     collective, arcs = tables.problem.collective, tables.problem.arcs
     moves = _moves(tables)
     rings: Sequence[Ring]
@@ -131,7 +131,7 @@ def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]]) -> Routes
         on, parts = wiring(tables), min(32, collective.chunks_per_rank)
 
         def cost(rings: RingSet) -> float:
-            """Steps that the fullest resource works for a chunk of each part, parts in turn."""
+            """Return the steps that the fullest resource works for a chunk of each part, parts in turn."""
             load = Counter[int]()
             for k, ring in enumerate(rings.rings):
                 for a in ring:
@@ -152,7 +152,7 @@ def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]]) -> Routes
 
 
 def wiring(tables: CopyProblem) -> Wiring:
-    """What rings are searched on, in chunks per step."""
+    """Return the links on which rings are searched, with rates in chunks per step."""
     return Wiring(
         ends=tuple((arc.src, arc.dst) for arc in tables.problem.arcs),
         uses=tuple(map(tuple, tables.resources_of)),
@@ -162,13 +162,13 @@ def wiring(tables: CopyProblem) -> Wiring:
 
 
 ServerRing = list[int]
-"""The arc from each server to the next: by its source the ring leaves the one, by its destination it enters the
-other."""
+"""The arc from each server to the next: the ring leaves the one server by the arc's source and enters the other by
+its destination."""
 
 
 def server_ring_routes(tables: CopyProblem) -> Routes:
-    """Every chunk around a ring of servers, as many rings as spread the load best, then, as thread blocks have few
-    steps, what a rank sends and receives. NoRoute: one server only, chunks not for all, or links are missing.
+    """Return routes around rings of servers, as many rings as spread the load best, then, as thread blocks have
+    few steps, what a rank sends and receives. NoRoute: one server only, chunks not for all, or links missing.
 
     A ring has in each server one rank that takes chunks from the server before and one that sends them on, the
     same one where that can be. So a NIC exchanges with one other all the time, and thread blocks that do not wait
@@ -218,7 +218,7 @@ def server_ring_routes(tables: CopyProblem) -> Routes:
 
 
 class _RingRouting:
-    """Every chunk on its ring, and what that puts on every resource."""
+    """The routes of all chunks on their rings, and the load that they put on every resource."""
 
     def __init__(self, tables: CopyProblem, graph: ServerGraph, rings: Sequence[ServerRing]) -> None:
         self.tables, self.graph, self.rings = tables, graph, rings
@@ -234,7 +234,7 @@ class _RingRouting:
         return max((carried / r.capacity for carried, r in loads), default=0.0)
 
     def routes(self) -> Routes:
-        """A server's chunks spread over the rings; a chunk takes one that leaves by its own rank where it can."""
+        """Return routes of a server's chunks spread over rings, which leave by a chunk's own rank if possible."""
         chunks: dict[tuple[int, int], int] = defaultdict(int)  # how many, by (server, ring)
         routes: list[list[int]] = []
         for pre in self.tables.problem.collective.pre:
@@ -260,7 +260,7 @@ class _RingRouting:
         return route
 
     def _fan(self, start: Rank, ranks: Sequence[Rank], bridge: int) -> list[int]:
-        """From ``start`` to all of ``ranks`` in few hops, over what is loaded least."""
+        """Return arcs from ``start`` to all of ``ranks`` in few hops, over those loaded least. NoRoute: none."""
         arcs = self.tables.problem.arcs
         left, reached, fan = set(ranks) - {start}, [start], []
         while left:
@@ -287,8 +287,8 @@ class _RingRouting:
 
 
 def double_tree_routes(tables: CopyProblem) -> Routes:
-    """Double binary trees as in NCCL: two trees over the servers, a rank inner in one is a leaf of the other, and
-    a chain inside each server. Even parts take the first, odd parts the second. NoRoute: a link is missing."""
+    """Return routes along NCCL's double binary trees: two over the servers, a rank inner in one is a leaf of the
+    other, and a chain inside each. Even parts take the first, odd parts the second. NoRoute: a link is missing."""
     graph = ServerGraph(tables)
     collective = tables.problem.collective
     number = min(32, max(2, collective.chunks_per_rank))
@@ -301,8 +301,8 @@ def double_tree_routes(tables: CopyProblem) -> Routes:
 
 
 def parents(n: int) -> tuple[list[int | None], list[int | None]]:
-    """The parent of every server in both trees (Sanders, Speck and Traeff 2009), as NCCL numbers them; None for
-    the root. The second is the first, shifted by one or mirrored."""
+    """Return the parent of every server in both trees (Sanders, Speck and Traeff 2009), as NCCL numbers them; None
+    for the root. The second tree is the first, shifted by one or mirrored."""
     first: list[int | None] = [None]
     for i in range(1, n):  # a parent clears the lowest set bit and sets the next
         bit = i & -i
@@ -316,7 +316,7 @@ def parents(n: int) -> tuple[list[int | None], list[int | None]]:
 
 
 def _tree(graph: ServerGraph, part: int) -> list[tuple[Rank, Rank]]:
-    """The edges of one tree over ranks: chains inside servers, the least loaded links between them."""
+    """Return the edges of one tree over ranks: chains inside servers, the least loaded links between them."""
     servers, arcs = graph.servers, graph.tables.problem.arcs
     tree: list[int] = []
     for s, up in enumerate(parents(len(servers))[part % 2]):
@@ -331,7 +331,7 @@ def _tree(graph: ServerGraph, part: int) -> list[tuple[Rank, Rank]]:
 
 
 def _from(graph: ServerGraph, edges: list[tuple[Rank, Rank]], origins: frozenset[Rank]) -> list[int]:
-    """The tree's edges turned away from the origins."""
+    """Return the arcs of the tree of ``edges``, turned away from ``origins``."""
     near: dict[Rank, list[Rank]] = defaultdict(list)
     for u, v in edges:
         near[u].append(v)
@@ -352,19 +352,19 @@ Router = Callable[[CopyProblem], Routes]
 
 
 def _or_all_pairs(router: Router) -> Router:
-    """``router``, where NCCL has it; alltoall, gather and scatter are sends to each."""
+    """Return ``router``, where NCCL has it; for alltoall, gather and scatter one that sends to each rank."""
     return lambda tables: (all_pairs_routes if tables.problem.collective.name in PERSONALIZED else router)(tables)
 
 
 def few_peers_routes(tables: CopyProblem) -> Routes:
-    """Shortest paths; where these take too many peers, over links to few others."""
+    """Return shortest paths; where these take too many peers, shortest paths over links to few others."""
     routes = shortest_path_routes(tables)
     few = None if excess(tables.problem, {a for r in routes for a in r}) is None else within_peers(tables.problem)
     return routes if few is None else shortest_path_routes(few)
 
 
 def baseline(name: str, router: Router) -> Strategy:
-    """A strategy that offers the one schedule of its routes."""
+    """Return a strategy that offers the one schedule of the routes of ``router``."""
 
     @lru_cache(maxsize=1)
     def routed(problem: Problem) -> tuple[CopyProblem, Routes]:
@@ -389,8 +389,8 @@ def baseline(name: str, router: Router) -> Strategy:
 
 
 def ring_strategy(orders: Sequence[Sequence[int]], first_link: tuple[int, int]) -> Strategy:
-    """NCCL's rings in stated orders of ranks. ``first_link``: source and destination of link 0, by which a problem
-    that is solved backwards is told, so that its rings turn the same way in the end."""
+    """Return a strategy of NCCL's rings in stated orders of ranks. ``first_link``: ends of link 0, by which a
+    problem that is solved backwards is recognized, so that its rings turn the same way in the end."""
     backwards = [list(reversed(order)) for order in orders]
 
     def router(tables: CopyProblem) -> Routes:

@@ -62,18 +62,18 @@ class Distances:
 
     @property
     def judged(self) -> bool:
-        """Whether sums of latencies are small enough to be rechecked, and ranks few enough to be looked at."""
+        """True if sums of latencies are small enough to be rechecked, and ranks few enough to be looked at."""
         return 1 < len(self.reach) <= 256 and max(self.alpha, default=2**60) * len(self.reach) < 2**56
 
     def steps(self, most: int) -> list[int]:
-        """At most ``most`` of the distances, the farthest among them, after 0."""
+        """Return 0 and at most ``most`` of the distances, rising to the farthest."""
         each = sorted({int(d) for d in self.reach.ravel() if 0 < d < self.far})
         number = min(most, len(each))
         return [0, *(each[-1 - k * len(each) // number] for k in reversed(range(number)))]
 
 
 class Delayed:
-    """The bounds of a collective, seen backwards or not; ``root``: where there is one."""
+    """The bounds of a collective with latencies on the way, seen backwards or not; ``root``: if it has one."""
 
     def __init__(
         self, topology: Topology, name: CollectiveName, root: Rank | None, far: Distances, *, backwards: bool
@@ -94,12 +94,12 @@ class Delayed:
         return inside
 
     def first(self, root: Rank) -> list[float]:
-        """Seconds from which on each link can carry what comes from ``root``."""
+        """Return the seconds from which on each link can carry what comes from ``root``."""
         unit, come = self.distances.unit, self.reach[root].tolist()
         return [(come[r] + a) / unit for r, a in zip(self.src.tolist(), self.distances.alpha, strict=True)]
 
     def entered(self, ranks: Sequence[Rank], weight: int = 1) -> EnteredSet:
-        """``ranks`` as a set, with the end that is farthest from where most enters."""
+        """Return ``ranks`` as an entered set, whose end is the rank that is farthest from where most enters."""
         if self.name == "alltoall":
             return EnteredSet(tuple(ranks), weight, None)
         links = self._entering(self._inside(ranks))
@@ -108,7 +108,7 @@ class Delayed:
         return EnteredSet(tuple(ranks), weight, self.root if self.name in ("gather", "scatter") else end)
 
     def cut(self, side: Iterable[int], groups: Iterable[int], proof: str, most: int = 4) -> list[TimeBound]:
-        """What must leave ``side`` (vertices), where ``groups`` are counted in place of the wires they cover."""
+        """Return the bounds by what must leave ``side`` (vertices), ``groups`` in place of wires they cover."""
         within, topology = set(side), self.topology
         covered = [set(topology.groups[g].links) for g in groups]
         wires = []
@@ -128,7 +128,7 @@ class Delayed:
         return self.bounds(witness, proof, most)
 
     def trees(self, prices: ResourcePrices, proof: str, most: int = 4) -> list[TimeBound]:
-        """What ``prices`` show by the sets that the cheapest trees enter once."""
+        """Return the bounds by ``prices`` and the sets that the cheapest trees enter once."""
         n, by_link = self.topology.ranks, [0] * len(self.topology.links)
         for price, links in zip(prices.wires, self.over, strict=True):
             for i in links if price else ():
@@ -150,7 +150,7 @@ class Delayed:
         return self.bounds(DelayedPrices(prices.wires, prices.groups, sets), proof, most if n <= 64 else 0)
 
     def bounds(self, witness: DelayedPrices, proof: str, most: int = 4) -> list[TimeBound]:
-        """What ``witness`` shows, of all data and of what comes from afar."""
+        """Return the bounds that ``witness`` shows, for all data and for data that comes from afar."""
         bounds = []
         if self.name in ("broadcast", "reduce", "allreduce"):  # from one rank
             most = 0
@@ -170,7 +170,7 @@ class Delayed:
         return bounds
 
     def _supply(self, witness: DelayedPrices) -> Supply:
-        """Of the buffer, by what of the prices is owed when."""
+        """Return the ``Supply`` of the buffer: bytes per second from each delay on; () if nothing is shown."""
         resources = [
             (price, rate_of(wire) or Fraction(0), links)
             for price, wire, links in zip(witness.wires, self.topology.wires, self.over, strict=True)
@@ -196,7 +196,7 @@ class Delayed:
         return tuple((Fraction(delay, unit), rate / demand) for delay, rate in sorted(total.items()))
 
     def _rows(self, witness: DelayedPrices) -> tuple[Fraction, Mapping[int, list[tuple[int, int, int]]]]:
-        """What a byte of the buffer owes altogether, and by link the rows of ``Owed``."""
+        """Return the sum that a byte of the buffer owes, and for each link the rows of ``Owed``."""
         far, alpha = self.distances.far, self.distances.alpha
         rows: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
         demand = Fraction(0)
@@ -223,7 +223,7 @@ class Delayed:
 
 
 def _parts(owing: Iterable[Owed]) -> dict[int, Fraction]:
-    """Which part of a resource's price is owed by delay, that before the first and that after the last moment."""
+    """Return the part of a resource's price owed at each delay: before the first plus after the last moment."""
     stairs = []
     for price, rows in owing:
         ordered = [sorted((row[side], row[2]) for row in rows) for side in (0, 1)]
@@ -243,8 +243,8 @@ def _parts(owing: Iterable[Owed]) -> dict[int, Fraction]:
 
 
 def into_parts(topology: Topology, far: Distances, witness: PartCrossings) -> tuple[PartCrossings, Supply]:
-    """The parts of an allreduce with the ends that are farthest from where most passes, and what can enter the
-    parts by when that is of use for them."""
+    """Return the parts of an allreduce with the ends that are farthest from where most passes, and what can enter
+    the parts by when it is of use to them."""
     parts, n = witness.parts, topology.ranks
     part_of = [0] * n
     for number, part in enumerate(parts):
@@ -284,7 +284,7 @@ def into_parts(topology: Topology, far: Distances, witness: PartCrossings) -> tu
 
 
 def worth(bounds: Sequence[TimeBound], others: Sequence[TimeBound]) -> list[TimeBound]:
-    """Those of ``bounds`` that say most for some size, and more than ``others``."""
+    """Return the ``bounds`` that say most for some size in ``SIZES``, and more than ``others``."""
     kept = {}
     for size in SIZES if bounds else ():
         best = max(bounds, key=lambda b: b.seconds(size))

@@ -24,8 +24,8 @@ Edge = tuple[int, int, int]
 
 
 def maximum_flow(nodes: int, edges: Sequence[Edge], source: int, sink: int) -> tuple[int, list[int]]:
-    """The flow; the nodes on the source side of a minimum cut, in order. Plain loops need no import (0.2 s on 16
-    GPUs) and know no largest integer; large networks whose sums fit 31 bits go to scipy."""
+    """Return the maximum flow, and the nodes on the source side of a minimum cut in order. Plain loops need no
+    import (0.2 s on 16 GPUs) and know no largest integer; large networks whose sums fit 31 bits go to scipy."""
     supply = sum(capacity for start, _, capacity in edges if start == source)
     wide = 2 * max(supply, *(capacity for _, _, capacity in edges), 0) > INT32
     if wide or len(edges) <= 12_000:
@@ -57,7 +57,8 @@ def _dinic(
         left += (capacity, 0)
 
     def levels(start: int, back: int) -> list[int]:
-        """Edges with room from ``start`` to each node or, ``back`` being 1, from each to it; -1: no way."""
+        """Return the number of edges with room on the shortest way from ``start`` to each node or, if ``back`` is
+        1, from each node to ``start``; -1: no way."""
         level, reached = [-1] * nodes, [start]
         level[start] = 0
         for u in reached:
@@ -101,7 +102,7 @@ def _dinic(
 
 
 def flow_bound(problem: Problem, at_least: int) -> LowerBound | None:
-    """The bound, searched upwards from ``at_least`` (a bound already proved); None when it adds nothing."""
+    """Return the bound, searched upwards from ``at_least`` (a bound already proved); None when it adds nothing."""
     edges = [(arc.src, arc.dst, arc.capacity) for arc in problem.arcs if not arc.segments]
     crossed = (problem.segments[s] for s in sorted({s for arc in problem.arcs for s in arc.segments}))
     edges += [(s.src, s.dst, -1 if s.capacity is None else s.capacity) for s in crossed]
@@ -134,7 +135,7 @@ def flow_bound(problem: Problem, at_least: int) -> LowerBound | None:
 
 
 def _destinations(problem: Problem, graph: StepGraph) -> list[int]:
-    """One destination of each look, those that lack most against what can enter them first."""
+    """Return one of all destinations that look alike, those first that lack most against what can enter them."""
     entering, lacking, holding = ([0] * problem.ranks for _ in range(3))
     for arc in problem.arcs:
         entering[arc.dst] += arc.capacity
@@ -156,7 +157,7 @@ def _destinations(problem: Problem, graph: StepGraph) -> list[int]:
 
 
 class _Lumped:
-    """One step between the classes of vertices that look alike to ``destination``."""
+    """The network of one step between the classes of vertices that look alike to ``destination``."""
 
     def __init__(self, problem: Problem, graph: StepGraph, supply: Ints, destination: int) -> None:
         first = np.full(problem.vertices, -1, dtype=np.int64)
@@ -174,7 +175,7 @@ class _Lumped:
         self.supplies = [int(sum(supply[v] for v in part if v < problem.ranks)) for part in self.vertices]
 
     def flow(self, steps: int) -> tuple[int, tuple[tuple[int, int], ...]]:
-        """The flow into the destination within ``steps`` steps; (step, vertex) on the source side of a cut."""
+        """Return the flow to the destination in ``steps`` steps; (step, vertex) on the source side of a cut."""
         width = len(self.vertices)
         source = width * (steps + 1)
         edges: list[Edge] = [(source, c, supply) for c, supply in enumerate(self.supplies) if supply]

@@ -19,15 +19,15 @@ from hetesynth.search.bounds.regions import Coverer, Region, partitions
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """``farthest``: the (chunk, rank, hops) that takes longest. ``stranded``: a (chunk, rank) with no path."""
+    """The distances of chunks: ``farthest`` (chunk, rank, hops); ``stranded``: a (chunk, rank) with no path."""
 
     farthest: proofs.DistanceWitness
     stranded: tuple[int, int] | None
 
 
 def reach(problem: Problem) -> Reach:
-    """How far chunks must travel; in a reduction every contribution to the chunk's targets. For all origins at
-    once: a rank's state is a bit set of the origins that reach it so far."""
+    """Return how far chunks must travel; in a reduction, every contribution to the chunk's targets. For all
+    origins at once: a rank's state is a bit set of the origins that reach it so far."""
     collective = problem.collective
     index: dict[frozenset[int], int] = {}  # the distinct places chunks start from, one bit each
     needs = [0] * problem.ranks
@@ -66,14 +66,15 @@ def reach(problem: Problem) -> Reach:
 
 
 def distance_bound(problem: Problem) -> LowerBound:
-    """No chunk arrives sooner than its distance."""
+    """Return the bound that no chunk arrives sooner than its distance."""
     worst = reach(problem).farthest
     links = f"{worst.hops} link{'' if worst.hops == 1 else 's'}"
     return LowerBound(worst.hops, "distance", f"chunk {worst.chunk} is {links} away from rank {worst.rank}", worst)
 
 
 def doubling_bound(problem: Problem) -> LowerBound | None:
-    """With one send (or one addition) of a chunk per rank and step, its holders at most double each step."""
+    """Return the bound that a chunk's holders at most double each step, with one send (or one addition) of a chunk
+    per rank and step; None if ranks may add it more often."""
     if not problem.exclusive_reduction:
         return None
     collective = problem.collective
@@ -137,13 +138,12 @@ def _crossing(problem: Problem, parts: list[Region]) -> dict[Direction, dict[int
 
 
 def _last_step_bound(problem: Problem, cut: LowerBound, w: proofs.CutWitness) -> LowerBound | None:
-    """What ``cut`` proves when the last step is looked at; None when that is no more.
+    """Return the bound that ``cut`` proves when the last step is looked at; None when that is no more.
 
     A copied chunk that crosses when r steps are left, that one included, reaches (1 + d)^(r - 1) ranks of the far
-    side, where d is how many others a rank there can send it to in a step: its neighbours, or one where a rank
-    adds one value at a time (HeteCCL eq. 8). So with w ranks at least that want each of n chunks and a capacity of
-    C, n w <= C (min(w, 1) + min(w, 1 + d) + ... + min(w, (1 + d)^(T - 1))).
-    """
+    side, where d is how many others a rank there can send it to in a step: its neighbors, or one where a rank adds
+    one value at a time (HeteCCL eq. 8). So with w ranks at least that want each of n chunks and a capacity of C,
+    n w <= C (min(w, 1) + min(w, 1 + d) + ... + min(w, (1 + d)^(T - 1)))."""
     far = frozenset(w.region) if w.direction == "in" else frozenset(range(problem.ranks)) - set(w.region)
     posts = problem.collective.post
     listeners = min(len(posts[k] & far) for k in _must_cross(problem, frozenset(w.region), w.direction))
@@ -168,7 +168,7 @@ def _last_step_bound(problem: Problem, cut: LowerBound, w: proofs.CutWitness) ->
 
 
 def most_copies(problem: Problem, ranks: Set[int]) -> int:
-    """To how many others among ``ranks`` one of them sends a chunk in a step, at most."""
+    """Return the most others among ``ranks`` to which one of them sends a chunk in a step."""
     if problem.exclusive_reduction:
         return 1
     others: dict[int, set[int]] = defaultdict(set)
@@ -195,8 +195,8 @@ def _must_cross(problem: Problem, region: frozenset[int], direction: Direction) 
 
 
 def volume_bound(problem: Problem) -> LowerBound | None:
-    """Allreduce over m parts moves every chunk at least 2 (m - 1) times between parts: full exchange by one-way
-    calls needs 2m - 2 of them (Harary and Schwenk 1974), contracted to the parts."""
+    """Return the bound that allreduce over m parts moves every chunk at least 2 (m - 1) times between parts: full
+    exchange by one-way calls needs 2m - 2 of them (Harary and Schwenk 1974), contracted to the parts."""
     if problem.collective.name != "allreduce":
         return None
     coverer = Coverer(problem)
@@ -283,7 +283,7 @@ def all_bounds(problem: Problem, packing: PackingPolicy = DEFAULT.packing) -> li
 
 
 def quick_bound(problem: Problem) -> LowerBound:
-    """The best of those that take no flows and no linear programs."""
+    """Return the best of the bounds that take no flows and no linear programs."""
     cheap, last_step = _without_flows(problem)
     return max((*cheap, *last_step), key=lambda b: b.steps)
 

@@ -34,14 +34,13 @@ from hetesynth.search.packing.structures import BACKWARDS, ShortestPaths, contra
 
 
 def price_bound(problem: Problem, policy: PackingPolicy) -> LowerBound | None:
-    """The bound by prices of chunks for one rank each (alltoall, gather, scatter), or for all; None: of others.
+    """Return the bound by prices of chunks for one rank each (alltoall, gather, scatter) or for all; else None.
 
     A chunk pays at least its cheapest path, or the cheapest tree that spans the ranks, and a step earns at most
     the prices times the capacities. So steps >= what chunks pay / sum of price x capacity, for any prices (linear
     programming duality of the multi-commodity flow of TE-CCL 4.1, without its time axis). The prices come from the
     packing in steady state (``packing/``) with capacities for rates, rounded. A bus that several links share is
-    paid as often as a tree crosses it, which no cut sees.
-    """
+    paid as often as a tree crosses it, which no cut sees."""
     n, everyone = problem.ranks, frozenset(range(problem.ranks))
     if not 1 < n <= 256:
         return None
@@ -92,7 +91,7 @@ Parts = tuple[tuple[Rank, ...], ...]
 
 
 def price_bounds(topology: Topology, name: CollectiveName, root: Rank | None, policy: Policy) -> list[TimeBound]:
-    """What prices prove; of allreduce for every algorithm, and for trees where that is more."""
+    """Return the bounds that prices prove; of allreduce for every algorithm, and for trees where that is more."""
     n = topology.ranks
     if not 1 < n <= 256:  # all different, 256 take 2 s for an allgather, 4 to 13 s for an allreduce
         return []
@@ -123,8 +122,8 @@ def price_bounds(topology: Topology, name: CollectiveName, root: Rank | None, po
 def early_prices(
     topology: Topology, name: CollectiveName, root: Rank, policy: Policy, first: Sequence[float], horizon: float
 ) -> ResourcePrices | None:
-    """Prices that prove much where ``horizon`` seconds are all there is and link i is of use from ``first[i]`` on:
-    those of a cluster whose resources have less of their rate the later they begin."""
+    """Return prices that prove much where ``horizon`` seconds are all there is and link i is of use from
+    ``first[i]`` on: those of a cluster whose resources have less of their rate the later they begin; or None."""
     network = Network.of(topology)
     begin = np.full(len(network.rates), np.inf)
     np.minimum.at(begin, network.uses, np.asarray(first)[network.link_of_use])
@@ -169,7 +168,7 @@ class _Priced:
     def bound(
         self, cost: Fraction, name: CollectiveName, scope: Scope, parts: Parts = (), *, backwards: bool = False
     ) -> TimeBound:
-        """That the collective costs at least ``cost`` for each byte of the buffer."""
+        """Return the bound that the collective costs at least ``cost`` for each byte of the buffer."""
         shares: dict[str, Fraction] = defaultdict(Fraction)  # of the supply, by kind of resource
         for (what, place), price, rate in zip(self.network.limits, self.prices, self.network.rates, strict=True):
             kind = self.topology.wires[place].kind if what == "wire" else self.topology.groups[place].kind
@@ -189,7 +188,7 @@ class _Priced:
         return TimeBound("prices", first, cost / self.supply, proof, witness, backwards, scope, supply)
 
     def any_algorithm(self) -> TimeBound:
-        """What every allreduce costs, by the parts that links without a price join."""
+        """Return the bound for every algorithm of an allreduce, by the parts that links without a price join."""
         costs, _ = self.network.cheapest(self.network.link_prices(self.prices))
         # ranks in parts: those that reach each other without a price
         free = reachable(len(costs), zip(*np.nonzero(costs == 0), strict=True))
@@ -200,7 +199,7 @@ class _Priced:
 
 
 def tree_costs(network: Network, prices: Floats) -> Floats:
-    """By root, what the cheapest tree to all ranks costs. Raises ValueError where it cannot reach one."""
+    """Return the cost of the cheapest tree to all ranks, by root. Raises ValueError where it cannot reach one."""
     return contract(network.cheapest(network.link_prices(prices))[0]).root_costs()
 
 

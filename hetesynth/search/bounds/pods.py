@@ -61,7 +61,7 @@ def _partitions(cluster: PodCluster) -> Iterator[tuple[str, list[_Side]]]:
 
 
 def _crossing(load: int, wires: Sequence[Wire], what: str) -> Iterator[PodBound]:
-    """``load`` bytes over ``wires``, none before the least latency of these has passed."""
+    """Yield the bound of ``load`` bytes over ``wires``, none before the least latency of these has passed."""
     if not load or not wires:
         return
     wait = min(wire.latency for wire in wires)
@@ -80,7 +80,7 @@ def _volume(sides: Sequence[_Side], load: int, what: str) -> Iterator[PodBound]:
 
 
 def _through_pipes(cluster: PodCluster, load: int) -> Iterator[PodBound]:
-    """A wire of the network out of a vertex that has no other, where every wire of a pod leads there."""
+    """Yield the bound of the only wire out of the one vertex to which all wires out of pods lead, if any."""
     owner = {v: p for p, pod in enumerate(cluster.pods) for v in pod.vertices}
     ends = [(owner.get(wire.src), owner.get(wire.dst), wire.dst) for wire in cluster.wires]
     entered = {vertex for src, dst, vertex in ends if src is not None and dst is None}
@@ -97,7 +97,7 @@ def _pods(cluster: PodCluster) -> list[_Side]:
 
 
 def _sides(cluster: PodCluster) -> list[_Side]:
-    """Each pod, and each set of pods that are joined to vertices of the network which join no others."""
+    """Return the pods, servers, and each set of pods joined to vertices of the network which join no others."""
     owner = {v: p for p, pod in enumerate(cluster.pods) for v in pod.vertices}
     near: list[set[int]] = [set() for _ in cluster.pods]
     for wire in cluster.wires:
@@ -127,7 +127,7 @@ def _sides(cluster: PodCluster) -> list[_Side]:
 
 
 def _servers(cluster: PodCluster) -> list[_Side]:
-    """Each server of pods that have several."""
+    """Return the servers of pods that have several."""
     number: dict[str, int] = {}
     side_of: dict[int, int] = {}
     gpus: list[int] = []
@@ -140,7 +140,7 @@ def _servers(cluster: PodCluster) -> list[_Side]:
 
 
 def _cut(cluster: PodCluster, side_of: dict[int, int], named: Sequence[tuple[str, int]]) -> list[_Side]:
-    """The wires into and out of each side; sides are disjoint."""
+    """Return the sides ``named``, with the wires into and out of each; sides are disjoint."""
     into: list[list[Wire]] = [[] for _ in named]
     out: list[list[Wire]] = [[] for _ in named]
     for wire in cluster.wires:

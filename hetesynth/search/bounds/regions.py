@@ -88,7 +88,7 @@ def partitions(problem: Problem) -> list[list[Region]]:
 
 
 def components(ranks: int, pairs: Iterable[tuple[Rank, Rank]]) -> list[Region]:
-    """The ranks that ``pairs`` join, taken in both directions, in the order of the first of each."""
+    """Return the sets of ranks that ``pairs``, taken in both directions, join, in the order of first ranks."""
     leader = list(range(ranks))
 
     def find(r: int) -> int:

@@ -53,7 +53,7 @@ class WireGraph:
 
     @classmethod
     def of(cls, topology: Topology) -> WireGraph:
-        """Those of the wires of ``topology`` that links use, with whole-number rates."""
+        """Return the graph of the wires of ``topology`` that links use, with whole-number rates."""
         used = sorted({w for link in topology.links for w in link.wires})
         rates = [rate_of(topology.wires[w]) for w in used]
         limits = [r for r in rates if r is not None]
@@ -69,7 +69,7 @@ class WireGraph:
         )
 
     def smallest_ratio(self, supply: Mapping[Rank, int], sink: Rank, best: Ratio | None) -> Ratio | None:
-        """The smallest bandwidth out of a side without ``sink`` over the supply inside it, if below ``best``."""
+        """Return ``best`` or, if smaller, the least bandwidth out of a side without ``sink`` over its supply."""
         # more than all wires together can carry shows any cut of limited wires
         most = Fraction(sum(c for c in self.capacity if c is not None) + 1)
         while True:
@@ -115,7 +115,8 @@ def _flow(edges: Mapping[tuple[int, int], int], source: int, sink: int) -> tuple
 def narrowest(
     topology: Topology, part: Iterable[Rank], graph: WireGraph
 ) -> tuple[Fraction | None, frozenset[int]]:
-    """The least bandwidth of wires that separate the other ranks from ``part``, and the side of the others."""
+    """Return the least bandwidth, in bytes a second, of wires that separate the other ranks from ``part`` (None:
+    no limit), and the side of the others."""
     inside = set(part)
     total = sum(c for c in graph.capacity if c is not None) + 1
     merged = graph.edges(1, total)
@@ -165,7 +166,7 @@ def _delayed(
     farthest: tuple[Rank, Rank],
     others: Sequence[TimeBound],
 ) -> list[TimeBound]:
-    """The same with latencies along the way, where that says more for some size."""
+    """Return the bounds with latencies along the way, if they say more than ``others`` for some size."""
     if not far.judged:
         return []
     turned = name in ("reducescatter", "reduce", "scatter")
@@ -229,7 +230,8 @@ Way = tuple[Topology, WireGraph, bool]  # the last: whether it is turned around
 
 
 def _cuts(way: Way, supply: Mapping[Rank, int], unit: Fraction, sinks: Sequence[Rank]) -> list[TimeBound]:
-    """The smallest cut ratio over all sinks, and the same with stated groups counted where they bind."""
+    """Return the best bound, if any, by the smallest cut ratio over all sinks and by cuts around servers, with
+    stated groups counted where they bind."""
     topology, graph, backwards = way
     hardest = sinks
     if len(sinks) > 128:  # of very many those that least bandwidth leads to, which leaves the bound valid
@@ -308,8 +310,8 @@ def _servers(topology: Topology) -> tuple[tuple[Rank, ...], ...]:
 
 
 def _by_volume(topology: Topology, name: CollectiveName, graph: WireGraph, far: Distances) -> list[TimeBound]:
-    """What all parts together must take in against what they can: each byte enters p - 1 parts (allreduce: twice).
-    Parts are GPUs, servers, and GPUs joined by links of one of the four highest rates."""
+    """Return the bounds by what all parts together must take in against what they can: each byte enters p - 1
+    parts (allreduce: twice). Parts are GPUs, servers, and GPUs joined by links of one of the 4 highest rates."""
     n = topology.ranks
     joined = [((link.src, link.dst), link.bandwidth * link.lanes) for link in topology.links]
     partitions = [tuple((r,) for r in range(n)), _servers(topology)]

@@ -19,7 +19,7 @@ from hetesynth.search.search import Search, Strategy, excess
 
 
 def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
-    """Why the problem is no direct exchange, or None."""
+    """Return why the problem is no direct exchange, or None."""
     jobs = _jobs(problem)
     if not jobs:
         return "some chunk has several targets, or no link leads to its target"
@@ -45,7 +45,7 @@ def improve(search: Search) -> None:
 
 
 def _jobs(problem: Problem) -> list[tuple[int, int]]:
-    """(chunk, arc) for every chunk that has to move, parallel links in turn; empty where a chunk has no link."""
+    """Return (chunk, arc) of each chunk that has to move, parallel links in turn; empty if a chunk has no link."""
     arcs: dict[tuple[int, int], list[int]] = defaultdict(list)
     for a, arc in enumerate(problem.arcs):
         arcs[arc.src, arc.dst] += [a] * arc.capacity

@@ -23,7 +23,7 @@ from hetesynth.search.portable_math import dearer, power
 from hetesynth.search.search import Search, Strategy
 
 HOP_PRICE = 1e-3
-"""What a link costs beside its resources, so that fewer hops win where nothing is scarce."""
+"""The price of a link beside its resources, so that fewer hops win where nothing is scarce."""
 
 
 def improve(search: Search, rounds: int | None = None, enough: int = 0) -> None:
@@ -60,7 +60,7 @@ def improve(search: Search, rounds: int | None = None, enough: int = 0) -> None:
 
 @contextmanager
 def _deadline(search: Search) -> Iterator[Ints]:
-    """What stops a round when time is out; the first gets 20 seconds at least, but for a strict deadline."""
+    """Yield a flag that is set when time is out, for a first schedule 20 s at least, but for a strict deadline."""
     stop: Ints = np.zeros(1, dtype=np.int64)
     left = search.remaining()
     if left is None:
@@ -79,13 +79,13 @@ def _deadline(search: Search) -> Iterator[Ints]:
 
 
 Arrays = tuple[CopyProblem, Network, Floats]
-"""A problem, the same as the kernel reads it, without prices, and sender sets x ranks, 1 for members."""
+"""A problem, its arrays for the kernel without prices, and sender sets x ranks, 1 for members."""
 
 
 def _round(
     search: Search, arrays: Arrays, price: Floats, rng: Generator, number: int, kernel: Kernel, stop: Ints
 ) -> tuple[Schedule | None, Floats]:
-    """Pass ``number`` over the steps with fixed prices: its schedule (None: far behind the best) and the uses."""
+    """Return the schedule of round ``number`` at fixed prices (None: it gave up) and the uses of each resource."""
     (tables, network, members), policy, problem = arrays, search.policy.greedy, search.problem
     ranks, (src, dst), (arc, resource) = problem.ranks, tables.ends, tables.uses
     cost = np.full(len(src), HOP_PRICE)

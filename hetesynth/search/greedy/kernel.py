@@ -29,7 +29,7 @@ MISSING, MADE = 0, 1  # entries of ``Scratch.counts``
 
 
 class Network(NamedTuple):
-    """What a round reads."""
+    """The arrays that a round reads."""
 
     arc_src: Ints  # arcs: source rank
     into: Ints  # arcs sorted by destination rank, then by ingress resource
@@ -55,7 +55,7 @@ class Network(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What a round has to respect."""
+    """The limits that a round has to respect."""
 
     exclusive: bool  # a rank sends a chunk to one peer a step
     max_peers: int  # ranks that a rank may send to, and receive from
@@ -64,7 +64,7 @@ class Rules(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What a round changes."""
+    """The arrays that a round changes."""
 
     senders_holding: Ints  # sender sets x chunks: ranks of the set that hold the chunk
     egress_count: Ints  # chunks x classes: egress resources of holders of the chunk, when a step begins
@@ -90,7 +90,7 @@ class Lists(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What a round keeps for itself."""
+    """The arrays that a round keeps for itself."""
 
     gain: Floats  # chunks x ranks: how much closer the chunk would be to the ranks that lack it
     arriving: Bools  # chunks x ranks: in this step
@@ -106,7 +106,7 @@ class Scratch(NamedTuple):
 
 
 def run_round(network: Network, rules: Rules, progress: Progress, stop: Ints) -> tuple[int, int]:
-    """Fill ``transfers``; how many, and the number of steps, or why there is none. ``stop`` is 0 until it ends."""
+    """Fill ``transfers``; return how many, and the steps or a code that says why none. ``stop``: not 0 ends it."""
     chunks, ranks = progress.holds.shape
     ingresses = len(network.ingress)
     rank_of = np.zeros(ingresses, dtype=np.int64)
@@ -168,7 +168,7 @@ def run_round(network: Network, rules: Rules, progress: Progress, stop: Ints) ->
 
 
 def add_first_gains(gain: Floats, lacks: Bools, distance: Floats, towards: Floats) -> int:
-    """What each delivery would gain at first; how many are lacking."""
+    """Add to ``gain`` what each delivery would gain at first; return how many deliveries are lacking."""
     chunks, ranks = gain.shape
     missing = 0
     for k in range(chunks):
@@ -185,8 +185,8 @@ def add_first_gains(gain: Floats, lacks: Bools, distance: Floats, towards: Float
 def fill_step(
     network: Network, rules: Rules, progress: Progress, scratch: Scratch, lists: Lists, step: int, stop: Ints
 ) -> bool:
-    """Make deliveries, best first, while there is capacity; False when stopped. All is in one function: references
-    to the 20 arrays that it reads would be counted at every call of another one."""
+    """Make deliveries, best first, while there is capacity; return False when stopped. All is in one function:
+    references to the 20 arrays that it reads would be counted at every call of another one."""
     arc_src, into, ingress, ingress_start, ingresses_of, sender_set = network[:6]
     egress_class, ingress_class, leavers, leavers_start, _, uses, uses_start, capacity = network[8:16]
     price, closest, towards, noise, arc_noise = network[16:]
@@ -327,7 +327,7 @@ def list_best(
 def bring_closer(
     gain: Floats, lacks: Bools, distance: Floats, closest: Floats, towards: Floats, k: int, v: int
 ) -> int:
-    """Distances and gains of chunk ``k`` once rank ``v`` will hold it; how many deliveries that makes."""
+    """Update distances and gains of chunk ``k`` once rank ``v`` will hold it; return the deliveries made."""
     ranks = len(closest)
     deliveries = 0
     for w in range(ranks):

@@ -3,7 +3,7 @@
 In: a network and what a collective demands of it. Out: a ``FractionalPacking``. All amounts are shares of the
 buffer, so seconds are for each byte of it.
 
-After its first round there is a feasible packing and a bound, so the loop may end at any, as it does at a
+After its first round there is a feasible packing and a bound, so the loop may end after any, as it does at a
 deadline. Prices are smoothed (Wentges 1997): structures are asked for at prices between the best so far and those
 of the master program, which keeps them from swinging; and before the first solution come a few rounds of
 multiplicative weights (Garg and Koenemann 2007), which give prices and columns to begin with.
@@ -35,12 +35,12 @@ from hetesynth.search.portable_math import dot, exp
 
 PACKING = "packings cut short"  # what the clock decided
 GAP = 1e-3
-"""A packing that is proved to be so near to the optimum, as a share of its seconds, ends the search."""
+"""The distance to the optimum, as a share of a packing's seconds, that ends the search once it is proved."""
 
 
 @dataclass(frozen=True, eq=False)
 class MasterSolution:
-    """``seconds``: T. ``weights``: x by column. ``prices``: by resource."""
+    """A solution of the master program: ``seconds``, T; ``weights``, x by column; ``prices`` by resource."""
 
     seconds: float
     weights: Floats
@@ -48,7 +48,7 @@ class MasterSolution:
 
 
 class Master:
-    """``rate``: by resource, of an orbit all together. ``amounts``: by row; None: ``roots`` with two rows each.
+    """The master program. ``rate``: by orbit of resources. ``amounts``: by row; None: ``roots``, two rows each.
 
     minimize T  subject to  sum of load[s, r] x[s] <= rate[r] T  for each resource r (or orbit of them),
                             sum of x[s] = amount[d]              for each row d over its structures,  x >= 0.
@@ -93,7 +93,7 @@ class Master:
         self._highs.addCol(cost, 0.0, self._infinite, len(rows), rows.astype(np.int32), values)
 
     def add(self, row: int, loads: Floats) -> None:
-        """One more column: a structure of ``row`` with ``loads`` on the resources."""
+        """Add a column: a structure of ``row`` with ``loads`` on the resources."""
         used = np.flatnonzero(loads)
         rows = np.append(used, self._resources + row)
         self._column(0.0, rows, np.append(loads[used], 1.0))
@@ -121,7 +121,8 @@ def optimal_packing(
     deadline: Deadline,
     gap: float = GAP,
 ) -> tuple[Symmetry, FractionalPacking]:
-    """Within ``gap`` of the optimum, or the best at ``deadline``. ValueError: a rank cannot be reached."""
+    """Return the symmetry and a packing within ``gap`` of the optimum, or the best at ``deadline``. ValueError: a
+    rank cannot be reached."""
     alike = symmetry(network, servers, 4 * network.ranks, root)
     asked = demands(network, name, root, alike, policy)
     return alike, _Generation(network, asked, alike, policy, deadline).packing(gap)
@@ -132,7 +133,7 @@ class FractionalPacking:
     """``weights[i]`` shares of the buffer travel along ``structures[i]`` and, alike, along their images; many are
     0. ``seconds``: for each byte of the buffer, of the fullest resource. ``prices``: by resource, sum of price x
     rate = 1; by them no packing takes less than ``bound`` seconds a byte. ``rounds``: how often structures were
-    asked for, a sweep counted once. ``cut_short``: a deadline ended it before the optimum was proved."""
+    asked for, a sweep counted once. ``cut_short``: a deadline ended the search before the optimum was proved."""
 
     structures: tuple[Structure, ...]
     weights: Floats
@@ -165,7 +166,7 @@ class _Generation:
         return np.bincount(self.alike.resource_orbit, of_resources, len(self.rate)).astype(np.float64)
 
     def ask(self, prices: Floats, places: Ints | None) -> Offer:
-        """The cheapest structures at ``prices`` of orbits; the bound is kept where it is the best."""
+        """Return the cheapest structures at ``prices`` of orbits; the bound is kept where it is the best."""
         offer = self.demands.offer(prices[self.alike.resource_orbit], places)
         self.rounds += not self.in_turns
         if offer.least > self.bound:
@@ -173,7 +174,7 @@ class _Generation:
         return offer
 
     def add(self, offer: Offer) -> int:
-        """New columns; how many."""
+        """Add a column for each structure that is new; return how many there are."""
         before = len(self.structures)
         for structure in offer.structures:
             if structure.key not in self.numbers:
@@ -183,7 +184,7 @@ class _Generation:
         return len(self.structures) - before
 
     def warm_up(self) -> None:
-        """Rounds of multiplicative weights, one at least, or sweeps, the first of them whole."""
+        """Do rounds of multiplicative weights, one at least, or sweeps, the first of them whole."""
         total = np.zeros(len(self.rate))
         if self.in_turns:
             self.sweep(total, self.policy.sweeps)
@@ -195,7 +196,7 @@ class _Generation:
                 break
 
     def sweep(self, total: Floats, times: int) -> None:
-        """Offers at prices that rise with ``total``, the seconds of each resource so far, and with each offer."""
+        """Ask at prices that rise with ``total``, the seconds of each resource so far, and with each offer."""
         every, random = self.demands.every_place, np.random.default_rng(0)
         turns = -(-self.orbits // self.policy.ranks_of_a_turn)
         parts = min(turns, len(every))
@@ -208,7 +209,7 @@ class _Generation:
                 break
 
     def _offered(self, total: Floats, sharpness: float, places: Ints) -> Floats:
-        """Ask for structures at prices that rise with ``total``; the seconds of each resource that they take."""
+        """Ask for structures at prices that rise with ``total``; return the seconds they take of each resource."""
         length = exp(sharpness * total / max(total.max(), 1e-300)) / self.rate
         offer = self.ask(length / dot(length, self.rate), places)
         self.add(offer)
@@ -251,7 +252,7 @@ class _Generation:
         return seconds
 
     def round(self, solution: MasterSolution, gap: float) -> bool:
-        """More structures; whether new came."""
+        """Ask for more structures; return True if new ones came, or the optimum is proved."""
         if not self.in_turns:
             return self.smoothed(solution)
         self.rounds += 1
@@ -269,14 +270,14 @@ class _Generation:
         return len(self.structures) > before
 
     def smoothed(self, solution: MasterSolution) -> bool:
-        """Ask at smoothed prices and, where that gives nothing new, at the master's; whether new came."""
+        """Ask at smoothed prices or, where that gives nothing new, at the master's; return True if any came."""
         share = 0.6
         if self.add(self.ask(share * self.prices + (1.0 - share) * solution.prices, None)):
             return True
         return bool(self.add(self.ask(solution.prices, self.demands.every_place)))
 
     def packing(self, gap: float) -> FractionalPacking:
-        """Within ``gap`` of the optimum; the best so far where time or rounds run out."""
+        """Return a packing within ``gap`` of the optimum, or the best so far where time or rounds run out."""
         self.warm_up()
         while True:
             solution = self.solve()

@@ -28,8 +28,8 @@ STARS = 1.05  # of the load of other trees, as stars fill sooner
 
 
 def few_trees(expansion: Expansion, trees: int, connections: int | None, rounds: int) -> WholePacking:
-    """``trees`` trees of each root, or in all in an allreduce, with no more than ``connections`` of a rank where
-    that can be. Absent: any number. ``rounds``: in which each tree is laid anew."""
+    """Return a packing of ``trees`` trees of each root, or in all for an allreduce, with at most ``connections``
+    of a rank where that can be (None: any number). ``rounds``: the times that each tree is laid anew."""
     rounded = whole(expansion, trees)
     exchange = _Exchange(expansion, rounded.carriers, connections, rounds)
     fitted = exchange.loads.within_connections
@@ -42,8 +42,8 @@ def few_trees(expansion: Expansion, trees: int, connections: int | None, rounds:
 
 
 class _Loads:
-    """What trees put on each column: a resource, or the connections of a rank; 1 is what it may carry. The last
-    column is none. Steep is the sum of exp(``sharpness`` x (load / ``top`` - 1)) over all columns."""
+    """The loads of trees on columns: each a resource, or a rank's connections; 1 is what it may carry. The last is
+    none. ``steep``: the sum of exp(``sharpness`` x (load / ``top`` - 1)) over all columns."""
 
     def __init__(self, network: Network, unit: Floats, connections: int | None) -> None:
         """``unit``: chunks that each resource carries in the fractional optimum."""
@@ -65,7 +65,7 @@ class _Loads:
         np.add.at(self.load, columns, sign * self.weight[columns])
 
     def highest(self) -> Floats:
-        """The load of the fullest column of each link."""
+        """Return the load of the fullest column of each link."""
         highest: Floats = self.load[self.columns].max(axis=0)
         return highest
 
@@ -83,7 +83,7 @@ class _Loads:
         return float(self._terms().sum())
 
     def changes(self) -> tuple[Floats, Floats]:
-        """By how much the sum grows with a chunk more on each column, and by how much it falls with one less."""
+        """Return how much ``steep`` grows with a chunk more on each column, and falls with a chunk less."""
         sharpness, top, more, less = self._factors
         if (sharpness, top) != (self.sharpness, self.top):
             shares = self.sharpness * self.weight / self.top
@@ -93,7 +93,7 @@ class _Loads:
         return terms * more, terms * less
 
     def prices(self) -> Floats:
-        """By how much the sum grows with a chunk more on each link."""
+        """Return how much ``steep`` grows with a chunk more on each link."""
         prices: Floats = self.changes()[0][self.columns].sum(axis=0)
         return prices
 
@@ -115,23 +115,23 @@ class _Tree:
         return parents
 
     def below(self, top: int, parents: Sequence[int]) -> list[int]:
-        """``top`` and what gets the chunk through it, parents first."""
+        """Return ``top`` and the ranks that get the chunk through it, parents first."""
         children, reached = grouped(parents), [top]
         for rank in reached:
             reached += children.get(rank, ())
         return reached
 
     def levels(self, parents: Sequence[int]) -> list[int]:
-        """Hops to each rank."""
+        """Return the hops from the root to each rank."""
         level = [0] * self.network.ranks
         for rank in self.below(self.root, parents)[1:]:
             level[rank] = level[parents[rank]] + 1
         return level
 
     def rehung(self, top: int, entry: int, link: int, cheapest: Ints, parents: Sequence[int]) -> Ints | None:
-        """``link_to`` where the chunk enters the ranks below ``top`` at ``entry`` over ``link`` (-1: it is the
-        root), and links up to ``top`` turn around. None: one has no counterpart in ``cheapest``, the link of each
-        pair."""
+        """Return ``link_to`` where the chunk enters the ranks below ``top`` at ``entry`` over ``link`` (-1:
+        ``entry`` is the root), and links up to ``top`` turn around. None: one of them has no counterpart in
+        ``cheapest``, the link of each pair."""
         link_to, rank = self.link_to.copy(), entry
         link_to[entry] = link
         while rank != top:
@@ -155,7 +155,7 @@ class _Exchange:
         *,
         stars: int = 0,
     ) -> None:
-        """``stars``: so many carriers are to come, whose trees are, and stay, of few levels."""
+        """``stars``: how many carriers are to come, whose trees are, and stay, of few levels."""
         network = expansion.network
         self.expansion, self.rounds, self.network, self.stars = expansion, rounds, network, stars
         self.unit: Floats = (len(carriers) + stars) * expansion.packing.seconds * network.rate
@@ -168,7 +168,7 @@ class _Exchange:
         self.tries = 0
 
     def take(self, carrier: Carrier) -> None:
-        """One more."""
+        """Add the trees of ``carrier`` and their loads."""
         trees = self._trees(carrier)
         self.carriers.append(trees)
         self.all += trees
@@ -176,7 +176,7 @@ class _Exchange:
             self.loads.add(tree.links, 1)
 
     def laid(self, root: int) -> Carrier:
-        """The cheapest carrier by what the others load; ``root``: of an allreduce any. ValueError: none is."""
+        """Return the carrier from ``root`` (allreduce: any) cheapest by what others load. ValueError: none is."""
         loads, network = self.loads, self.network
         growth = loads.changes()[0][: loads.resources]
         prices = growth + ROUND * growth.max()
@@ -199,7 +199,7 @@ class _Exchange:
 
     @property
     def _ended(self) -> bool:
-        """Whether tries are spent (about 1 s on 64 ranks), or no whole trees load the fullest resource less."""
+        """True if tries are spent (about 1 s on 64 ranks), or no whole trees load the fullest resource less."""
         spent = self.tries >= (1_000 if self.stars else 1_500)
         if spent or not self.loads.within_connections:
             return spent
@@ -208,7 +208,7 @@ class _Exchange:
         return not self.expansion.possible(len(self.carriers) + self.stars, seconds)
 
     def improve(self) -> None:
-        """Moves, then the trees of each carrier laid anew and moves from there, until nothing falls."""
+        """Make moves, then lay each carrier's trees anew and move on from there, until ``steep`` falls no more."""
         loads = self.loads
         for sharpness in (8.0, 20.0):  # 3 to 40 end alike on six clusters
             loads.sharpness = sharpness
@@ -238,7 +238,7 @@ class _Exchange:
                 return
 
     def _settle(self, top: float | None = None) -> None:
-        """Moves until none is left."""
+        """Make moves until none is left."""
         moved, loads = True, self.loads
         while moved and not self._ended:
             loads.top = max(1.0, float(loads.load.max())) if top is None else top
@@ -290,7 +290,7 @@ class _Exchange:
                         break
 
     def _rehang(self, tree: _Tree, top: int) -> bool:
-        """Join the ranks below ``top`` to the others where that costs least; whether it was kept."""
+        """Join the ranks below ``top`` to the others where that costs least; return True if that was kept."""
         self.tries += 1
         before, link = self.loads.steep, int(tree.link_to[top])
         parents = tree.parents()
@@ -314,7 +314,7 @@ class _Exchange:
         )
 
     def _reroot(self, trees: Sequence[_Tree]) -> bool:
-        """Give the trees of an allreduce's chunk the root that costs least; whether it was kept."""
+        """Give the trees of an allreduce's chunk the root that costs least; return True if that was kept."""
         self.tries += 1
         before, root = self.loads.steep, trees[0].root
         total = np.zeros(self.network.ranks)
@@ -332,8 +332,8 @@ class _Exchange:
         return self._kept(before, entry, rehung, trees)
 
     def _turned(self, tree: _Tree, part: Sequence[int], parents: Sequence[int]) -> tuple[Floats, Ints, Floats]:
-        """By pair what the cheapest link costs, and which it is; what turning links around up to the first rank
-        costs."""
+        """Return the cost of the cheapest link of each pair, that link, and for each rank of ``part`` the cost of
+        turning around the links from there up to the first rank."""
         growth, relief = self.loads.changes()
         columns = self.loads.columns
         costs, links = tree.network.cheapest(growth[columns].sum(axis=0))
@@ -346,7 +346,7 @@ class _Exchange:
         return costs, links, turned
 
     def _kept(self, before: float, root: int, rehung: Sequence[Ints | None], trees: Sequence[_Tree]) -> bool:
-        """Give ``trees`` these links and ``root``, if there are; take it back where the sum does not fall."""
+        """Give ``trees`` these links and ``root``; return False, and undo it, where ``steep`` does not fall."""
         now = np.concatenate([tree.link_to for tree in trees])
         then = np.concatenate([links for links in rehung if links is not None] or [now[:0]])
         if len(then) < len(now):
@@ -363,7 +363,7 @@ class _Exchange:
         return False
 
     def packing(self, least: float) -> WholePacking:
-        """The carriers as they are."""
+        """Return the packing of the carriers as they are."""
         carriers = tuple(
             Carrier(trees[0].root, trees[0].links, trees[1].links if len(trees) > 1 else NONE)
             for trees in self.carriers
@@ -374,8 +374,8 @@ class _Exchange:
 
 
 def star_trees(expansion: Expansion, other: WholePacking, connections: int, rounds: int) -> WholePacking | None:
-    """As many trees of an allreduce as ``other`` has, of few levels, laid one after the other. None: links do not
-    join servers like that, a rank has more connections, or ``other`` loads the fullest resource clearly less."""
+    """Return as many trees of few levels as ``other`` has for an allreduce, laid one after the other. None: links
+    do not join servers so, a rank has more connections, or ``other`` loads the fullest resource clearly less."""
     exchange = _Exchange(expansion, (), connections, rounds, stars=len(other.carriers))
     try:
         for _ in other.carriers:

@@ -55,7 +55,7 @@ class Network:
         rates: Sequence[Fraction],
         latency: Sequence[float],
     ) -> Network:
-        """Link i joins ``ends[i]`` and draws from ``resources[i]``."""
+        """Return the network in which link i joins ``ends[i]`` and draws from ``resources[i]``."""
         users = transposed(resources, len(rates))
         limits = [(("resource", r), rates[r], frozenset(links)) for r, links in enumerate(users) if links]
         return cls._of_limits(ranks, ends, limits, latency)
@@ -67,7 +67,7 @@ class Network:
         by_link = transposed((links for _, _, links in limits), len(ends))
 
         def implied(number: int) -> bool:
-            """Whether its links all draw from another limit that is no faster."""
+            """Return True if all its links also draw from another limit that is no faster."""
             _, rate, links = limits[number]
             for other in by_link[min(links, key=lambda i: len(by_link[i]))]:
                 _, other_rate, others = limits[other]
@@ -127,7 +127,7 @@ class Network:
         return costs.reshape(self.ranks, -1), link.reshape(self.ranks, -1)
 
     def reversed(self) -> Network:
-        """The same network with every link turned around: on it a reduction is a copy."""
+        """Return the network with every link turned around: on it a reduction is a copy."""
         return replace(self, src=self.dst, dst=self.src)
 
     def link_prices(self, prices: Floats) -> Floats:

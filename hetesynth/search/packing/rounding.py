@@ -23,7 +23,7 @@ from hetesynth.search.portable_math import added, dot, exp
 
 @dataclass(frozen=True, eq=False)
 class Carrier:
-    """``outward``: links of a tree from ``root``; ``inward``: of one to it, in an allreduce."""
+    """The trees of a chunk. ``outward``: links of one from ``root``; ``inward``: of one to it, in an allreduce."""
 
     root: int
     outward: Ints
@@ -31,13 +31,13 @@ class Carrier:
 
     @property
     def key(self) -> tuple[int, bytes, bytes]:
-        """What tells carriers apart."""
+        """The key by which equal carriers are recognized."""
         return self.root, np.sort(self.outward).tobytes(), np.sort(self.inward).tobytes()
 
 
 @dataclass(frozen=True, eq=False)
 class WholePacking:
-    """``carriers[k]``: of chunk k. ``chunks_on[r]``: how many chunks resource r carries. ``seconds``: of the
+    """Chunks on trees: ``carriers[k]`` of chunk k. ``chunks_on[r]``: the number on resource r. ``seconds``: of the
     fullest resource for each byte of the buffer, all chunks being alike; ``least``: what no packing is below."""
 
     carriers: tuple[Carrier, ...]
@@ -47,7 +47,7 @@ class WholePacking:
 
     @property
     def near_bound(self) -> bool:
-        """Whether it is as near to the optimum as a fractional packing has to be."""
+        """True if the packing is as near to the optimum as a fractional packing has to be."""
         return self.least >= (1.0 - GAP) * self.seconds
 
 
@@ -59,7 +59,7 @@ ROUND = 1e-6  # of a chunk, or of a sum of loads: less is no difference
 @dataclass(frozen=True, eq=False)
 class Expansion:
     """A fractional packing with the network and the symmetry it was found with. ``demands``: with a row for every
-    rank. ``free_root``: of an allreduce."""
+    rank. ``free_root``: True for an allreduce, whose chunks may have any root."""
 
     network: Network
     alike: Symmetry
@@ -118,20 +118,20 @@ class Expansion:
         return [Carrier(outward.root, outward.links, inward.links) for outward, inward in both]
 
     def possible(self, chunks: int, seconds: float) -> bool:
-        """Whether ``chunks`` whole chunks may load no resource for more than ``seconds`` a byte of the buffer: at
-        the prices of the optimum all resources together carry at least as much as it does."""
+        """Return True if ``chunks`` whole chunks may load no resource for over ``seconds`` a byte of the buffer:
+        at the prices of the optimum all resources together then carry at least as much as it does."""
         packing, rate = self.packing, self.network.rate
         carried = np.floor(np.minimum(seconds * chunks * rate, 2 * chunks * len(self.network.src)) + ROUND)
         least = chunks * packing.bound * dot(packing.prices, rate)
         return bool(dot(packing.prices, carried) >= least * (1.0 - ROUND))
 
     def loads(self, links: Ints) -> Floats:
-        """Of a chunk along ``links``, by resource."""
+        """Return the load of a chunk along ``links`` on each resource."""
         return self.network.loads_of(links, np.ones(len(links)))
 
 
 def whole(expansion: Expansion, chunks: int) -> WholePacking:
-    """``chunks`` chunks of each group: of every root, or of all roots together in an allreduce."""
+    """Return a packing of ``chunks`` chunks of each group: of every root, or of all roots of an allreduce."""
     search = _Search(expansion, chunks)
     search.begin()
     search.improve()
@@ -150,8 +150,8 @@ def _steep(load: Floats, top: float) -> Floats:
 
 
 class _Search:
-    """Chunks on candidates. ``scaled[k, r]``: what a chunk of candidate k adds to resource r, 1 being what the
-    fractional optimum puts on the fullest."""
+    """The numbers of chunks on candidates. ``scaled[k, r]``: what a chunk of candidate k adds to resource r, 1
+    being what the fractional optimum puts on the fullest."""
 
     def __init__(self, expansion: Expansion, chunks: int) -> None:
         carriers, loads, shares = zip(*expansion.candidates, strict=True)
@@ -220,7 +220,7 @@ class _Search:
         return int(of[dot(self._factors[1][of], _steep(load, top)).argmin()])
 
     def add(self, carriers: Sequence[Carrier]) -> bool:
-        """More candidates; whether there are any."""
+        """Add those of ``carriers`` that are new to the candidates; return True if there are any."""
         new = [c for c in carriers if c.key not in self.keys]
         if not new:
             return False
@@ -234,7 +234,7 @@ class _Search:
         return True
 
     def packing(self) -> WholePacking:
-        """Chunks in the order of their roots."""
+        """Return the packing, with chunks in the order of their roots."""
         order = np.argsort([c.root for c in self.carriers], kind="stable")
         carriers = [self.carriers[k] for k in np.repeat(order, self.numbers[order])]
         chunks_on: Floats = self.load * self.unit

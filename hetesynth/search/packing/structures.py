@@ -31,11 +31,11 @@ from hetesynth.search.portable_math import dot
 
 @dataclass(frozen=True, eq=False)
 class Contraction:
-    """The sets in the order of their creation: n vertices, then contracted cycles; the last holds all.
+    """The sets of a contracted graph as they were made: n vertices, then contracted cycles; the last holds all.
 
-    ``dual[s]``: y of set s, 0 for the last. ``parent[s]``: the set that s was contracted into. ``join[u, v]``:
-    the smallest set that holds both. ``paid[u, v]``: the sum of y over the sets that hold v and not u, which is
-    at most the cost of edge (u, v), and equal where the edge has no slack.
+    ``dual[s]``: y of set s, 0 for the last. ``parent[s]``: the set that s was contracted into. ``join[u, v]``: the
+    smallest set that holds both. ``paid[u, v]``: the sum of y over the sets that hold v and not u, which is at
+    most the cost of edge (u, v), and equal where the edge has no slack.
     """
 
     dual: Floats
@@ -45,11 +45,11 @@ class Contraction:
 
     @property
     def vertices(self) -> int:
-        """How many vertices the graph has."""
+        """The number of vertices of the graph."""
         return len(self.join)
 
     def root_costs(self) -> Floats:
-        """What the cheapest spanning arborescence from each vertex costs."""
+        """Return the cost of the cheapest spanning arborescence from each vertex."""
         inside = np.zeros(len(self.dual))  # y of the set and of all that hold it
         for s in range(len(self.dual) - 2, -1, -1):
             inside[s] = self.dual[s] + inside[self.parent[s]]
@@ -69,10 +69,10 @@ def contract(costs: Floats) -> Contraction:
     """Contract the complete graph whose edge (u, v) costs ``costs[u, v]``; infinite where there is none. Raises
     ValueError where some vertex cannot be reached from every other.
 
-    It does not depend on the root: the cheapest arborescence from root r costs the sum of y over the sets that do
-    not contain r, and the spanning arborescences that cost this are those of edges without slack that enter every
-    such set with y > 0 once. Among these ``earliest`` chooses one where every vertex is reached early. Works on
-    dense arrays, all roots together.
+    Contraction does not depend on the root: the cheapest arborescence from root r costs the sum of y over the sets
+    that do not contain r, and the spanning arborescences that cost this are those of edges without slack that
+    enter every such set with y > 0 once. Among these ``earliest`` chooses one where every vertex is reached early.
+    Works on dense arrays, all roots together.
     """
     n = len(costs)
     entering = costs.T.copy()  # entering[v, u]: what edge (u, v) costs
@@ -137,7 +137,7 @@ def contract(costs: Floats) -> Contraction:
 def earliest(
     contraction: Contraction, costs: Floats, seconds: Floats, roots: Ints, slack: float
 ) -> tuple[Ints, Floats]:
-    """A cheapest arborescence for each of ``roots`` in which vertices are reached early."""
+    """Return parents and arrival times in cheapest arborescences from ``roots`` that reach vertices early."""
     n, many = contraction.vertices, len(roots)
     join = contraction.positive_join(slack)
     tight = (costs - contraction.paid <= slack) & np.isfinite(costs)
@@ -165,12 +165,12 @@ def earliest(
 
 
 BACKWARDS: frozenset[CollectiveName] = frozenset({"reducescatter", "reduce", "gather"})
-"""Carried on the reversed network."""
+"""The collectives that are carried on the reversed network."""
 
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """``links`` with how often a unit of row ``row`` crosses each, from ``root``."""
+    """The ``links`` of a unit of row ``row`` from ``root``, with how often it crosses each."""
 
     row: int
     root: int
@@ -179,14 +179,14 @@ class Structure:
 
     @property
     def key(self) -> tuple[int, bytes, bytes]:
-        """What tells structures apart."""
+        """The key by which equal structures are recognized."""
         order = np.argsort(self.links, kind="stable")
         return self.row, self.links[order].tobytes(), self.crossings[order].tobytes()
 
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """``least``: what the whole collective costs at least at the prices. ``structures`` that cost about that."""
+    """The ``structures`` that are about the cheapest at some prices; ``least``: least cost of the collective."""
 
     least: float
     structures: list[Structure]
@@ -202,8 +202,8 @@ class Trees:
     seconds: Floats  # by link: what counts as early among trees of one price
 
     def priced(self, prices: Floats) -> tuple[Floats, Callable[[Sequence[int] | Ints], list[Structure]]]:
-        """What the cheapest tree of each root costs at ``prices`` of resources; and what gives an early one for
-        each of some places of roots, of links whose cost is tight or nearly so."""
+        """Return the cost of each root's cheapest tree at ``prices`` of resources, and a function that returns an
+        early tree for each of some places of roots, of links whose cost is tight or nearly so."""
         by_link = self.network.link_prices(prices)
         costs, links = self.network.cheapest(by_link)
         contraction = contract(costs)
@@ -241,7 +241,7 @@ class Stars:
         self.costs: Floats = np.take_along_axis(reached, self.gateways.T, axis=1).sum(axis=1)
 
     def links(self, root: int) -> Ints:
-        """Of the tree from ``root``."""
+        """Return the links of the tree from ``root``."""
         used = [
             self.link_of[by, rank]
             for by, ranks in zip(self.gateways[:, root], self.members, strict=True)
@@ -259,8 +259,8 @@ class ShortestPaths:
     sources: Ints
 
     def priced(self, prices: Floats) -> tuple[Floats, Ints, Ints]:
-        """``distance[i, t]`` from source i; ``before[i, t]``: the rank before t on the way; the link of each
-        pair."""
+        """Return ``distance[i, t]`` from source i, ``before[i, t]``, the rank before t on the way, and the link of
+        each pair."""
         costs, links = self.network.cheapest(self.network.link_prices(prices))
         n = self.network.ranks
         distance = np.full((len(self.sources), n), np.inf)
@@ -290,15 +290,15 @@ class ShortestPaths:
 
 
 class Spanning:
-    """Allgather and broadcast, or backwards reduce-scatter and reduce: trees of given roots. Without ``amounts``
-    allreduce: an out-tree and an in-tree of the same root, whichever it is. Rows: out-trees, then in-trees."""
+    """Demands for trees: allgather, broadcast or, backwards, reduce-scatter, reduce, of given roots; without
+    ``amounts`` allreduce: an out-tree and an in-tree of any one root. Rows: out-trees, then in-trees."""
 
     def __init__(self, trees: Sequence[Trees], amounts: Floats | None, few_roots: int = 0) -> None:
         self.trees, self.amounts, self.few_roots = trees, amounts, few_roots
         self.every_place = np.arange(len(trees[0].roots))
 
     def offer(self, prices: Floats, places: Ints | None) -> Offer:
-        """The cheapest trees of the roots at ``places``, by default of all, or of the cheapest of an allreduce."""
+        """Return the cheapest trees of the roots at ``places``; None: of all, or an allreduce's cheapest."""
         priced = [trees.priced(prices) for trees in self.trees]
         costs = np.sum([root_costs for root_costs, _ in priced], axis=0)
         if self.amounts is None:
@@ -310,14 +310,14 @@ class Spanning:
 
 
 class Exchanging:
-    """Alltoall: all paths of a source together; scatter and gather: each path of the root by itself."""
+    """Demands for paths: alltoall, all of a source together; scatter and gather, each of the root by itself."""
 
     def __init__(self, paths: ShortestPaths, amounts: Floats, targets: Ints | None) -> None:
         self.paths, self.amounts, self.targets = paths, amounts, targets
         self.every_place = np.arange(len(amounts))
 
     def offer(self, prices: Floats, places: Ints | None) -> Offer:
-        """The cheapest paths of the sources, or to the targets, at ``places``, by default of all."""
+        """Return the cheapest paths of the sources, or to the targets, at ``places`` (None: of all)."""
         distance, before, links = self.paths.priced(prices)
         targets, every = self.targets, range(self.paths.network.ranks)
         structures = []
@@ -335,7 +335,7 @@ Demands = Spanning | Exchanging
 def demands(
     network: Network, name: CollectiveName, root: int | None, alike: Symmetry, policy: PackingPolicy
 ) -> Demands:
-    """What ``name`` asks for: rows for one of the ranks that stand alike, amounts for all of them."""
+    """Return the demands of ``name``: rows for one of the ranks that stand alike, amounts for all of them."""
     n = network.ranks
     roots = alike.representatives
     orbit_size = np.bincount(alike.rank_orbit).astype(np.float64)

@@ -1,10 +1,10 @@
-"""What stands alike: a small group of automorphisms of a network, so that alike ranks are priced once; and classes
-of vertices by colour refinement, so that flows are sought between few nodes.
+"""Symmetry of a network: a small group of automorphisms, so that alike ranks are priced once; and classes of
+vertices by color refinement, so that flows are sought between few nodes.
 
 Averaging a packing over the group leaves its time as it is, so there is an optimal one that treats orbits alike.
 Candidates are what clusters have: equal servers in turn, the GPUs of all servers or of one in turn, rows and
-columns of grids. Images of resources are matched by sums of random words; nothing rests on it, as loads and prices
-are worked out anew from what comes of it.
+columns of grids. Images of resources are matched by sums of random words; no result rests on the match, as loads
+and prices are worked out anew from what comes of it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from hetesynth.search.packing.network import Network
 
 @dataclass(frozen=True, eq=False)
 class Symmetry:
-    """``ranks[g]``: where element g of the group takes each rank; element 0 is the identity. ``rank_orbit``,
-    ``resource_orbit``: the orbit of each, numbered from 0 by first appearance."""
+    """A group of automorphisms: ``ranks[g]`` is the image of each rank under element g; element 0 is the identity.
+    ``rank_orbit``, ``resource_orbit``: the orbit of each, numbered from 0 by first appearance."""
 
     ranks: Ints
     rank_orbit: Ints
@@ -38,7 +38,7 @@ class Symmetry:
 
 
 def symmetry(network: Network, servers: Sequence[str], largest: int, fixed: Rank | None = None) -> Symmetry:
-    """A group of at most ``largest`` automorphisms, of those that leave rank ``fixed`` where it is."""
+    """Return a group of at most ``largest`` automorphisms, of those that leave rank ``fixed`` in its place."""
     checker = Automorphisms(network)
     generators: list[tuple[Ints, Ints]] = []
     group = [np.arange(network.ranks)]
@@ -57,7 +57,7 @@ def symmetry(network: Network, servers: Sequence[str], largest: int, fixed: Rank
 
 
 def trivial(network: Network) -> Symmetry:
-    """The identity alone."""
+    """Return the symmetry that is the identity alone."""
     ranks = np.arange(network.ranks)
     return Symmetry(ranks[None], ranks, np.arange(len(network.rates)))
 
@@ -82,26 +82,26 @@ class Automorphisms:
         self.sum_order = np.argsort(self.sums, kind="stable")
 
     def _sums(self, image: Ints) -> Words:
-        """One word for each resource: of the images of its links and its rate."""
+        """Return one word for each resource, of its rate and the images of its links."""
         network = self.network
         sums = np.zeros(len(network.rates), dtype=np.uint64)
         np.add.at(sums, network.uses, self.words[image[network.link_of_use]])
         return sums ^ (self.rate_class << np.uint64(1))
 
     def _keys(self, links: Ints, ranks: Ints) -> Ints:
-        """A number of the ends and the kind of each of ``links``, once ``ranks`` are moved."""
+        """Return a number of the ends and the kind of each of ``links``, once ``ranks`` are moved."""
         src, dst = ranks[self.network.src[links]], ranks[self.network.dst[links]]
         return np.asarray((src * self.network.ranks + dst) * (self.kind.max() + 1) + self.kind[links])
 
     def images(self, links: Ints, ranks: Ints) -> Ints:
-        """Where the automorphism that moves ``ranks`` takes ``links``."""
+        """Return the image of each of ``links`` under the automorphism that moves ``ranks``."""
         moved = self._keys(links, ranks)
         image: Ints = self.order[np.searchsorted(self.sorted_key, moved) + self.place[links]]
         return image
 
     def resources(self, ranks: Ints) -> Ints | None:
-        """Where the automorphism that moves ``ranks`` takes resources; None: none keeps parallel links in
-        order."""
+        """Return the image of each resource under the automorphism that moves ``ranks`` and keeps parallel links
+        in order; None: there is none."""
         moved = self._keys(np.arange(len(self.kind)), ranks)
         order = np.argsort(moved, kind="stable")
         if not np.array_equal(moved[order], self.sorted_key):
@@ -197,7 +197,7 @@ def classes(graph: StepGraph, colour: Ints) -> Ints:
 
     A flow that treats the members of a class alike is as large as any: average over the class, all along the
     refinement (Ramana, Scheinerman and Ullman 1994). So flows may be sought between classes, and a cut between
-    classes is a cut. Colours are compared by 64-bit sums of mixed words; what comes of it is rechecked vertex by
+    classes is a cut. Colors are compared by 64-bit sums of mixed words; what comes of it is rechecked vertex by
     vertex.
     """
     current = _numbered(colour)
@@ -217,13 +217,13 @@ def classes(graph: StepGraph, colour: Ints) -> Ints:
 
 
 def _numbered(values: NDArray[np.generic]) -> Ints:
-    """The same partition with numbers from 0, by first appearance."""
+    """Return the partition of ``values`` with numbers from 0, by first appearance."""
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]
 
 
 def _mixed(words: Words) -> Words:
-    """Words in which every bit depends on every bit (the finalizer of SplitMix64, Steele et al. 2014)."""
+    """Return words in which every bit depends on every bit (finalizer of SplitMix64, Steele et al. 2014)."""
     words = words + np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

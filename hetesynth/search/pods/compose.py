@@ -26,12 +26,11 @@ Times = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Phase:
-    """One direction: an allgather of pods, or (``adding``) a reduce-scatter, which is one read backwards.
+    """An allgather of pods, or (``adding``) a reduce-scatter, which is an allgather read backwards.
 
     ``home``, ``entered``: by kind, how a pod's own chunks and those that entered are spread; when adding, how what
-    stays and what leaves is collected. ``rounds``: begin and end in picoseconds. ``batches[k]``: of kind k, the
-    times at which steps begin, and the end, of its own chunks and then of each round.
-    """
+    stays and what leaves is collected. ``rounds``: begin and end in picoseconds. ``batches[k]``: for kind k, the
+    times at which steps begin, and the end, of its own chunks and then of each round."""
 
     entries: Entries
     home: tuple[Spread, ...]
@@ -44,19 +43,18 @@ class Phase:
 
     @property
     def end(self) -> int:
-        """When everything has ended."""
+        """The picoseconds until everything has ended."""
         return max([end for _, end in self.rounds] + [times[-1] for kind in self.batches for times in kind])
 
 
 @dataclass(frozen=True)
 class Timer:
-    """What the times of one candidate depend on besides its rounds.
+    """The facts on which the times of one candidate depend besides its rounds.
 
     A round begins when the one before has ended. What entered a pod in a round is spread there afterwards, a
     *batch* for each round, while later rounds go on, unless gates and links inside share a wire. Then all go in
     lockstep: an interval for a round, the first step of the batch before it, the second of the one before it, and
-    so on, as long as all of them together need.
-    """
+    so on, as long as all of them together need."""
 
     entries: Entries
     crossings: Crossings
@@ -65,7 +63,7 @@ class Timer:
     entered: tuple[Spread, ...]
 
     def phase(self, rounds: Sequence[Round]) -> Phase:
-        """``rounds`` in time. NoRoute: two gates between which chunks are to move are not joined."""
+        """Return the phase of successive ``rounds``. NoRoute: gates that are to exchange chunks are not joined."""
         table = GateTable(self.entries)
         kinds, kind_of = range(len(self.home)), np.array(self.entries.gates.kind_of, np.int64)
         whole = [(self.entries.chunks,) * len(spread.origins) for spread in self.home]
@@ -86,7 +84,7 @@ class Timer:
         return self._in_time(rounds, tuple(spans), tuple(tuple(b) for b in batches))
 
     def lockstep(self, rounds: Sequence[Round]) -> Phase:
-        """``rounds`` and the steps of batches in common intervals. NoRoute as above."""
+        """Return the phase of ``rounds`` and steps of batches in common intervals. Raises NoRoute as ``phase``."""
         kinds, pipeline = range(len(self.home)), _Pipeline(self, rounds)
         first = 0 if self.entries.own else max(len(s.steps) for s in self.home)
         last = max(len(s.steps) for s in self.entered)
@@ -108,7 +106,7 @@ class Timer:
         return Phase(self.entries, self.home, self.entered, tuple(rounds), spans, batches, paths)
 
     def _batch(self, kind: int, spread: Spread, counts: Sequence[tuple[int, ...]], begin: int) -> Times:
-        """The steps of a spread one after another, each as long as in the pod of this kind that is last."""
+        """Return the times of a spread's steps one after another, each as long as in the kind's slowest pod."""
         number = self.entries.gates.kinds[kind].type
         lasting = [self.inside.durations(number, spread, count) for count in counts]
         times = [begin]
@@ -117,7 +115,7 @@ class Timer:
         return tuple(times)
 
     def slot_counts(self, dst: Ints, position: Ints) -> Ints:
-        """For each pod and slot the chunks that entered."""
+        """Return the number of chunks that entered each pod at each slot."""
         slots = self.entries.slots
         width = max(map(len, slots))
         kind = np.array(self.entries.gates.kind_of, np.int64)
@@ -126,7 +124,7 @@ class Timer:
         return cells.reshape(len(kind), width)
 
     def serial(self) -> bool:
-        """Whether wires of gates are used inside pods too."""
+        """Return True if wires of gates are used inside pods too."""
         kinds = self.entries.gates.kinds
         for k, kind in enumerate(kinds):
             pod = self.entries.gates.cluster.types[kind.type]
@@ -138,7 +136,7 @@ class Timer:
 
 
 class _Pipeline:
-    """What the intervals of a lockstep carry."""
+    """The loads of the intervals of a lockstep."""
 
     def __init__(self, timer: Timer, rounds: Sequence[Round]) -> None:
         gates = timer.entries.gates
@@ -198,7 +196,7 @@ def expanded(moves: Round) -> tuple[Ints, Ints, Ints]:
 
 
 def backwards(phase: Phase) -> Phase:
-    """The reduce-scatter that ``phase``, an allgather on the reversed cluster, is when read from its end."""
+    """Return ``phase``, an allgather on the reversed cluster, read from its end: a reduce-scatter."""
     end = phase.end
 
     def turned(times: Times) -> Times:
@@ -222,7 +220,7 @@ COMPOSED: tuple[ComposedName, ...] = ("allgather", "reducescatter", "allreduce")
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is to be composed. ``options`` states the size of a chunk."""
+    """A cluster and a collective to be composed. ``options`` states the size of a chunk."""
 
     cluster: PodCluster
     collective: ComposedName
@@ -241,17 +239,17 @@ class Composition:
 
     @property
     def picoseconds(self) -> int:
-        """How long all of it takes."""
+        """The picoseconds that all phases take together."""
         return sum(phase.end for phase in self.phases)
 
     @property
     def inside_optimal(self) -> bool:
-        """Whether every schedule inside a pod has the least number of steps."""
+        """True if every schedule inside a pod has the least number of steps."""
         return all(s.optimal for phase in self.phases for s in (*phase.home, *phase.entered))
 
 
 def compose(task: Task, solvers: tuple[Solver, ...], progress: Progress) -> Composition:
-    """The composition for ``task``; the first of ``solvers`` searches inside all pods. HetesynthError: none."""
+    """Return the composition for ``task``, else raise HetesynthError; ``solvers[0]`` searches inside all pods."""
     if len(task.cluster.pods) < 2:
         raise HetesynthError(
             "the cluster has one instance: there is nothing to compose",
@@ -311,7 +309,7 @@ def _gathered(
 
 
 def _ways(pattern: Entries) -> Iterator[tuple[str, list[Round]]]:
-    """Ways to send between pods, as rounds, the pods with neighbours in the network next to each other."""
+    """Yield a name and rounds for each way to send between pods; pods close in the network follow each other."""
     gates = pattern.gates
     wires = gates.cluster.wires
 

@@ -25,7 +25,7 @@ from hetesynth.search.copy_problem import grouped
 
 
 class Move(NamedTuple):
-    """``chunks`` of them from position ``first`` on, from pod ``src`` to pod ``dst``."""
+    """A move of ``chunks`` chunks, from position ``first`` on, from pod ``src`` to pod ``dst``."""
 
     src: int
     dst: int
@@ -41,8 +41,8 @@ Blocks = Sequence[tuple[int, int]]
 
 
 def ring(blocks: Blocks, order: Sequence[int], at_once: int) -> list[Round]:
-    """Every pod passes on to the next what it has, first its own and then in the order of arrival, ``at_once``
-    chunks a round; nothing returns to the pod that it comes from."""
+    """Return the rounds in which every pod passes on to the next what it has, first its own and then in the order
+    of arrival, ``at_once`` chunks a round; nothing returns to the pod that it comes from."""
     pods = len(order)
     queues = [deque([(*blocks[p], p)]) for p in order]
     rounds: list[Round] = []
@@ -72,7 +72,7 @@ def ring(blocks: Blocks, order: Sequence[int], at_once: int) -> list[Round]:
 
 
 def _joined(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Runs of positions with neighbours joined."""
+    """Return ``runs`` (first, count) of positions in order, adjacent ones joined."""
     joined: list[tuple[int, int]] = []
     for first, count in sorted(runs):
         if joined and sum(joined[-1]) == first:
@@ -83,8 +83,8 @@ def _joined(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def doubling(blocks: Blocks, order: Sequence[int]) -> list[Round]:
-    """In round i every pod sends the last 2^i blocks that it has to the pod 2^i places on; the last round sends
-    what is missing (Bruck et al. 1997)."""
+    """Return the rounds of doubling: in round i every pod sends the last 2^i blocks that it has to the pod 2^i
+    places on; the last round sends what is missing (Bruck et al. 1997)."""
     pods = len(order)
     rounds: list[Round] = []
     distance = 1
@@ -103,9 +103,9 @@ def doubling(blocks: Blocks, order: Sequence[int]) -> list[Round]:
 
 @dataclass(frozen=True)
 class Entries:
-    """``order[k]``: the GPUs of kind k in the order of positions. ``slots[k]``: the gate of kind k at which
-    position x enters and leaves is ``slots[k][x mod len]``; ``own``: the gate from which a pod sends its own
-    position ``first + x``, by kind; empty: as the others, after they have been spread."""
+    """The gates of positions. ``order[k]``: the GPUs of kind k in the order of positions. ``slots[k]``: position x
+    enters and leaves kind k at gate ``slots[k][x mod len]``; ``own``: the gate from which a pod sends its own
+    position ``first + x``, by kind; empty: as other positions, after they have been spread."""
 
     gates: Gates
     chunks: int
@@ -115,16 +115,16 @@ class Entries:
 
     @property
     def blocks(self) -> Blocks:
-        """The positions of each pod."""
+        """The first of the positions of each pod, and their number."""
         cluster, each = self.gates.cluster, self.chunks
         return [(pod.first_rank * each, cluster.size(p) * each) for p, pod in enumerate(cluster.pods)]
 
 
 def entries(gates: Gates, chunks: int, *, spread_first: bool) -> Entries | None:
-    """Patterns for all pods. ``spread_first``: chunks leave their pod by the pattern too, once they are spread;
-    else from their own GPU: None where one has no gate. Position ``first + j n + i`` of a pod with n GPUs is part
-    j of the chunks of its GPU ``order[i]``: n consecutive positions are of n GPUs, and few of them leave by
-    different edges."""
+    """Return patterns for all pods. ``spread_first``: chunks leave their pod by the pattern too, once they are
+    spread; else from their own GPU: None where one has no gate. Position ``first + j n + i`` of a pod with n GPUs
+    is part j of the chunks of its GPU ``order[i]``: n consecutive positions are of n GPUs, and few of them leave
+    by different edges."""
     own: list[tuple[int, ...]] = []
     order: list[tuple[int, ...]] = []  # all GPUs, in the order in which the pattern of gates first names them
     for kind in gates.kinds:

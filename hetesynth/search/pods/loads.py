@@ -29,8 +29,8 @@ from hetesynth.search.solve import Solution, Solver
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """``steps[s]``: (slot, link) of each transfer; slot i starts at GPU ``origins[i]``. ``optimal``: none is
-    shorter."""
+    """A schedule that spreads chunks in a pod. ``steps[s]``: (slot, link) of each transfer; slot i starts at GPU
+    ``origins[i]``. ``optimal``: no spread is shorter."""
 
     origins: tuple[Rank, ...]
     steps: tuple[tuple[tuple[int, int], ...], ...]
@@ -49,7 +49,7 @@ class Spreads:
     solved: dict[tuple[int, tuple[Rank, ...]], Spread] = field(default_factory=dict)
 
     def spread(self, number: int, origins: Sequence[Rank]) -> Spread:
-        """How the chunks that start at ``origins`` reach every GPU of a pod of type ``number``."""
+        """Return the spread of chunks that start at ``origins`` to every GPU of a pod of type ``number``."""
         key = number, tuple(origins)
         if key in self.solved:
             return self.solved[key]
@@ -86,7 +86,7 @@ class Spreads:
                 solutions += [other] if isinstance(other, Solution) else []
 
         def cost(solution: Solution) -> tuple[Fraction, int]:
-            """Chunks over rate of the fullest wire in all steps together; the number of steps."""
+            """Return the chunks over rate of the fullest wire in all steps together, and the number of steps."""
             load = Counter(w for t in solution.schedule.transfers for w in pod.links[t.link].wires)
             rates = {w: rate_of(pod.wires[w]) for w in load}
             fullest = max((load[w] / rate for w, rate in rates.items() if rate is not None), default=Fraction(0))
@@ -101,7 +101,7 @@ PICOSECONDS = 10**12
 
 
 def picoseconds(seconds: Fraction) -> int:
-    """Rounded up."""
+    """Return ``seconds`` in picoseconds, rounded up."""
     return math.ceil(seconds * PICOSECONDS)
 
 
@@ -150,8 +150,8 @@ class Crossings:
         return wait + self.after + picoseconds(max(seconds, default=Fraction(0)))
 
     def load(self, src: Ints, dst: Ints) -> tuple[Ints, int]:
-        """What each wire carries when chunks go from gates ``src`` to gates ``dst``; the longest latency.
-        NoRoute."""
+        """Return the chunks that each wire carries from gates ``src`` to gates ``dst``, and the longest latency in
+        picoseconds. Raises NoRoute."""
         gates, wires = len(self._heads), len(self._cluster.wires)
         load = self._out.load(np.bincount(src, minlength=gates), wires)
         load += self._in.load(np.bincount(dst, minlength=gates), wires)
@@ -206,7 +206,7 @@ class Inside:
 
 @dataclass(frozen=True)
 class StepLoads:
-    """What one step of a spread loads in a pod for a chunk of each slot, by wire and by stated group."""
+    """The load of one step of a spread on wires and stated groups of a pod, for one chunk in each slot."""
 
     wires: Ints
     groups: Ints

@@ -29,7 +29,7 @@ def pod_ranks(problem: Problem) -> list[list[Rank]]:
 
 
 def refuses(problem: Problem, policy: Policy) -> str | None:
-    """Why ``problem`` is not composed; None: it is."""
+    """Return the reason why ``problem`` is not composed; None if it is."""
     pods = pod_ranks(problem)
     if len(pods) < 2:
         return "the cluster has one instance, so there is nothing to compose"
@@ -44,7 +44,7 @@ def refuses(problem: Problem, policy: Policy) -> str | None:
 
 
 def improve(search: Search) -> None:
-    """Offer what rings and doubling between pods give, along trees inside each."""
+    """Offer the schedules of a ring and of doubling between pods, along trees inside each."""
     problem = search.problem
     pods = pod_ranks(problem)
     trees = _trees(search, pods)
@@ -79,7 +79,7 @@ def improve(search: Search) -> None:
 
 
 def _trees(search: Search, pods: Sequence[Sequence[Rank]]) -> list[Trees] | None:
-    """For each pod the trees of its own allgather; None: the search inside one has none."""
+    """Return for each pod the trees of its own allgather; None if the search inside one finds none."""
     budget = search.budget.part(0.5)
     solver = Solver(GREEDY, budget, search.oracle, search.progress, search.policy)
     solved: dict[Problem, Solution | None] = {}
@@ -103,7 +103,7 @@ def _trees(search: Search, pods: Sequence[Sequence[Rank]]) -> list[Trees] | None
 
 
 def _inside(problem: Problem, ranks: Sequence[Rank]) -> tuple[Problem, list[int]]:
-    """An allgather of the pod of ``ranks`` by itself, and the arcs of ``problem`` that its arcs are."""
+    """Return an allgather inside the pod of ``ranks``, and the arc of ``problem`` that each of its arcs is."""
     number = {rank: i for i, rank in enumerate(ranks)}
     arcs = [a for a, arc in enumerate(problem.arcs) if arc.src in number and arc.dst in number]
     local = {a: i for i, a in enumerate(arcs)}

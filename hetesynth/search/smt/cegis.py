@@ -66,15 +66,15 @@ Steps = list[list[Send]]
 
 @dataclass
 class Checkpoints:
-    """One number of steps of one problem. ``units``: solver resource units that are left; ``first``: the first
-    candidate, valid or not; ``reserve``: seconds of the budget that are left for others.
+    """A search for a schedule of ``steps`` steps. ``units``: solver resource units that are left; ``first``: the
+    first candidate, valid or not; ``reserve``: seconds of the budget that are left for others.
 
     VERIFY names the earliest step with a counterexample; the steps before are frozen. At the checkpoint what
     breaks no law is kept and the step is filled greedily. The prefix with this step must obey the laws of
-    suffixes: where one is broken, which is a counterexample as well, Z3 chooses anew what enters the regions that
-    are short of time, and learns which. When Z3 has no answer, the last steps are unfrozen, more and more of them,
-    and given to Z3 as a whole. Proves nothing: what Z3 is shown of a step are the sends worth making, not all of
-    them.
+    suffixes: where one is broken, which is a counterexample as well, Z3 learns the law and chooses anew what
+    enters the regions that are short of time. When Z3 has no answer, the last steps are unfrozen, more and more of
+    them, and given to Z3 as a whole. Proves nothing: what Z3 is shown of a step are the sends worth making, not
+    all of them.
     """
 
     search: Search
@@ -91,7 +91,7 @@ class Checkpoints:
         self._began = time.perf_counter()
 
     def run(self, attempts: int) -> Schedule | None:
-        """A verified schedule, or None: nothing is known then. ``attempts``: passes over the steps."""
+        """Return a verified schedule, or None: nothing is known then. ``attempts``: passes over the steps."""
         prefix, hints = self._verified_seed()
         for number in range(attempts):
             if self.units <= 0:
@@ -104,7 +104,7 @@ class Checkpoints:
         return None
 
     def _verified_seed(self) -> tuple[Steps, dict[int, list[Send]]]:
-        """VERIFY of the first candidate: the steps before the checkpoint, and what the others sent."""
+        """Return the first candidate's steps before the checkpoint (VERIFY), and the sends of all its steps."""
         problem = self.tables.problem
         seed = candidate(problem, self.first, self.steps)
         if seed is None:
@@ -132,7 +132,8 @@ class Checkpoints:
     def _attempt(
         self, prefix: Steps, hints: dict[int, list[Send]], refill: Refill, *, unfreeze: bool
     ) -> Schedule | None:
-        """One pass over the steps from the checkpoint on. ``unfreeze``: where it leads nowhere."""
+        """Return the schedule of one pass over the steps after ``prefix``; None: it leads nowhere. ``unfreeze``:
+        Z3 then gets its last steps as a whole."""
         steps = [list(step) for step in prefix]
         holds = self._held(steps)
         while len(steps) < self.steps and (self.laws.wants & ~holds).any():
@@ -165,7 +166,7 @@ class Checkpoints:
     def _chosen(
         self, steps: Steps, holds: Bools, broken: Sequence[int], links: Sequence[int], *, few: bool
     ) -> list[Send] | None:
-        """What Z3 lets enter the regions after ``steps``, which use ``links``; None: it has no answer."""
+        """Return what Z3 lets enter the regions after ``steps``, which use ``links``; None: it has no answer."""
         # regions that are no complement of a smaller one
         ranks = self.tables.problem.ranks
         parts = {i for i, region in enumerate(self.laws.regions) if 2 * len(region.ranks) <= ranks}
@@ -188,7 +189,7 @@ class Checkpoints:
         return sorted(chosen) if answer == "sat" else None
 
     def _answer(self, clauses: Clauses, sends: int, assumed: Sequence[int] = ()) -> Answer:
-        """Z3's, within the units of one check: it spends 450 a variable before it begins to search."""
+        """Return Z3's answer within the units of one check: it spends 450 a variable before it searches."""
         units = min(self.units, 300_000 + 700 * sends)
         remaining = self.search.remaining()
         seconds = None if remaining is None else remaining - self.reserve
@@ -202,7 +203,7 @@ class Checkpoints:
         self.search.stop_check(self.stop, self.reserve)()
 
     def _unfrozen(self, steps: Steps) -> Schedule | None:
-        """The last steps as a whole, more and more of them, every law told, while the model is small."""
+        """Return a schedule whose last steps, more at each try, Z3 chooses under every law; small models only."""
         for rest in range(max(2, self.steps - len(steps)), min(self.steps, 3) + 1):
             kept = steps[: self.steps - rest]
             residual, chunks = residual_problem(self.tables.problem, self._held(kept))
@@ -220,7 +221,7 @@ class Checkpoints:
         return None
 
     def _accepted(self, steps: Steps, tail: Sequence[Transfer]) -> Schedule | None:
-        """The schedule if the oracle finds nothing."""
+        """Return the schedule, or None if the oracle finds something wrong."""
         transfers = [Transfer(t, t + 1, k, a) for t, sends in enumerate(steps) for k, a in sends]
         schedule = without_useless(self.tables.problem, [*transfers, *tail], self.steps)
         if excess(self.tables.problem, {t.link for t in schedule.transfers}) is not None:
@@ -232,14 +233,14 @@ class Checkpoints:
         return schedule
 
     def _held(self, steps: Steps) -> Bools:
-        """Who holds what after ``steps``, chunks x ranks."""
+        """Return which ranks hold which chunks after ``steps``, chunks x ranks."""
         holds: Bools = start_arrays(self.tables.problem)[0]
         for k, a in chain.from_iterable(steps):
             holds[k, self.tables.problem.arcs[a].dst] = True
         return holds
 
     def _as_violation(self, i: int, after: Bools, step: int) -> Violation:
-        """The law of suffixes that region ``i`` breaks after ``step``."""
+        """Return the law of suffixes that region ``i`` breaks after ``step``."""
         region = self.laws.regions[i]
         lacking, rest = int(self.laws.lacking(after)[:, i].sum()), self.steps - step - 1
         first, number = region.ranks[0], len(region.ranks)
@@ -257,7 +258,7 @@ class Checkpoints:
         answer: str | None = None,
         units: int = 0,
     ) -> None:
-        """An entry of the trace."""
+        """Add an entry to the trace."""
         now = time.perf_counter()
         sent = [(k, a, t) for t, step in enumerate(steps) for k, a in step]
         words, told = tuple(v.message for v in violations[:3]), len(self.learned)
@@ -270,12 +271,12 @@ class Checkpoints:
 
 
 def few(sent: Sequence[Sent]) -> tuple[Sent, ...] | None:
-    """What was sent, where that is little."""
+    """Return what was sent as a tuple, or None where it is more than the trace keeps."""
     return tuple(sent) if len(sent) <= 2_000 else None
 
 
 def residual_problem(problem: Problem, holds: Bools) -> tuple[Problem, list[int]]:
-    """What is left when rank r holds chunk k where ``holds[k, r]``; and the number that each chunk had."""
+    """Return the problem left when rank r holds chunk k where ``holds[k, r]``, and each chunk's old number."""
     left = [k for k, post in enumerate(problem.collective.post) if not holds[k, sorted(post)].all()]
     rest = of_chunks(problem, left)
     pre = tuple(frozenset(np.flatnonzero(holds[k]).tolist()) for k in left)
@@ -283,7 +284,7 @@ def residual_problem(problem: Problem, holds: Bools) -> tuple[Problem, list[int]
 
 
 def synthesize(search: Search, steps: int, *, rlimit: int | None = None) -> tuple[Outcome, StepModel | None]:
-    """A schedule of ``steps`` steps, a proof that there is none, or neither; and the model that says so."""
+    """Return a schedule of ``steps`` steps, a proof that there is none, or neither; and the model that says so."""
     share = search.policy.smt.units
     units = scaled(20_000_000, share) if rlimit is None else rlimit
     tables = CopyProblem(search.problem)
@@ -303,8 +304,8 @@ def synthesize(search: Search, steps: int, *, rlimit: int | None = None) -> tupl
 
 
 def monolithic(search: Search, steps: int) -> tuple[Outcome, StepModel | None]:
-    """The same with every law stated from the start (as SCCL does, PPoPP 2021, section 3): for small problems, and
-    the reference that faster strategies must agree with."""
+    """Return what ``synthesize`` does, with every law stated from the start (as SCCL does, PPoPP 2021, section 3):
+    for small problems, and the reference that faster strategies must agree with."""
     with deferred() as interrupted:
         stop_check = search.stop_check(interrupted)
         try:
@@ -337,7 +338,7 @@ def from_checkpoints(search: Search, steps: int, rlimit: int, attempts: int, sha
 
 
 def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
-    """The loop of algorithm 1; the first half of the best schedule so far is frozen as far as the model has it."""
+    """Run the loop of algorithm 1; the best schedule's first half so far is frozen as far as the model has it."""
     steps = model.steps
     seed = [] if search.best is None else search.best.steps()[: steps // 2]
     frozen = [{s for s in _sendings(step) if s in model.send} for step in seed]

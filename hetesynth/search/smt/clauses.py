@@ -16,8 +16,8 @@ from hetesynth.search.interrupts import deferred
 
 
 def unsatisfiable(query: str, seconds: float, units: int = 0) -> bool | None:
-    """Whether ``query`` is unsatisfiable. None: not known within ``seconds`` (infinite: no limit) and ``units`` of
-    the solver's resources (0: no limit), interrupted, or nothing Z3 can read."""
+    """Return True if ``query`` is unsatisfiable. None: not known within ``seconds`` (infinite: no limit) and
+    ``units`` of the solver's resources (0: no limit), interrupted, or nothing Z3 can read."""
     try:
         with deferred() as interrupted:
             solver = _solver()
@@ -41,7 +41,7 @@ def _solver() -> z3.Solver:
 def _decided(
     solver: z3.Solver, assumptions: Sequence[z3.BoolRef], stop: threading.Event, rlimit: int, seconds: float | None
 ) -> Answer:
-    """The answer, from a thread, so that Ctrl-C reaches Python, which then stops the solver."""
+    """Return the answer, found in a thread, so that Ctrl-C reaches Python, which then stops the solver."""
     solver.set("rlimit", rlimit)
     if seconds is not None:
         solver.set("timeout", max(1, int(seconds * 1000)))
@@ -74,7 +74,7 @@ class Clauses:
         self._counts: list[tuple[tuple[int, ...], int]] = []
 
     def variable(self, name: str) -> int:
-        """A new variable."""
+        """Add a variable and return its number."""
         number = len(self._names)
         self._names.append(name)
         positive = z3.Bool(name, self._solver.ctx)
@@ -85,20 +85,20 @@ class Clauses:
         return number
 
     def clause(self, *literals: int) -> None:
-        """At least one of ``literals`` holds; none: false."""
+        """State that at least one of ``literals`` holds; none: false."""
         self._stated.append(literals)
         terms = (z3.Ast * len(literals))(*[self._asts[v] for v in literals])
         z3.Z3_solver_assert(self._context, self._solver.solver, z3.Z3_mk_or(self._context, len(literals), terms))
 
     def at_most(self, variables: Sequence[int], limit: int) -> None:
-        """At most ``limit`` of ``variables`` hold."""
+        """State that at most ``limit`` of ``variables`` hold."""
         self._counts.append((tuple(variables), limit))
         terms = (z3.Ast * len(variables))(*[self._asts[v] for v in variables])
         counted = z3.Z3_mk_atmost(self._context, len(variables), terms, limit)
         z3.Z3_solver_assert(self._context, self._solver.solver, counted)
 
     def at_least(self, variables: Sequence[int], limit: int) -> None:
-        """At least ``limit`` of ``variables`` hold."""
+        """State that at least ``limit`` of ``variables`` hold."""
         if limit > len(variables):
             self.clause()
         elif limit > 0:
@@ -123,7 +123,7 @@ class Clauses:
         return {str(literal) for literal in self._solver.unsat_core()}
 
     def true(self, variables: Iterable[int]) -> list[int]:
-        """Which of ``variables`` hold in the last model."""
+        """Return those of ``variables`` that hold in the last model."""
         model = self._solver.model()
         value = (z3.Ast * 1)()
         true: list[int] = []
@@ -134,7 +134,7 @@ class Clauses:
         return true
 
     def smt2(self) -> str:
-        """What was stated as SMT-LIB 2, for any solver that knows at-most."""
+        """Return what was stated as SMT-LIB 2, for any solver that knows at-most."""
 
         def terms(literals: Sequence[int]) -> str:
             return " ".join(self._names[v] if v > 0 else f"(not {self._names[-v]})" for v in literals)

@@ -35,7 +35,7 @@ def negated(term: Term) -> Term:
 
 
 def size(problem: Problem, steps: int) -> int:
-    """About how many clauses the model has, before it is built."""
+    """Return about how many clauses a model has, before it is built."""
     return 4 * len(problem.collective.chunks) * problem.ranks * len(problem.arcs) * steps
 
 
@@ -79,13 +79,13 @@ class Contributions:
         self._chunks_in_order()
 
     def _part(self, k: int, c: int, r: int, t: int) -> Term:
-        """Whether the value of chunk ``k`` at ``r`` has the contribution of ``c`` before step ``t``."""
+        """Return a term: the value of chunk ``k`` at ``r`` has the contribution of ``c`` before step ``t``."""
         if t == 0 or t == self.steps:
             return t > 0 or c == r
         return self.tables.hops[c][r] <= t and self.clauses.variable(f"part_{k}_{c}_{r}_{t}")
 
     def _arrivals(self, k: int, r: int, t: int, now: Sequence[Sequence[Term]], then: Sequence[Term]) -> None:
-        """What the value at ``r`` becomes in step ``t``: what it was and what is added, or what replaces it."""
+        """State what the value at ``r`` becomes in step ``t``: what it was and is added, or what replaces it."""
         state, exclusive, problem = self._state, self.problem.exclusive_reduction, self.problem
         copied, into = self.copied[k, r, t], self.tables.into[r]
         sends = [self.send[k, a, t] for a in into]
@@ -123,7 +123,7 @@ class Contributions:
         state(-copied, *new)
 
     def _chunks_in_order(self) -> None:
-        """All chunks are alike: they are numbered as they first come to the rank that takes in the fewest."""
+        """Number the chunks, which are alike, as they first come to the rank that takes in the fewest."""
         arcs, into = self.problem.arcs, self.tables.into
         rank = min(range(self.problem.ranks), key=lambda r: (sum(arcs[a].capacity for a in into[r]), r))
         for k in range(1, len(self.problem.collective.chunks)):
@@ -133,7 +133,7 @@ class Contributions:
                     self.clauses.clause(-self.send[k, a, t], *before)
 
     def _state(self, *terms: Term) -> None:
-        """One of ``terms`` holds."""
+        """State that at least one of ``terms`` holds."""
         if not any(term is True for term in terms):  # 1 == True, and 1 is a variable
             self.clauses.clause(*(term for term in terms if term is not False))
 
@@ -142,7 +142,7 @@ class Contributions:
             self.clauses.at_most(variables, limit)
 
     def schedule(self) -> Schedule:
-        """That of the last model, without additions to a value that is replaced before anybody needs it."""
+        """Return the last model's schedule, without additions to a value that is replaced before it is needed."""
         true = set(self.clauses.true([*self.send.values(), *self.copied.values()]))
         needed = {(k, r) for k in range(len(self.problem.collective.chunks)) for r in range(self.problem.ranks)}
         kept: list[Transfer] = []
@@ -158,15 +158,15 @@ class Contributions:
 
 
 def too_large(problem: Problem, steps: int, share: float) -> str | None:
-    """Why the model takes too long for the units that there are, or None."""
+    """Return the reason why the model takes too long for the units that there are, or None."""
     clauses, most = size(problem, steps), scaled(UNITS, share) // UNITS_A_CLAUSE
     return f"{clauses:,} clauses are more than {most:,}" if clauses > most else None
 
 
 @dataclass
 class _Checks:
-    """The checks of a search. ``units``: of the solver, that are left; ``proved``: the last bound. A solver that
-    ran out of units is not asked again: Z3 may have lost what it was told."""
+    """The checks of a search. ``units``: solver resource units that are left; ``proved``: the last bound. A solver
+    that ran out of units is not asked again: Z3 may have lost what it was told."""
 
     search: Search
     units: int
@@ -174,7 +174,7 @@ class _Checks:
     proved: LowerBound | None = None
 
     def answer(self, steps: int, effort: int, *, grows: bool = False) -> Answer:
-        """Whether there is a schedule of ``steps`` steps, which is offered; or a proof that there is none."""
+        """Return ``sat`` if a schedule of ``steps`` steps exists, and offer it; keep a proof of ``unsat``."""
         search = self.search
         units = min(UNITS_A_CLAUSE * effort * size(search.problem, steps), self.units)
         if units < UNITS_A_CLAUSE * size(search.problem, steps):
@@ -218,7 +218,7 @@ def improve(search: Search, share: float) -> LowerBound | None:
 
 
 def joined(search: Search) -> LowerBound | None:
-    """The same within the share of ``auto``."""
+    """Return the bound, if any, that ``improve`` proves within the share of ``auto``."""
     return improve(search, search.policy.smt.units_in_auto)
 
 

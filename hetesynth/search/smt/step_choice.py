@@ -27,9 +27,9 @@ Send = tuple[int, int]  # chunk, arc
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """``entering``: arcs from outside; ``capacity``: chunks they carry in a step; ``wanting``: how many of
-    ``ranks`` want a chunk from outside, at least; ``copies``: to how many others of them one sends it in a step,
-    at most."""
+    """A set of ``ranks``. ``entering``: arcs from outside; ``capacity``: chunks they carry in a step; ``wanting``:
+    how many of ``ranks`` want a chunk from outside, at least; ``copies``: to how many others of them one sends it
+    in a step, at most."""
 
     ranks: tuple[int, ...]
     entering: tuple[int, ...]
@@ -38,7 +38,7 @@ class Region:
     copies: int
 
     def limit(self, rest: int) -> int:
-        """How many chunks that none of the ranks holds can still reach all that want them in ``rest`` steps."""
+        """Return how many chunks missing in the set can still reach all that want them in ``rest`` steps."""
         holders, served = 1, 0
         for left in range(rest):
             if holders >= self.wanting:
@@ -50,8 +50,8 @@ class Region:
 
 
 class SuffixLaws:
-    """What a prefix of a schedule must leave for the steps that are left: for single ranks, servers, and all ranks
-    but these, how many chunks that none of them holds may be left when so many steps remain. That follows from the
+    """The laws on what a prefix leaves for the steps that are left: for single ranks, servers, and all ranks but
+    these, how many chunks that none of them holds may be left when so many steps remain. That follows from the
     capacity of the links that enter the set and from how fast a chunk spreads in it, so a prefix that breaks one
     of these laws cannot be completed in time, which shows the step of the mistake long before the end. ``levels``:
     partitions of the ranks, coarsest first; ``wants``: chunks x ranks."""
@@ -81,17 +81,17 @@ class SuffixLaws:
         self._wanted: Bools = self.wants.astype(np.float32) @ self._members > 0  # chunks x regions
 
     def lacking(self, holds: Bools) -> Bools:
-        """Chunks x regions: wanted there and held by none of its ranks. ``holds``: chunks x ranks."""
+        """Return, chunks x regions, what a region wants and none of its ranks ``holds`` (chunks x ranks)."""
         return self._wanted & ~(holds.astype(np.float32) @ self._members > 0)
 
     def broken(self, holds: Bools, rest: int) -> list[int]:
-        """The regions that lack more than can still enter them in ``rest`` steps."""
+        """Return the regions that lack more than can still enter them in ``rest`` steps."""
         counts = self.lacking(holds).sum(axis=0).tolist()
         return [i for i, region in enumerate(self.regions) if counts[i] and counts[i] > region.limit(rest)]
 
 
 class Peers:
-    """Whom each rank sends to and receives from, where the problem limits that."""
+    """The peers that each rank sends to and receives from, where the problem limits them."""
 
     def __init__(self, tables: CopyProblem, links: Iterable[int]) -> None:
         self._arcs = tables.problem.arcs
@@ -102,13 +102,13 @@ class Peers:
             self.meet(a)
 
     def meet(self, a: int) -> None:
-        """Arc ``a`` is used."""
+        """Record a use of arc ``a``."""
         arc = self._arcs[a]
         self._out[arc.src].add(arc.dst)
         self._in[arc.dst].add(arc.src)
 
     def may(self, a: int) -> bool:
-        """Whether arc ``a`` needs no more peers than there may be."""
+        """Return True if arc ``a`` needs no more peers than there may be."""
         if self._limit is None:
             return True
         arc = self._arcs[a]
@@ -119,7 +119,7 @@ class Peers:
 
 
 class Step(StepRoom):
-    """A step being filled: what it still carries, what arrives. ``holds``: chunks x ranks at its start."""
+    """A step being filled: the room in it, what arrives. ``holds``: chunks x ranks at its start."""
 
     def __init__(self, tables: CopyProblem, holds: Bools, peers: Peers) -> None:
         super().__init__(tables)
@@ -128,11 +128,11 @@ class Step(StepRoom):
         self.sends: list[Send] = []
 
     def fits(self, arc: int) -> bool:
-        """Whether ``arc`` carries one chunk more, and needs no more peers than there may be."""
+        """Return True if ``arc`` carries one chunk more, and needs no more peers than there may be."""
         return super().fits(arc) and self.peers.may(arc)
 
     def may(self, k: int, a: int) -> bool:
-        """Whether chunk ``k`` may be sent over arc ``a``, which has room."""
+        """Return True if chunk ``k`` may be sent over arc ``a``, which has room."""
         arc = self.arcs[a]
         return bool(self.holds[k, arc.src] and not self.after[k, arc.dst]) and self.may_send(k, arc.src)
 
@@ -144,14 +144,14 @@ class Step(StepRoom):
         self.sends.append((k, a))
 
     def send(self, k: int, a: int) -> bool:
-        """Send chunk ``k`` over arc ``a`` if it may be sent and has room; whether it was."""
+        """Send chunk ``k`` over arc ``a`` if it may be sent and has room; return True if it was sent."""
         possible = self.may(k, a) and self.fits(a)
         if possible:
             self.take(k, a)
         return possible
 
     def room(self, a: int) -> tuple[int, int]:
-        """How much room the resources of arc ``a`` have: the fullest, and all together."""
+        """Return the room that the resources of arc ``a`` have: that of the fullest, and of all together."""
         rooms = [self.left[r] for r in self.uses[a]]
         return min(rooms, default=0), sum(rooms)
 
@@ -176,8 +176,8 @@ class Refill:
             self._entering.append(entering)
 
     def step(self, holds: Bools, keep: Iterable[Send], links: Iterable[int], rest: int) -> Step:
-        """Of ``keep`` what breaks no law, in order, then what fits. ``links``: used before; ``rest``: steps that
-        follow."""
+        """Return a step with those of ``keep`` that break no law, in order, then with what fits. ``links``: used
+        before; ``rest``: steps that follow."""
         step = Step(self.tables, holds, Peers(self.tables, links))
         for k, a in keep:
             step.send(k, a)
@@ -204,7 +204,7 @@ class Refill:
         return step
 
     def _enter(self, step: Step, chunks: list[int], entering: Sequence[int], rarity: Floats) -> int | None:
-        """The rarest of ``chunks`` that can enter over one of the arcs now, which it does; None: none can."""
+        """Send the rarest of ``chunks`` that can enter over one of the arcs now, and return it; None: none can."""
         by_sender: dict[int, list[int]] = {}
         for a in entering:
             if step.fits(a):
@@ -223,7 +223,7 @@ class Refill:
 
 
 class Row(NamedTuple):
-    """Of ``variables``, numbered from 0, at most, or at least, so many hold."""
+    """A count: of ``variables``, numbered from 0, between ``least`` and ``most`` hold."""
 
     variables: tuple[int, ...]
     most: float = inf
@@ -233,8 +233,8 @@ class Row(NamedTuple):
 def cheapest(
     variables: int, rows: Sequence[Row], costs: Sequence[float], *, most_nodes: int = 0
 ) -> tuple[list[int], list[int]] | None:
-    """The variables above zero in a cheapest solution, and those at one; None: the rows contradict each other.
-    Counts that pair senders with receivers are hard for a solver that learns clauses and easy here."""
+    """Return the variables above zero in a cheapest solution, and those at one; None: there is, or was found, no
+    solution. Counts that pair senders with receivers are hard for a solver that learns clauses and easy here."""
     import highspy
 
     model: Any = highspy.HighsLp()
@@ -267,7 +267,7 @@ def cheapest(
 
 
 class StepChoice:
-    """The model of a step before ``rest`` others. ``regions``: those whose chunks may enter. ``few``: the rarest
+    """The model of a step before ``rest`` others. ``regions``: those that chunks may enter. ``few``: the rarest
     chunks of each region only, four times what can enter it, and four senders for each chunk and receiver."""
 
     def __init__(
@@ -314,7 +314,7 @@ class StepChoice:
                 self.rows.append(Row(tuple(n for alike in by_chunk.values() for n in alike), least=needed))
 
     def _at_most(self, keyed: Iterable[tuple[Any, int]], capacity: Sequence[int] = ()) -> dict[Any, list[int]]:
-        """Of the sends with the same key at most the capacity of that key, by default one; the sends by key."""
+        """State that at most the capacity of a key, by default one, of its sends hold; return the sends by key."""
         alike: dict[Any, list[int]] = defaultdict(list)
         for key, number in keyed:
             alike[key].append(number)
@@ -325,15 +325,15 @@ class StepChoice:
         return alike
 
     def likely(self, most_nodes: int = 0) -> tuple[list[int], list[int]] | None:
-        """The sends that a linear program uses, the rarest chunks first, and of these the whole ones; None: there
-        is no answer. ``most_nodes``: of a branch and bound that leaves whole ones only, and may give up."""
+        """Return the sends that a linear program uses, rarest chunks first, and the whole ones; None: it has no
+        answer. ``most_nodes``: limits a branch and bound that leaves whole ones only, and may give up."""
         if any(row.least > len(row.variables) for row in self.rows):
             return None
         costs = [self._rarity[k] - 2.0 for k, _ in self.sends]
         return cheapest(len(self.sends), self.rows, costs, most_nodes=most_nodes)
 
     def clauses(self, among: Sequence[int], stop: threading.Event | None) -> tuple[Clauses, dict[int, int]]:
-        """The model of the sends ``among`` for Z3, and the variable of each."""
+        """Return the model of the sends ``among`` for Z3, and the variable of each."""
         clauses = Clauses(stop)
         variables = {n: clauses.variable("send_{}_{}".format(*self.sends[n])) for n in among}
         for row in self.rows:

@@ -44,7 +44,7 @@ def every_law(tables: CopyProblem) -> list[Law]:
 
 
 def size(tables: CopyProblem, steps: int) -> int:
-    """How many Send variables the model has, before it is built."""
+    """Return how many Send variables a model has, before it is built."""
     problem = tables.problem
     total = 0
     origins: dict[frozenset[int], int] = defaultdict(int)
@@ -59,7 +59,7 @@ def size(tables: CopyProblem, steps: int) -> int:
 def few_peers(
     clauses: Clauses, tables: CopyProblem, send: Mapping[Sending, int], rank: int, *, sending: bool
 ) -> None:
-    """``rank`` sends to, or receives from, at most ``max_peers`` others over the whole schedule."""
+    """State that ``rank`` sends to, or receives from, at most ``max_peers`` others over the whole schedule."""
     problem = tables.problem
     met: dict[int, int] = {}
     around = set((tables.out_of if sending else tables.into)[rank])
@@ -76,7 +76,7 @@ def few_peers(
 
 
 class StepModel:
-    """Z3's view of one problem with ``steps`` steps, of so many ``rounds`` each (none: one). ``stop_check`` is
+    """Z3's view of one problem with ``steps`` steps, step t of ``rounds[t]`` rounds (none: one). ``stop_check`` is
     called now and then while the model is built, and may raise to give it up; ``stop`` ends a check."""
 
     def __init__(
@@ -129,7 +129,7 @@ class StepModel:
                     clause(*(() if holds is False else (holds,)))
 
     def _holding_is_having_received(self, k: int, has: Mapping[tuple[int, int, int], int | bool]) -> None:
-        """Has(k,u,t+1) iff Has(k,u,t) or some Send(k,v,u,t) (eq. 3)."""
+        """State that Has(k,u,t+1) holds iff Has(k,u,t) or some Send(k,v,u,t) does (eq. 3)."""
         for rank in range(self.tables.problem.ranks):
             for t in range(self.steps):
                 now, then = has[k, rank, t], has[k, rank, t + 1]

@@ -28,7 +28,7 @@ ROUND = 1e-6  # an integral solution is this close to integers
 
 
 def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
-    """Why the problem is not for trees to everybody, or None."""
+    """Return why the problem is not for trees to all ranks, or None."""
     collective = problem.collective
     if any(len(pre) != 1 or len(pre | post) != problem.ranks for pre, post in collective.ends):
         return "some chunk does not go from one rank to all others"
@@ -42,7 +42,7 @@ class TreeRouting:
     """Trees of all chunks and the load they put on every resource. Every tree grows by the cheapest link to a rank
     not yet reached; a resource costs exponentially more the nearer it is to carrying what it may (Aspnes et al.
     1997), and chunks are rerouted in turn until the load is even. ``target``: steps that the load is to fit into;
-    ``sharpness``: how steeply a resource becomes dearer with the share of these that it is busy."""
+    ``sharpness``: how steeply the price of a resource rises with the share of these steps that it is busy."""
 
     problem: Problem
     target: float
@@ -86,7 +86,7 @@ class TreeRouting:
         return True
 
     def _tree(self, root: int) -> Tree | None:
-        """A tree from ``root`` to everybody, by the cheapest link out of what is reached (Prim 1957)."""
+        """A tree from ``root`` to all ranks, by the cheapest link out of those reached (Prim 1957)."""
         # the cheapest link of every pair of ranks and its cost, at the present load
         share = self.load / (self.capacity * self.target)
         with np.errstate(over="ignore"):  # what is far overfull costs more than any way around it
@@ -119,7 +119,7 @@ class TreeRouting:
 
 
 class StepLp:
-    """The schedule of ``trees``, chunks of a smaller ``copy`` first.
+    """A linear program for each step of the schedule of ``trees``, chunks of a smaller ``copy`` first.
 
     A step takes of the deliveries that are ready those with the longest path behind them, and no resource may be
     left with more than the steps after this one can carry; a resource without slack is filled to the last chunk in
@@ -167,8 +167,8 @@ class StepLp:
         return Schedule.of(transfers, step)
 
     def _choice(self, ready: Ints, step: int, ended: Callable[[], bool]) -> Ints | None:
-        """How many of each column in ``ready`` ``step`` takes, so that the gain is largest and each resource keeps
-        time for the rest; more steps where there is no choice within ``steps``."""
+        """Return how many of each column in ``ready`` go in ``step``, for the largest gain with time for the rest
+        on each resource; with more steps where ``steps`` allow no choice. None: ended, or too many steps."""
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         many = np.array([len(self.waiting[c]) for c in ready], dtype=np.int64)
@@ -197,7 +197,7 @@ class StepLp:
         return self.tasks[i].chunk, self.tables.problem.arcs[self.tasks[i].arc].src
 
     def _release(self, deliveries: Sequence[int]) -> None:
-        """Siblings are ready together; where a rank sends a chunk to one peer in a step, one after the other."""
+        """Make siblings ready together; where a rank sends a chunk to one peer in a step, one after the other."""
         of: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)
         for i in deliveries:
             alone = self.tables.problem.exclusive_reduction
@@ -215,7 +215,7 @@ class StepLp:
 def packed(
     problem: Problem, bound: int, rng: np.random.Generator, ended: Callable[[], bool], policy: Policy
 ) -> tuple[list[Tree], list[int]] | None:
-    """A tree for every chunk, whose load is as even as was found in a bounded number of sweeps, and the number of
+    """Return a tree for every chunk, with loads as even as a bounded number of sweeps found, and the number of
     each chunk among those of the same tree, from 0; None where peers run out. A few chunks of every kind are
     routed and the rest take copies, as a few trees carry the optimum (ForestColl, section 5)."""
     collective = problem.collective
@@ -240,7 +240,7 @@ def packed(
 def _negotiated(
     problem: Problem, bound: float, rng: np.random.Generator, ended: Callable[[], bool], policy: Policy
 ) -> list[Tree] | None:
-    """Trees of all chunks. Balanced trees come within one chunk of the optimum; the last one by negotiation
+    """Return trees of all chunks. Balanced trees come within one chunk of the optimum; negotiation gains the last
     (PathFinder): what stays overfull becomes dearer for good, and only chunks that cross it are routed anew."""
     routing = TreeRouting(problem, 1, rng, policy, policy.trees.packing_sharpness)
     # steps in which all that a rank lacks can enter it, at least, by the resources most shared by its links
