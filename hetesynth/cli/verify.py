@@ -129,7 +129,7 @@ def file_report(file: Path, judged: Judged) -> Iterator[str]:
     else:
         unchecked = "no hang and no race, but its data is NOT CHECKED: no collective says what it must be"
         verdict = "ok" if judged.data_checked else unchecked
-    yield f"{program}: {verdict}{_less(judged)}"
+    yield f"{program}: {verdict}{_harmless(judged)}"
 
 
 def file_document(file: str, judged: Judged, *, ok: bool) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def finding_line(program: str, label: str, finding: Finding, *, several: bool) -
     return f"{program}{line}: {label}: {v.kind}: {v.message}{rule}{whose}"
 
 
-def _less(judged: Judged) -> str:
+def _harmless(judged: Judged) -> str:
     """Return the number of findings that do not make a file wrong, in words."""
     stricter, warnings = judged.count("portability"), judged.count("warning")
     more = f"; {stricter} findings for runtimes with stricter limits" if stricter else ""
@@ -171,7 +171,7 @@ def one_line(verdict: FileVerdict, *, portable: bool) -> str:
         whose = f" for {', '.join(verdict.targets)}" if verdict.targets else ""
         whose += "" if judged.data_checked else ", but its data is NOT CHECKED"
         remarks = [f for f in judged.findings if f.level == "note" and f.violation.kind == "file"]
-        return f"{file}: ok{whose}{_less(judged)}" + "".join(f"; {f.violation.message}" for f in remarks[:1])
+        return f"{file}: ok{whose}{_harmless(judged)}" + "".join(f"; {f.violation.message}" for f in remarks[:1])
     findings = wrong_findings(judged, portable=portable)
     if not findings:
         return f"{file}: wrong: it is no program"

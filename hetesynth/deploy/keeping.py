@@ -99,7 +99,7 @@ def settled(job: Job, old: DeployedCell | None, accept_worse: bool = False) -> D
             return CellReport(job.cell, "withheld", key, None, old.record, old.record, verdict.failures), None
         candidate = old.record[INSTEAD_OF]
         newer, older = figures(candidate), figures(old.record)
-        why = _why_not(job.cell, newer, older)
+        why = _reasons_to_keep_older(job.cell, newer, older)
     except (KeyError, ValueError):
         return None
     failed_gates = gate_verdict(job.cell, newer).failures
@@ -122,7 +122,7 @@ def decided(
             reasons = differences(job, old)
             if not reasons:
                 older = replace(old, record=measured_here(job, old, [row.size for row in newer.sizes]))
-                why = _why_not(job.cell, newer, figures(older.record))
+                why = _reasons_to_keep_older(job.cell, newer, figures(older.record))
             if why and older is not None:
                 reasons = refusals(job, older) or gate_verdict(job.cell, figures(older.record)).failures
         except (HetesynthError, ValueError) as error:
@@ -161,7 +161,7 @@ def _not_staying(reasons: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"the older one does not stay: {reason}" for reason in reasons)
 
 
-def _why_not(cell: Cell, newer: Figures, older: Figures) -> tuple[str, ...]:
+def _reasons_to_keep_older(cell: Cell, newer: Figures, older: Figures) -> tuple[str, ...]:
     """Return why ``newer`` does not replace ``older``, which can stay: gates that it fails, or how it is worse."""
     failures, slower = gate_verdict(cell, newer).failures, worse(cell, newer, older)
     return failures or ((f"{slower}; --accept-worse deploys the newer",) if slower else ())

@@ -21,7 +21,7 @@ from hetesynth.engine.artifacts import (
 from hetesynth.engine.carry_over import CarryOver, demand_same_cluster
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, ProgramRanking, Ranked, Route, timed_target
-from hetesynth.engine.choice.steady import SteadyCandidates, copied, label_of, schedule_along
+from hetesynth.engine.choice.steady import SteadyCandidates, copying_problem, label_of, schedule_along
 from hetesynth.engine.choice.tuning import Candidate, program_effort, tune
 from hetesynth.engine.compilation import Compilation, compilation
 from hetesynth.engine.formats import suffixes
@@ -236,7 +236,7 @@ class Repair:
             # the fewest chunks per rank of which each tree carries as many
             chunks = next(chunks for chunks in range(1, trees + 1) if chunks * ranks % trees == 0)
         problem = self.factory.problem(specs.paper_chunking(chunks), chunks)
-        packed = copied(problem)
+        packed = copying_problem(problem)
         if packed.collective.name not in PACKED or refuses(packed, request.policy) is not None:
             return
         [packing] = whole_packings(

@@ -51,7 +51,7 @@ def mpiexec() -> Path | None:
     return Path(launcher) if launcher else None
 
 
-def available() -> str | None:
+def missing_for_mpi() -> str | None:
     """Return what is missing to launch ranks; None: nothing."""
     if find_spec("mpi4py") is None:
         return "mpi4py is not installed"
@@ -60,7 +60,7 @@ def available() -> str | None:
 
 def launch(command: Sequence[str], ranks: int) -> str:
     """Run ``command`` on ``ranks`` processes; return what rank 0 wrote. HS806: no MPI, HS808: it did not work."""
-    missing, program = available(), mpiexec()
+    missing, program = missing_for_mpi(), mpiexec()
     if missing is not None or program is None:
         raise HetesynthError(f"{missing}: ranks run over MPI", code="HS806", help=_INSTALL)
     with tempfile.TemporaryDirectory(prefix="hetesynth-run-") as directory:

@@ -88,7 +88,7 @@ class _Call:
         self.chain, self.composed = COLLECTIVES[collective].chain, COLLECTIVES[collective].composed
         self.ranks, self.nodes, self.gpus = machine.ranks, len(nodes), max(node.gpus for node in nodes)
         self.several = self.nodes > 1
-        self.nth = min(self.nodes, 3) - 1  # the place of a figure on one, two and more nodes
+        self.node_class = min(self.nodes, 3) - 1  # the place of a figure on one, two and more nodes
         self.generation = min((node.generation for node in nodes), key=lambda generation: generation.inside[0])
         self.host = any(node.joined == "host" for node in nodes)
         possible = not self.host and machine.library == "NCCL"
@@ -182,7 +182,7 @@ def _ring_bandwidth(call: _Call, protocol: Protocol, tables: Tables, bus: float)
 
 def _ll_most(call: _Call) -> float:
     """Return the most GB/s of LL: on one node by its GPUs, on several by their processors, here Intel's."""
-    return (call.generation.ll, 39.0, 20.4)[call.nth]
+    return (call.generation.ll, 39.0, 20.4)[call.node_class]
 
 
 def _ring_latency(
@@ -220,17 +220,17 @@ def _tree(call: _Call, protocol: Protocol) -> LibraryTime:
     """Return the times of a chain inside each node and a double binary tree between nodes; AllReduce only."""
     machine, graph, generation = call.machine, tree_graph(call.machine), call.generation
     levels = 2 * floor(log2(call.nodes))
-    most = graph.channels * generation.tree_simple[call.nth]
+    most = graph.channels * generation.tree_simple[call.node_class]
     tables = machine.tables
 
     bus = min(0.92 * graph.channels * (graph.inside if call.nodes <= 2 else graph.between), most)
     if protocol == "LL":
         bus = min(bus * tables.tree_ll, _ll_most(call))
     elif protocol == "LL128":
-        cap = tables.ll128 or generation.tree_ll128[call.nth]
+        cap = tables.ll128 or generation.tree_ll128[call.node_class]
         bus = min(bus * (7 / 9 if call.nodes == 1 else 120 / 128), graph.channels * cap)
     else:
-        bus *= tables.tree_simple[call.nth]
+        bus *= tables.tree_simple[call.node_class]
     bus *= tables.by_size(protocol, call.size)
     tabled = call.seconds(_tree_latency(call, protocol, tables, levels, expected=False), bus / 2)
 
@@ -265,8 +265,8 @@ def _nvls(call: _Call) -> LibraryTime:
     if gpus <= 32:  # S (c + 1) / c bytes cross the links of each of c heads, which loads its own part twice
         rate = generation.nvls_share * total * heads / (heads + 1)
     if call.several:
-        head = min(head, call.rings.between * (2 if call.nodes == 2 else 1), generation.nvls_tree[call.nth])
-        limit = 1.05 * heads * generation.nvls_tree[call.nth] / turns  # runs exceed it by up to 5 %
+        head = min(head, call.rings.between * (2 if call.nodes == 2 else 1), generation.nvls_tree[call.node_class])
+        limit = 1.05 * heads * generation.nvls_tree[call.node_class] / turns  # runs exceed it by up to 5 %
         rate = min(0.95 * rate, call.nics * (1.0 if call.nodes == 2 else 0.5), limit)
     chunk, loop = 128 * _KB, generation.nvls_channels * heads * 128 * _KB
     for loops, smaller in ((64, 64 * _KB), (8, 32 * _KB), (2, 16 * _KB)):  # src/enqueue.cc:2263-2275

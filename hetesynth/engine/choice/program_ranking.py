@@ -139,7 +139,7 @@ class ProgramRanking:
             pipeline = None if way is None else way[1]
             name = route.label if pipeline is None else f"{route.label}: {pipeline.label}"
             possible = seconds * (UNSURE if self.specs.far else 1.0)
-            reason = self.against(possible, route.transfers if way is None else 0)
+            reason = self.reason_to_skip(possible, route.transfers if way is None else 0)
             if reason is None and pipeline is not None:
                 most = LOWERED + (len(expected) == LOWERED and seconds <= NEARLY * expected[0])
                 most = LOWERED_FAR if self.specs.far else most
@@ -169,10 +169,10 @@ class ProgramRanking:
         if self.near_bound or self.target.format.table or not self.ranked or self.sorted[0].steady is None:
             return
         route = self.step_by_step(self.sorted[0].candidate)
-        if route.transfers <= FEW and self.against(route.seconds, 0) is None:
+        if route.transfers <= FEW and self.reason_to_skip(route.seconds, 0) is None:
             self._lower(f"{route.label}: {STEP_BY_STEP}", route, None)
 
-    def against(self, seconds: float, transfers: int) -> str | None:
+    def reason_to_skip(self, seconds: float, transfers: int) -> str | None:
         """Return why a program of ``seconds`` expected, which dispatches ``transfers``, is not tried, or None."""
         if self.near_bound:
             return NEAR

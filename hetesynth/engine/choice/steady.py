@@ -59,7 +59,7 @@ def limited(strategy: Strategy, peers: int) -> Strategy:
     return replace(strategy, improve=improve)
 
 
-def along(packed: WholePacking) -> Strategy:
+def packing_strategy(packed: WholePacking) -> Strategy:
     """Return a strategy that offers the schedule along the trees of ``packed``."""
 
     def improve(search: Search) -> None:
@@ -76,7 +76,7 @@ def schedule_along(problem: Problem, packing: WholePacking) -> Schedule:
     return recover(schedule_of(dual, packing.carriers))
 
 
-def copied(problem: Problem) -> Problem:
+def copying_problem(problem: Problem) -> Problem:
     """Return the dual of a reduction to one rank for each chunk, and any other problem as it is."""
     return invert(problem)[0] if problem.collective.name in DUAL else problem
 
@@ -173,7 +173,7 @@ class SteadyCandidates:
                 ranking.decisions.note(label_of(chunks, chunks), "skipped", LATE)
                 continue
             problem = self.specs.factory.problem(self.specs.paper_chunking(chunks), chunks)
-            packed = copied(problem)
+            packed = copying_problem(problem)
             reason = refuses(packed, policy)
             if reason is not None:
                 ranking.decisions.note(NAME, "refused", reason)
@@ -198,7 +198,7 @@ class SteadyCandidates:
         """Yield ``schedule``, which goes along the trees of ``packing``, dispatched with each protocol."""
         chunks = problem.collective.chunks_per_rank
         label = label_of(chunks, trees, stars=stars)
-        solved = cache(partial(self._candidate, label, problem, along(packing), packing.seconds, trees))
+        solved = cache(partial(self._candidate, label, problem, packing_strategy(packing), packing.seconds, trees))
         for dispatching in self.ranking.dispatchings(problem, schedule):
             yield Route(label, dispatching, dispatching.estimate, self.ranking.ways(dispatching), solved)
 

@@ -217,8 +217,8 @@ def promises_no_less(claimed: Supply, shown: Supply) -> bool:
     """Return True if ``claimed`` has at every time as much as ``shown``, or more."""
     times = sorted({time for time, _ in (*claimed, *shown)})
     ends_above = sum(rate for _, rate in claimed) >= sum(rate for _, rate in shown)
-    return ends_above and all(_by(claimed, time) >= _by(shown, time) for time in times)
+    return ends_above and all(_supplied_by(claimed, time) >= _supplied_by(shown, time) for time in times)
 
 
-def _by(supply: Supply, time: Fraction) -> Fraction:
+def _supplied_by(supply: Supply, time: Fraction) -> Fraction:
     return sum((rate * (time - since) for since, rate in supply if since < time), Fraction(0))

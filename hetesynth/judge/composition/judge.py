@@ -301,7 +301,7 @@ class CapacityLaws:
             return Fraction(0)
         links = len(kind.links)
         cells = np.bincount(pod_of * links + link, minlength=len(self.cluster.pods) * links)
-        pods, wires, crossed, members = self._of_kind[event.kind]
+        pods, wires, crossed, members = self._kind_tables[event.kind]
         by_pod = cells.reshape(-1, links)[pods]
         np.add.at(load, wires, by_pod @ crossed)
         for number, links_of in enumerate(members):
@@ -310,7 +310,7 @@ class CapacityLaws:
         return max(_latency(pod.wires, kind.links[i][2]) for i in np.flatnonzero(by_pod.any(axis=0)).tolist())
 
     @cached_property
-    def _of_kind(self) -> list[tuple[Ints, Ints, Ints, list[list[int]]]]:
+    def _kind_tables(self) -> list[tuple[Ints, Ints, Ints, list[list[int]]]]:
         """For each kind: its pods, their wires, a row for each pod, the wires that each link crosses, and the
         links of each stated group."""
         kinds = []

@@ -73,7 +73,7 @@ def structure(findings: ProgramFindings, links: Collection[tuple[int, int]] | No
         findings.add("missing-gpu", f"there is no gpu {rank}, though ngpus={program.ranks}")
     _declared_sizes(findings)
     rows, first = table_of_all(program)
-    strange = _strange(program, rows, first)
+    strange = _blocks_to_inspect(program, rows, first)
     for g, gpu in enumerate(program.gpus):
         blocks: Blocks = {}
         count, odd = len(gpu.thread_blocks), [next(strange) for _ in gpu.thread_blocks]
@@ -92,7 +92,7 @@ def structure(findings: ProgramFindings, links: Collection[tuple[int, int]] | No
     _connections(findings, links)
 
 
-def _strange(program: Program, rows: Table, first: Ints) -> Iterator[bool]:
+def _blocks_to_inspect(program: Program, rows: Table, first: Ints) -> Iterator[bool]:
     """Return for each thread block True if it is to be looked at: something may be wrong with its ``rows``, which
     begin at ``first``, or ids of its GPU's blocks are not their positions."""
     blocks, of = program.blocks, np.repeat(np.arange(len(first) - 1), np.diff(first))

@@ -79,7 +79,7 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
         rank, number = min(ranks.items(), key=lambda ranked: (-ranked[1], ranked[0]), default=(0, 0))
         if number > options.target.thread_blocks:
             raise _too_many_blocks(rank, number, options.target)
-    settle = _settled if len(schedule.transfers) > LARGE else _kept
+    settle = _settled if len(schedule.transfers) > LARGE else _settled_cached
     job = Job(problem, schedule, options)
     fit, draft = settle(job)
     return lowered_as(job.layout, draft, options, fit.notes)
@@ -209,7 +209,7 @@ def _settled(job: Job) -> _Settled:
     raise InternalError("the lowering did not settle")
 
 
-_kept = lru_cache(maxsize=2)(_settled)
+_settled_cached = lru_cache(maxsize=2)(_settled)
 """Several targets have the same limits, in and out of place."""
 
 

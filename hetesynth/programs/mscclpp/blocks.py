@@ -72,7 +72,7 @@ class _Channels:
         among = set(peers)
         return on_channels(op, self.kind, [i for i, peer in enumerate(self.peers) if peer in among])
 
-    def often(self, op: PlanOp, counts: Mapping[Rank, int]) -> list[PlanOperation]:
+    def repeated(self, op: PlanOp, counts: Mapping[Rank, int]) -> list[PlanOperation]:
         """Return ``op`` on the channel to each peer as many times as ``counts`` says."""
         most = max((counts.get(peer, 0) for peer in self.peers), default=0)
         return [x for step in range(most) for x in self.on(op, [p for p, n in counts.items() if n > step])]
@@ -221,7 +221,7 @@ class _Assembly:
         for t, block in enumerate(self.assigned):
             arrived = [m for m in arriving if m.src in block.peers]
             if arrived:
-                items.append(_Item(t, tuple(block.often("wait", due)), writes=self._arriving_cells(arrived)))
+                items.append(_Item(t, tuple(block.repeated("wait", due)), writes=self._arriving_cells(arrived)))
         for peer, count in due.items():
             self.waited[peer] += max(count, 0)
         waited_for = set(arriving)
@@ -244,7 +244,7 @@ class _Assembly:
                     ids = [block.remote.index((peer, to.buffer)) for peer, _, to, _ in run]
                     dst = tuple(RemoteSlice(i, to.offset, n) for i, (_, _, to, n) in zip(ids, run, strict=True))
                     puts.append(PlanOperation("put", block.kind, channels, src, dst))
-            signals = block.often("signal", Counter(m.dst for m in mine))
+            signals = block.repeated("signal", Counter(m.dst for m in mine))
             apart = block.kind == "memory" or _overtakes((), [*puts, *signals])
             operations = (*puts, *((NOP,) if apart else ()), *signals)
             items.append(_Item(t, operations, self._cells([(src, n) for m in mine for src, _, n in m.slices])))

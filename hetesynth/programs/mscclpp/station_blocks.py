@@ -67,9 +67,9 @@ class Placing:
         self.blocks: list[list[_Block]] = [[] for _ in range(problem.ranks)]
         self.known: dict[Place, _Block] = {}
         self.placed = Placed({}, {}, {}, {}, defaultdict(list), {})
-        self.come: dict[StationName, list[int]] = defaultdict(list)
+        self.into: dict[StationName, list[int]] = defaultdict(list)
         for i, t in enumerate(schedule.transfers):
-            self.come[problem.arcs[t.link].dst, t.chunk, t.reduce].append(i)
+            self.into[problem.arcs[t.link].dst, t.chunk, t.reduce].append(i)
 
     def run(self) -> Placed | None:
         """Return the stations in thread blocks; None if there are too few thread blocks or channels."""
@@ -80,7 +80,7 @@ class Placing:
         begins, idles = np.empty((2, len(parts), pieces))
         for i, part in enumerate(parts):
             out = list(part.transfers)
-            begins[i] = start[:, out].min(axis=1) if out else sent[:, self.come[part.station.name]].max(axis=1)
+            begins[i] = start[:, out].min(axis=1) if out else sent[:, self.into[part.station.name]].max(axis=1)
             idles[i] = sent[:, out].max(axis=1) if out else begins[i]
         groups: dict[tuple[Rank, int], list[_Block]] = {}
         which = np.repeat(np.arange(len(parts)), pieces)
@@ -115,7 +115,7 @@ class Placing:
         block: _Block | None = None
         if fitting:
             block = lanes[min(fitting, key=lambda i: (self._new(lanes[i], before), lanes[i].left))]
-        elif len(self.blocks[a.rank]) < RESIDENT_BLOCKS and self._open(a.rank, before):
+        elif len(self.blocks[a.rank]) < RESIDENT_BLOCKS and self._can_connect(a.rank, before):
             i = max(free, key=lambda i: (lanes[i].place[1] >= 0, -lanes[i].left))
             old, block = lanes[i], self._opened(a.rank)
             if old.place[1] >= 0 and not old.closed:
@@ -164,7 +164,7 @@ class Placing:
         self.placed.sequences[block.place] = []
         return block
 
-    def _open(self, rank: Rank, before: Sequence[Place]) -> bool:
+    def _can_connect(self, rank: Rank, before: Sequence[Place]) -> bool:
         """Return True if another thread block of ``rank`` can have channels to ``before``."""
         return all(
             self.known[place].channels[self.servers[place[0]] == self.servers[rank]] < MAX_CHANNELS

@@ -78,7 +78,7 @@ class _Steps:
             raise NoRoute(f"a group of ranks around {home} is not joined both ways")
         return pairs
 
-    def nearest(self, sources: Sequence[Rank], to: Rank, turn: int) -> Rank:
+    def sender_in_turn(self, sources: Sequence[Rank], to: Rank, turn: int) -> Rank:
         """Return the one of ``sources`` that sends to ``to``, those with a link in turn. NoRoute: none has one."""
         linked = [rank for rank in sources if self.graph.arc(rank, to) is not None]
         if not linked:
@@ -122,7 +122,7 @@ def crossing(problem: Problem, alpha: Sequence[float], levels: Sequence[Groups],
             together = [[part for part in parts if part[0] in group] for group in map(frozenset, level)]
             for joined in together:
                 trades = [
-                    (steps.nearest(other, rank, i), rank)
+                    (steps.sender_in_turn(other, rank, i), rank)
                     for part in joined
                     for other in joined
                     if other is not part

@@ -296,7 +296,7 @@ def double_tree_routes(tables: CopyProblem) -> Routes:
     routes = []
     for k, chunk in enumerate(collective.chunks):
         edges = trees[(chunk.part if collective.chunks_per_rank > 1 else k) % len(trees)]
-        routes.append(_from(graph, edges, collective.pre[k]))
+        routes.append(_out_of(graph, edges, collective.pre[k]))
     return routes
 
 
@@ -330,7 +330,7 @@ def _tree(graph: ServerGraph, part: int) -> list[tuple[Rank, Rank]]:
     return [(arcs[a].src, arcs[a].dst) for a in tree]
 
 
-def _from(graph: ServerGraph, edges: list[tuple[Rank, Rank]], origins: frozenset[Rank]) -> list[int]:
+def _out_of(graph: ServerGraph, edges: list[tuple[Rank, Rank]], origins: frozenset[Rank]) -> list[int]:
     """Return the arcs of the tree of ``edges``, turned away from ``origins``."""
     near: dict[Rank, list[Rank]] = defaultdict(list)
     for u, v in edges:
