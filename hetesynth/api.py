@@ -62,7 +62,7 @@ Pathlike = str | os.PathLike[str]
 
 
 class Options(TypedDict, total=False):
-    """What may be stated beside the cluster and the collective; after each name the default."""
+    """The options beside the cluster and the collective; the comments begin with the defaults."""
 
     size: Size | None  # None; of the collective's buffer: what is not stated is then chosen by predicted time
     target: Targets  # "portable"
@@ -279,7 +279,7 @@ def verify(
 
 
 class RepairOptions(TypedDict, total=False):
-    """What may be stated of a repair; after each name the default."""
+    """The options of a repair; the comments begin with the defaults."""
 
     target: Targets  # those of the schedule
     size: Size | None  # that of the schedule

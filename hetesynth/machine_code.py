@@ -31,7 +31,7 @@ _interpreted: dict[Kernel, float] = defaultdict(float)  # seconds that calls of 
 
 
 def leavable(call: Callable[[], T]) -> T:
-    """What ``call`` returns or raises. Outside the main thread, where signals do not arrive, it is just called.
+    """Return or raise what ``call`` does. Outside the main thread, where no signals arrive, it is just called.
     Python handles signals between its own instructions only, so it runs in a thread of its own, for which the main
     thread waits until Ctrl-C. What is left goes on to its end, unheard: it must change nothing that others use."""
     if threading.current_thread() is not threading.main_thread():
@@ -52,8 +52,8 @@ def leavable(call: Callable[[], T]) -> T:
 
 
 def pays(kernel: Kernel, seconds: float) -> bool:
-    """Whether machine code is quicker for a call of ``kernel`` that takes about ``seconds`` interpreted: from then
-    on that all calls together take as long as loading it (0.3 s), or where it is not on disk 2 s: making it takes
+    """Return True if machine code is quicker for a call of ``kernel`` of about ``seconds`` interpreted: as soon
+    as all calls together take as long as loading it (0.3 s), or where it is not on disk 2 s: making it takes
     1 to 5, once for all runs."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return False
@@ -67,7 +67,7 @@ def pays(kernel: Kernel, seconds: float) -> bool:
 
 @cache
 def _on_disk(kernel: FunctionType, cache_folder: str | None) -> bool:
-    """Whether machine code of ``kernel`` seems to be there, said without loading numba."""
+    """Return True if machine code of ``kernel`` seems to be on disk, without loading numba."""
     source = Path(kernel.__code__.co_filename)
     place = Path(cache_folder) if cache_folder else source.parent / "__pycache__"
     return any(place.rglob(f"{source.stem}.{kernel.__name__}-*.nbc"))

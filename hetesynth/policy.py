@@ -30,7 +30,7 @@ class GreedyPolicy:
 
 @dataclass(frozen=True)
 class SmtPolicy:
-    """What Z3 may spend, as shares of the solver's units: ``units`` of cegis and monolithic where they are
+    """The work that Z3 may do, as shares of the solver's units: ``units`` of cegis and monolithic where they are
     stated, ``units_in_auto`` inside auto. An effort sets both."""
 
     units: float = 1.0
@@ -77,7 +77,7 @@ class PackingPolicy:
 
 @dataclass(frozen=True)
 class PodsPolicy:
-    """How schedules of pods are composed."""
+    """The rule by which a cluster is composed of pods."""
 
     flat_ranks: int = 1024
     """GPUs: Above, strategy auto composes a cluster of several pods. A flat allgather of 1024 GPUs takes 77 s and

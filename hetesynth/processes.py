@@ -35,8 +35,8 @@ def side_by_side(
     share: int = 1,
     killed: HetesynthError | None = None,
 ) -> Iterator[R]:
-    """What ``function`` returns for each of ``items``, by ``number`` processes, ``share`` items at once; by this
-    one where the number is one. What is being done when this is left early is not waited for.
+    """Yield the result of ``function`` for each of ``items``, by ``number`` processes, ``share`` items at once; by
+    this one where the number is one. If left early, it does not wait for running items.
 
     Raises ``killed``, else BrokenProcessPool, where a process was killed.
     """
@@ -57,7 +57,7 @@ def side_by_side(
 
 
 def begin_as_child() -> None:
-    """What a new process does first: it ignores Ctrl-C, and ends with its parent, even where that is killed."""
+    """Make a new process ignore Ctrl-C and end with its parent, even if that is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
@@ -71,7 +71,7 @@ def begin_as_child() -> None:
 
 @contextmanager
 def no_interrupts() -> Iterator[None]:
-    """A process that is started inside never sees Ctrl-C, not even before it can ignore it."""
+    """Keep Ctrl-C from processes that are started inside, also before they can ignore it."""
     resource_tracker.ensure_running()  # which lets signals through again, the first time
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

@@ -46,7 +46,7 @@ def write_atomically(path: str | Path, data: bytes) -> None:
 
 def write_all(files: Mapping[Path, bytes]) -> None:
     """Write several files. All are prepared before the first is renamed, so a full disk, a missing folder or an
-    interrupt leaves every one of them as it was. What a killed run left of the same files is tidied up first."""
+    interrupt leaves each file as it was. A killed run's temporaries of the same files are removed first."""
     with held_back() as check:
         targets = check_targets(files)
         with locked({target.parent for target in targets.values()}, check) as alone:
@@ -71,7 +71,7 @@ def write_all(files: Mapping[Path, bytes]) -> None:
 
 
 def check_targets(paths: Iterable[Path]) -> dict[Path, Path]:
-    """The file behind each path. HetesynthError HS510 where one cannot be written or two are the same."""
+    """Return the real path of each path; HetesynthError HS510 if one cannot be written or two are the same."""
     targets: dict[Path, Path] = {}
     for path in paths:
         with explained(partial(_failure, path)):
@@ -110,7 +110,7 @@ def _failure(path: Path, reason: str) -> HetesynthError:
 
 
 def _rename(entries: Sequence[Entry]) -> None:
-    """Every temporary to its file: between the first and the last the journal says so."""
+    """Rename every temporary to its file; between the first and the last, journals say that the set is mixed."""
     journals: list[Path] = []
     if len(entries) > 1:
         with explained(partial(_failure, entries[0].target.parent)):
@@ -139,7 +139,7 @@ def _rename(entries: Sequence[Entry]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file of the set: its temporary, the file it becomes, the digest of both."""
+    """A file of a set: its temporary, the file that the temporary becomes, and the digest of both."""
 
     part: Path
     target: Path
@@ -148,19 +148,19 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The set and where its journal lies. Paths are real ones."""
+    """The journal of a set of files: its path and the entries of the set. Paths are real ones."""
 
     path: Path
     entries: tuple[Entry, ...]
 
     def is_mixed(self) -> bool:
-        """Neither the old files nor the new ones: not all temporaries are there, and not all files are new."""
+        """Return True if some files are new and some old: temporaries are missing, and not all files are new."""
         begun = not all(e.part.exists() for e in self.entries)
         return begun and not all(digest_of(e.target) == e.sha256 for e in self.entries)
 
 
 def write_journals(entries: Sequence[Entry]) -> list[Path]:
-    """A journal in every folder that has a file of the set: on disk before this returns. Raises OSError."""
+    """Write a journal to every folder of the set, on disk before this returns the paths. Raises OSError."""
     written: list[Path] = []
     try:
         for folder, target in sorted({entry.target.parent: entry.target for entry in entries}.items()):
@@ -181,7 +181,7 @@ def write_journals(entries: Sequence[Entry]) -> list[Path]:
 
 
 def cut_off(path: Path) -> Journal | None:
-    """The journal of a run that wrote ``path`` with other files, and left some new and others old."""
+    """Return the journal of a run that wrote ``path`` with other files and left some new, some old; or None."""
     target = Path(os.path.realpath(path))
 
     def mixed() -> Journal | None:
@@ -195,7 +195,7 @@ def cut_off(path: Path) -> Journal | None:
 
 
 def journals_in(folder: Path) -> list[Journal]:
-    """All that lie in ``folder``, a real path. What is no journal is passed over."""
+    """Return all journals in ``folder``, a real path; files that cannot be read as one are passed over."""
     read = []
     for path in sorted(folder.glob(f"{PREFIX}*{ENDING}")):
         with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):

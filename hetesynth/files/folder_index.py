@@ -21,8 +21,8 @@ MAX_INDEX_BYTES = 1 << 26
 
 @dataclass(frozen=True, slots=True)
 class FolderIndex:
-    """``targets``: runtimes that its programs are for. ``files``: all that it names, by their names in the folder,
-    with their SHA-256 (empty: not told); none where it does not say which there are. ``document``: all it says."""
+    """The index of a folder. ``targets``: runtimes that its programs are for. ``files``: SHA-256 ("": not stated)
+    of each file that it names, by name in the folder; empty where it names none. ``document``: its JSON."""
 
     folder: Path
     kind: str
@@ -31,15 +31,15 @@ class FolderIndex:
     document: dict[str, Any]
 
     def targets_of(self, name: str) -> tuple[str, ...]:
-        """The runtimes that the program ``name`` is for: as its folder is called, or a part of its own name."""
+        """Return the runtimes that the program ``name`` is for: the one its path names, else all ``targets``."""
         path = PurePosixPath(name)
         named = [part for part in (path.parent.name, *path.name.split(".")) if part in self.targets]
         return (named[0],) if named else self.targets
 
 
 def read_index(folder: Path) -> FolderIndex | None:
-    """The index of ``folder``, None where it has none of ours. HetesynthError HS876 where it is ours and says
-    nothing that can be used."""
+    """Return the index of ``folder``, None if it has none that hetesynth wrote. Raises HetesynthError HS876 if
+    such an index cannot be used."""
     path, data = folder / INDEX, b""
     try:
         if not path.is_file():
@@ -64,7 +64,7 @@ def read_index(folder: Path) -> FolderIndex | None:
 
 
 def _files(document: dict[str, Any], kind: str) -> dict[str, str]:
-    """Every file that the index names, with its digest. ValueError where it, or a name in it, is none."""
+    """Return every file that the index names, with its digest; ValueError if the index or a name is malformed."""
     names: dict[str, str] = dict(document["files"]) if kind == DEPLOYMENT else {}
     atlases = document["collectives"] if kind == COLLECTIVES else {document.get("collective"): document}
     for collective, atlas in atlases.items() if kind != DEPLOYMENT else ():

@@ -28,7 +28,7 @@ INDEX, DIGESTS, PLOT = "index.json", "sha256", "bandwidth.svg"
 
 
 def with_digests(index: dict[str, Any], files: Mapping[str, bytes]) -> dict[str, Any]:
-    """``index`` with the SHA-256 of ``files``."""
+    """Return ``index`` with the SHA-256 of ``files``."""
     return {**index, DIGESTS: {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}}
 
 
@@ -37,9 +37,9 @@ _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 
 def check_replaceable(folder: Path, mark: bytes) -> None:
-    """HetesynthError HS631 now, rather than after the work, when ``folder`` may not be written.
+    """Raise HetesynthError HS631 now, rather than after the work, if ``folder`` may not be written.
 
-    It may when it does not exist, is empty, or holds an ``index.json`` that contains ``mark``.
+    It may if it does not exist, is empty, or holds an ``index.json`` with ``mark`` in its first 4096 bytes.
     """
     with explained(partial(_failure, folder)):
         if not folder.parent.is_dir():
@@ -59,14 +59,14 @@ def check_replaceable(folder: Path, mark: bytes) -> None:
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes], mark: bytes) -> None:
-    """Write ``files`` (names relative to ``folder``), prepared beside it and renamed into place. What a killed run
-    left beside it is tidied up first."""
+    """Write ``files`` (names relative to ``folder``), prepared beside it and renamed into place. Leftovers of a
+    killed run beside ``folder`` are tidied up first."""
     update_folder(folder, lambda: files, mark)
 
 
 def update_folder(folder: Path, contents: Callable[[], Mapping[str, bytes]], mark: bytes) -> Mapping[str, bytes]:
-    """The same with what ``contents`` gives, which may read the older folder: no other run changes it until it is
-    replaced. Returns the files."""
+    """Write the files that ``contents`` returns, as ``write_folder``, and return them. ``contents`` may read the
+    older folder: no other run changes it until it is replaced."""
     with explained(partial(_failure, folder)), _tidied(folder) as (target, check):
         check_replaceable(folder, mark)
         files = contents()
@@ -90,15 +90,15 @@ def update_folder(folder: Path, contents: Callable[[], Mapping[str, bytes]], mar
 
 
 def tidy_folder(folder: Path) -> None:
-    """What killed runs left beside ``folder`` goes away; the older folder comes back, if it was about to be
-    replaced."""
+    """Remove leftovers of killed runs beside ``folder``, and restore the older folder if a killed run was about to
+    replace it."""
     with suppress(OSError), _tidied(folder):
         pass
 
 
 @contextmanager
 def _tidied(folder: Path) -> Iterator[tuple[Path, Callable[[], None]]]:
-    """The real path of ``folder``, locked and tidy, and the check of signals that are held back inside."""
+    """Yield the real path of ``folder``, locked and tidied, and a function that checks for held back signals."""
     with held_back() as check:
         target = Path(os.path.realpath(folder))
         with locked({target.parent}, check) as alone:
@@ -111,7 +111,7 @@ def _tidied(folder: Path) -> Iterator[tuple[Path, Callable[[], None]]]:
 
 
 def cut_off(path: Path) -> Path | None:
-    """Where the older folder is when ``path`` is in a folder that a killed run was about to replace."""
+    """Return the path of the older folder if ``path`` is in a folder that a killed run was about to replace."""
     target = Path(os.path.realpath(path))
     while not target.parent.exists():
         target = target.parent
@@ -119,7 +119,7 @@ def cut_off(path: Path) -> Path | None:
 
 
 def _exchange(fresh: Path, target: Path) -> None:
-    """``fresh`` takes the place of ``target`` in one step, where the system can."""
+    """Put ``fresh`` in the place of ``target``, in one step where the system can."""
     if not target.exists():
         fresh.rename(target)
     elif not _swapped(fresh, target):
@@ -136,7 +136,7 @@ def _exchange(fresh: Path, target: Path) -> None:
 
 
 def _swapped(first: Path, second: Path) -> bool:
-    """Exchange two names in one step: Linux alone has a call for it, and not on every file system."""
+    """Exchange two names in one step and return True, or return False: only Linux can, on some file systems."""
     import ctypes
 
     call = getattr(ctypes.CDLL(None), "renameat2", None)

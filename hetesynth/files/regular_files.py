@@ -15,8 +15,8 @@ _HANDED_OVER = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """``path`` opened for reading. Raises OSError where it cannot be, or is neither a regular file nor handed over
-    by the shell, as in ``hetesynth topo show <(command)``; ValueError for a NUL byte in its name."""
+    """Return ``path`` opened for reading. Raises OSError if it cannot be opened, or is neither a regular file nor
+    handed over by the shell, as in ``hetesynth topo show <(command)``; ValueError for a NUL byte in its name."""
     if str(path).startswith(_HANDED_OVER):
         return path.open("rb")
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -31,7 +31,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_regular(path: Path, most: int = MAX_BYTES) -> bytes:
-    """The content of ``path``, a regular file. Raises as ``open_regular``; OSError for more than ``most``."""
+    """Return the content of ``path``. Raises as ``open_regular``, and OSError for more than ``most`` bytes."""
     with open_regular(path) as stream:
         data = stream.read(most + 1)
     if len(data) > most:
@@ -40,7 +40,7 @@ def read_regular(path: Path, most: int = MAX_BYTES) -> bytes:
 
 
 def digest_of(path: Path) -> str | None:
-    """SHA-256 of a file; None when it cannot be read."""
+    """Return the SHA-256 of a file; None when it cannot be read."""
     digest = hashlib.sha256()
     try:
         if not path.is_file():

@@ -41,7 +41,7 @@ _STATED: dict[str, tuple[str, _Holds]] = {
 
 @dataclass(frozen=True, slots=True)
 class ScheduleDocument:
-    """A schedule and what it is a schedule of.
+    """A schedule with its collective and its links.
 
     ``links``: (index, source rank, destination rank) of every link a transfer uses. ``header``: name, bound,
     versions, seed, budget: whatever the writer wants to keep, as JSON values.
@@ -57,15 +57,15 @@ class ScheduleDocument:
 
     @property
     def exclusive_reduction(self) -> bool:
-        """Whether eq. 8 holds in every step: of a reduction, unless the header leaves it to programs."""
+        """Return True if eq. 8 holds in every step: for a reduction, unless the header leaves it to programs."""
         return self.collective in REDUCING and self.header.get("exclusion") != "program"
 
 
 def schedule_document(
     problem: Problem, schedule: Schedule, header: Mapping[str, JsonValue], numbers: Sequence[int] = ()
 ) -> ScheduleDocument:
-    """The document of ``schedule``, a solution of ``problem``. ``numbers``: of its links in the whole cluster,
-    where the problem has some of them only. A reduction's header says whether eq. 8 holds in its steps."""
+    """Return the document of ``schedule``, a solution of ``problem``. ``numbers``: indices of the problem's links
+    in the whole cluster, if it has only some. A reduction's header says whether eq. 8 holds in its steps."""
     used = sorted({t.link for t in schedule.transfers})
     links = tuple((numbers[i] if numbers else i, problem.arcs[i].src, problem.arcs[i].dst) for i in used)
     if numbers:
@@ -80,12 +80,12 @@ def schedule_document(
 def write_schedule_json(
     problem: Problem, schedule: Schedule, header: Mapping[str, JsonValue], numbers: Sequence[int] = ()
 ) -> bytes:
-    """The JSON text of ``schedule`` with ``header``, whose keys are sorted: equal input, equal bytes."""
+    """Return the JSON text of ``schedule`` with ``header``, keys sorted: equal input, equal bytes."""
     return write_document(schedule_document(problem, schedule, header, numbers))
 
 
 def write_document(document: ScheduleDocument) -> bytes:
-    """The JSON text of ``document``; ``read_schedule_json`` gives it back."""
+    """Return the JSON text of ``document``; ``read_schedule_json`` reads it back."""
     stated = (document.header, document.collective, document.ranks, document.chunks_per_rank, document.root)
     values = (FORMAT, VERSION, *stated, document.schedule.makespan)
     transfers = [[t.start, t.end, t.chunk, t.link, int(t.reduce)] for t in document.schedule.transfers]
@@ -103,7 +103,7 @@ def _text(value: object) -> str:
 
 
 def read_schedule_json(data: bytes, filename: str = "<schedule>") -> ScheduleDocument:
-    """The document in ``data``. Raises HetesynthError HS520, exit code 2, when it is not one."""
+    """Return the document in ``data``. Raises HetesynthError HS520, exit code 2, when it is not one."""
     try:
         _demand(len(data) <= MAX_BYTES, f"{len(data)} bytes is more than the {MAX_BYTES} a schedule may have")
         return _document(read_json(data, MAX_DEPTH))
@@ -113,7 +113,7 @@ def read_schedule_json(data: bytes, filename: str = "<schedule>") -> ScheduleDoc
 
 
 def _document(values: Any) -> ScheduleDocument:
-    """Raises JsonRefused."""
+    """Return the schedule document that ``values`` state; raise JsonRefused if they do not state one."""
     _demand(isinstance(values, dict), "not a JSON object")
     _demand(values.get("format") == FORMAT, f"this is not a schedule: its format is not {FORMAT!r}")
     version = values.get("version")

@@ -19,7 +19,7 @@ _NAMED: tuple[Connection, ...] = ("fully-connected", "direct-map")
 
 
 def read_sketch_json(data: bytes, name: str) -> Sketch:
-    """The sketch in ``data``. HetesynthError HS627: it is none, or says what is not known here."""
+    """Return the sketch in ``data``; HetesynthError HS627 if it is none or states something unknown."""
     try:
         if len(data) > MAX_BYTES:
             fail(f"more than {MAX_BYTES} bytes")
@@ -95,7 +95,7 @@ def _sketch(document: object, name: str) -> Sketch:
 
 
 def _object(value: object, where: str, unused: list[str]) -> dict[str, Any]:
-    """``value``, an object; fields that are not known are added to ``unused``."""
+    """Return ``value`` if it is an object, else raise JsonRefused; unknown fields are added to ``unused``."""
     if not isinstance(value, dict):
         fail(f"{where} is not an object")
     unknown = [field for field in value if field not in _FIELDS[where]]
@@ -104,7 +104,7 @@ def _object(value: object, where: str, unused: list[str]) -> dict[str, Any]:
 
 
 def _map(value: object, where: str) -> list[tuple[int, tuple[int, ...]]]:
-    """``value``, an object of lists whose fields are numbers of GPUs."""
+    """Return the items of ``value``, an object with numbers of GPUs as fields and lists of such as values."""
     if not isinstance(value, dict):
         fail(f"{where} is neither an object nor {' nor '.join(_NAMED)}")
     for key in value:

@@ -11,12 +11,12 @@ _BRACKETS = re.compile(
 
 
 class JsonRefused(Exception):
-    """The text is no such document; says why."""
+    """An error for text that is not the expected document; its message says why."""
 
 
 def read_json(data: bytes, max_depth: int, max_digits: int | None = None) -> Any:
-    """The value in ``data``; JsonRefused where it is no JSON in UTF-8 or is nested deeper. ``max_digits``: of an
-    integer; None: as many as Python converts."""
+    """Return the value in ``data``; JsonRefused if that is no JSON in UTF-8 or nested deeper than ``max_depth``.
+    ``max_digits``: the most digits of an integer; None: as many as Python converts."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -56,19 +56,19 @@ def fail(why: str) -> NoReturn:
 
 
 def items(value: object, where: str, length: int | None = None) -> list[Any]:
-    """``value``, a list (of so many)."""
+    """Return ``value`` if it is a list (of ``length`` items); else raise JsonRefused."""
     if not isinstance(value, list) or (length is not None and len(value) != length):
         fail(f"{where} is not a list" + ("" if length is None else f" of {length}"))
     return value
 
 
 def integer(value: object, where: str, low: int, high: int) -> int:
-    """``value``, an integer in a range."""
+    """Return ``value`` if it is an integer from ``low`` to ``high``; else raise JsonRefused."""
     if type(value) is not int or not low <= value <= high:
         fail(f"{where}: {repr(value)[:40]} is not an integer from {low} to {high}")
     return value
 
 
 def integers(value: object, where: str, high: int) -> tuple[int, ...]:
-    """``value``, a list of integers from 0."""
+    """Return ``value`` as a tuple if it is a list of integers from 0 to ``high``; else raise JsonRefused."""
     return tuple(integer(v, where, 0, high) for v in items(value, where))

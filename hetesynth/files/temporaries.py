@@ -22,12 +22,12 @@ STALE_SECONDS = 600.0  # where there are no locks: older than this, nobody is wr
 
 
 def temporary(target: Path, ending: str = PART) -> Path:
-    """A new name beside ``target`` that says what it becomes."""
+    """Return a new name beside ``target`` for a temporary that is to become ``target``."""
     return target.with_name(f"{_prefix(target)}{secrets.token_hex(4)}{ending}")
 
 
 def leftovers(target: Path, ending: str = PART) -> list[Path]:
-    """Temporaries of ``target`` that are there."""
+    """Return the temporaries of ``target`` that exist."""
     name = re.compile(f"{re.escape(_prefix(target))}[0-9a-f]{{8}}{re.escape(ending)}")
     try:
         return [target.with_name(one) for one in sorted(os.listdir(target.parent)) if name.fullmatch(one)]
@@ -36,8 +36,8 @@ def leftovers(target: Path, ending: str = PART) -> list[Path]:
 
 
 def is_abandoned(path: Path, *, alone: bool) -> bool:
-    """True where ``path`` is of this user, no link, and no run can be writing it. ``alone``: this process has the
-    lock on its folder."""
+    """Return True if ``path`` is of this user, no link, and no run can be writing it. ``alone``: this process has
+    the lock on its folder."""
     try:
         state = path.lstat()
     except OSError:
@@ -56,7 +56,7 @@ def remove(path: Path) -> None:
 
 
 def write_down(path: Path, data: bytes, check: Callable[[], None]) -> None:
-    """A new file, on disk before this returns."""
+    """Write ``data`` to a new file, on disk before this returns; ``check`` is called before each 4 MiB."""
     with path.open("xb") as stream:
         for start in range(0, len(data), 2**22):
             check()
@@ -66,7 +66,7 @@ def write_down(path: Path, data: bytes, check: Callable[[], None]) -> None:
 
 
 def sync(folder: Path) -> None:
-    """Make the names in ``folder`` last, where the system can."""
+    """Flush the names in ``folder`` to disk, where the system can."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -77,7 +77,7 @@ def sync(folder: Path) -> None:
 
 @contextmanager
 def locked(folders: Iterable[Path], check: Callable[[], None]) -> Iterator[bool]:
-    """True inside where this process alone writes into ``folders``; False where there are no such locks.
+    """Lock ``folders`` and yield True, or yield False where locks do not work or take over ``WAIT_SECONDS``.
 
     ``check`` is called while another process is waited for. The lock ends with the process and leaves no file.
     """
@@ -103,14 +103,14 @@ def locked(folders: Iterable[Path], check: Callable[[], None]) -> Iterator[bool]
 
 
 def _prefix(target: Path) -> str:
-    """Of long names the beginning; the digest tells those that begin alike apart."""
+    """Return the start of temporary names of ``target``: the first 40 letters of its name and a digest of it."""
     digest = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:8]
     return f".{target.name[:40]}.{digest}."
 
 
 @contextmanager
 def explained(failure: Callable[[str], HetesynthError]) -> Iterator[None]:
-    """Turns an OSError inside into what ``failure`` makes of its reason."""
+    """Turn an OSError or ValueError inside into the error that ``failure`` makes of its reason."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -122,8 +122,8 @@ _ENDING = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)  # Ctrl-C last, so that
 
 @contextmanager
 def held_back() -> Iterator[Callable[[], None]]:
-    """What comes inside takes effect where the check is called that is handed out, as KeyboardInterrupt, or at the
-    end; a Ctrl-C after the last check is too late.
+    """Hold back SIGHUP, SIGTERM and SIGINT inside. The yielded check raises KeyboardInterrupt if one came; all but
+    SIGINT are raised again at the end, so that a Ctrl-C after the last check is too late.
 
     Signals that are ignored stay so. Outside the main thread, where signals do not arrive, nothing is held.
     """

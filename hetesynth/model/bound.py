@@ -31,9 +31,9 @@ class CutWitness:
 
 @dataclass(frozen=True, slots=True)
 class LastStepWitness(CutWitness):
-    """The same, where each chunk is wanted by ``wanted`` ranks or more on the far side, and a rank there sends a
-    chunk to ``copies`` others of that side in a step at most: what crosses once with r steps left, that one
-    included, is at (1 + copies)^(r - 1) ranks in the end."""
+    """A cut where each chunk is wanted by ``wanted`` ranks or more on the far side, and a rank there sends a chunk
+    to at most ``copies`` others of that side in a step: a chunk that crosses once, with r steps left including the
+    crossing, is at (1 + copies)^(r - 1) ranks in the end."""
 
     wanted: int
     copies: int
@@ -75,7 +75,7 @@ class VolumeWitness:
 
 @dataclass(frozen=True, slots=True)
 class PriceWitness:
-    """Prices of resources.
+    """The prices of resources that prove a bound.
 
     All chunks together pay at least ``paid`` on their cheapest paths; a step earns at most ``earned``, the sum of
     price times capacity.
@@ -88,7 +88,7 @@ class PriceWitness:
 
 @dataclass(frozen=True, slots=True)
 class SteppedPriceWitness:
-    """Prices (resource, step, price) within ``steps`` steps; what is not named costs nothing.
+    """The prices (resource, step, price) that refute ``steps`` steps; a pair that is not named costs nothing.
 
     All chunks together pay at least ``paid`` on their cheapest paths through the steps, waiting being free; all
     steps together earn ``earned``, the sum of price times capacity, which is less.
@@ -102,10 +102,10 @@ class SteppedPriceWitness:
 
 @dataclass(frozen=True, slots=True)
 class GrowthWitness:
-    """How fast ``chunk``, which every rank wants, can spread over ``parts``.
+    """The resources that limit how fast ``chunk``, which every rank wants, can spread over ``parts``.
 
-    For each part the resources that carry all that leaves it and all that enters it; for each rank those that
-    carry all it sends to other parts.
+    ``out_of_parts``, ``into_parts``: for each part, the resources that carry all that leaves and enters the part.
+    ``out_of_ranks``: for each rank, the resources that carry all that the rank sends to other parts.
     """
 
     chunk: int
@@ -156,19 +156,19 @@ class LowerBound:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """How good a schedule is: its steps against the best bound known. Derived, never claimed."""
+    """The steps of a schedule and the best lower bound known. Derived, never claimed."""
 
     steps: int
     bound: LowerBound
 
     @property
     def proven_optimal(self) -> bool:
-        """Whether the bound is attained."""
+        """Return True if the schedule takes as few steps as the bound."""
         return self.steps == self.bound.steps
 
     @property
     def gap(self) -> int:
-        """How many steps the schedule may be from optimal."""
+        """The number of steps that the schedule takes beyond the bound: the most that it may be from optimal."""
         return self.steps - self.bound.steps
 
 
@@ -196,7 +196,7 @@ class VertexCut:
 class PartCrossings:
     """``share`` of the buffer must enter the ``parts``, all counted together, and part i takes in no more than the
     wires out of ``sides[i]`` (vertices with all ranks but those of the part) carry. ``ends``: of an allreduce, for
-    each part the rank whose contribution is followed, and the one that must get those of all parts."""
+    each part the rank whose contribution is followed, and the rank that must get those of all parts."""
 
     parts: tuple[tuple[Rank, ...], ...]
     sides: tuple[tuple[int, ...], ...]
@@ -206,12 +206,12 @@ class PartCrossings:
 
 @dataclass(frozen=True, slots=True)
 class ResourcePrices:
-    """``wires[w]`` >= 0: the price of a byte on wire ``w``; ``groups[g]``: on stated group ``g``. In a second the
+    """The prices >= 0 of a byte: ``wires[w]`` on wire ``w``, ``groups[g]`` on stated group ``g``. In a second the
     resources carry no more than the sum of price x rate; a byte of the collective costs at least its cheapest
     trees, or paths.
 
-    ``parts``: of an allreduce by any algorithm, the ranks in parts; some part is the first that together has all
-    contributions (``backwards``: seen from the end). Empty for all other bounds.
+    ``parts``: for an allreduce by any algorithm, the ranks in parts; some part is the first whose ranks together
+    have all contributions (``backwards``: seen from the end). Empty for all other bounds.
     """
 
     wires: tuple[int, ...]
@@ -221,8 +221,8 @@ class ResourcePrices:
 
 @dataclass(frozen=True, slots=True)
 class EnteredSet:
-    """Data from outside must enter ``ranks``. Each byte of it owes ``weight``, and is counted as it comes to
-    ``end``, one of them (None, of an alltoall: to any)."""
+    """A set of ``ranks`` that data from outside must enter. Each byte of that data owes ``weight``, and is counted
+    as it comes to ``end``, one of the ranks (None, for an alltoall: as it comes to any of them)."""
 
     ranks: tuple[Rank, ...]
     weight: int
@@ -231,11 +231,11 @@ class EnteredSet:
 
 @dataclass(frozen=True, slots=True)
 class DelayedPrices:
-    """Prices as in ``ResourcePrices``, of which the sets that a link enters owe no more than the link costs.
+    """Prices as in ``ResourcePrices``; the sets that a link enters together owe no more than the link costs.
 
-    A set is owed only while data that has come to a link can still come from it to the set's end, by latencies.
-    ``nearest``: only data from ranks that are at least so many seconds from the end is counted. ``source``: of an
-    allreduce, the rank whose contribution is followed (``backwards``: the one that must get all).
+    A set is owed only while data that has come to a link can, by latencies, still get from the link to the set's
+    end. ``nearest``: only data from ranks at least this many seconds from the end is counted. ``source``: for an
+    allreduce, the rank whose contribution is followed (``backwards``: the rank that must get all).
     """
 
     wires: tuple[int, ...]
@@ -265,9 +265,9 @@ class TimeBound:
     """No schedule, however fine its chunks, is faster than ``latency`` seconds plus ``seconds_per_byte`` for each
     byte of the buffer. All numbers are exact.
 
-    ``scope``: which schedules; one that holds for trees says nothing of others.
-    ``backwards``: the witness speaks of the topology with every direction turned around.
-    ``supply``: what there is of the buffer by when, at most, where that says more.
+    ``scope``: the schedules that the bound holds for; one for trees says nothing of others.
+    ``backwards``: the witness is about the topology with every direction turned around.
+    ``supply``: the most bytes of the buffer that can be there by each time, where that gives a tighter bound.
     """
 
     kind: Literal["cut", "volume", "prices", "latency", "delays"]
@@ -280,7 +280,7 @@ class TimeBound:
     supply: Supply = ()
 
     def seconds(self, total_bytes: int | Fraction) -> Fraction:
-        """The bound for a buffer of ``total_bytes``."""
+        """Return the lower bound in seconds for a buffer of ``total_bytes``."""
         if not self.supply:
             return self.latency + self.seconds_per_byte * total_bytes
         at, carried, rate = self.latency, Fraction(0), Fraction(0)
@@ -293,10 +293,10 @@ class TimeBound:
 
 
 def of_scope(bounds: Iterable[TimeBound], scope: Scope) -> tuple[TimeBound, ...]:
-    """Those of ``bounds`` that hold for ``scope``, in their order."""
+    """Return the bounds among ``bounds`` that are stated for ``scope``, in their order."""
     return tuple(bound for bound in bounds if bound.scope == scope)
 
 
 def tightest(bounds: Iterable[TimeBound], total_bytes: int | Fraction) -> TimeBound:
-    """Of the bounds for every algorithm the one that says most for this size, if any."""
+    """Return the bound for every algorithm that is largest for ``total_bytes``; ValueError if there is none."""
     return max(of_scope(bounds, "all"), key=lambda b: b.seconds(total_bytes))

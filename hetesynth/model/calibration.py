@@ -18,14 +18,14 @@ two GPUs the kind ends in `` direct``."""
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """``factors`` on bandwidths by kind and model; without ``overheads`` alpha and gamma are 0."""
+    """A named set of ``factors`` on bandwidths, by kind and model; without ``overheads`` alpha and gamma are 0."""
 
     name: CalibrationName
     factors: Factors = ()
     overheads: bool = True
 
     def factor(self, kind: str, model: str) -> Fraction:
-        """The factor on the bandwidth of a wire of ``kind`` at a GPU of ``model`` ("" where unknown)."""
+        """Return the factor on the bandwidth of a wire of ``kind`` at a GPU of ``model`` ("" where unknown)."""
         lower_kind, lower_model = kind.lower(), _MAKER.sub("", model.lower())
         for kind_prefix, model_prefix, factor in self.factors:
             if lower_kind.startswith(kind_prefix) and lower_model.startswith(model_prefix):
@@ -65,7 +65,7 @@ PCIE_RATES: dict[str, LinkRates] = {  # of one lane, by gigatransfers a second
 
 
 def _counted(rates: LinkRates) -> Fraction:
-    """What NCCL's and RCCL's topology models grant a link, over the payload rate of its data sheet."""
+    """Return the rate that NCCL's and RCCL's topology models grant a link over the data sheet's payload rate."""
     return Fraction(rates[1]) / Fraction(rates[0])
 
 
@@ -124,7 +124,7 @@ CALIBRATIONS: dict[str, Calibration] = {
 
 @lru_cache(maxsize=16)
 def calibrated(topology: Topology, name: CalibrationName) -> Topology:
-    """``topology`` at the rates of calibration ``name``. What it states as measured stays."""
+    """Return ``topology`` at the rates of calibration ``name``; rates that it states as measured stay."""
     choice = CALIBRATIONS[name]
     if not choice.factors:
         return topology

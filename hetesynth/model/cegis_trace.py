@@ -16,13 +16,13 @@ Sent = tuple[int, int, int]  # chunk, link, step
 
 @dataclass(frozen=True, slots=True)
 class CegisEntry:
-    """One iteration, with so many ``steps`` asked for.
+    """An iteration of the synthesis, in which a schedule of ``steps`` steps was asked for.
 
     ``action``: ``seed``: the first candidate was verified; ``fill``: a step was filled greedily; ``solve``: Z3
     chose what scarce links carry in a step; ``whole``: all steps from the ``checkpoint`` on, the earliest with a
-    counterexample. ``number``: of counterexamples, only the first of which are kept in words. ``laws``: told to
-    Z3. ``sends``: Send variables; ``units``: of Z3. ``snapshot``: the schedule so far, where small. ``phase``: of
-    an allreduce."""
+    counterexample. ``number``: counterexamples, only the first of which are kept in words. ``laws``: laws told to
+    Z3. ``sends``: Send variables; ``units``: units that Z3 spent. ``snapshot``: the schedule so far, where small.
+    ``phase``: the phase of an allreduce."""
 
     steps: int
     action: Action
@@ -38,7 +38,7 @@ class CegisEntry:
     phase: str = ""
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the entry for JSON, without ``snapshot`` where there is none."""
         entry = asdict(self)
         if self.snapshot is None:
             del entry["snapshot"]
@@ -47,29 +47,29 @@ class CegisEntry:
 
 @dataclass
 class CegisTrace:
-    """The entries; with ``phase`` those of one phase, which parts write into the same list."""
+    """The entries of a run, to which a trace of one ``phase`` appends as well: all traces share one list."""
 
     phase: str = ""
     entries: list[CegisEntry] = field(default_factory=list)
 
     def inside(self, phase: str) -> CegisTrace:
-        """The part for ``phase``."""
+        """Return a trace for ``phase`` that appends to the same list."""
         return CegisTrace(f"{self.phase}, {phase}" if self.phase else phase, self.entries)
 
     def note(self, entry: CegisEntry) -> None:
-        """Append one entry, as of this phase."""
+        """Append ``entry`` under the phase of this trace."""
         self.entries.append(replace(entry, phase=self.phase))
 
     @property
     def own(self) -> tuple[CegisEntry, ...]:
-        """The entries of this phase and of parts of it."""
+        """The entries of this phase and of the phases inside it."""
         inside = f"{self.phase}, " if self.phase else ""
         return tuple(e for e in self.entries if e.phase == self.phase or e.phase.startswith(inside))
 
 
 def totals(entries: Sequence[CegisEntry]) -> dict[str, Any]:
-    """Of ``entries``, for JSON. ``first``: with a counterexample. ``calls``: of Z3, which spent ``units``.
-    ``largest_model``: Send variables."""
+    """Return the totals of ``entries`` for JSON. ``first``: the first entry with a counterexample. ``calls``: of
+    Z3, which spent ``units``. ``largest_model``: the most Send variables of an entry."""
     first = next((entry for entry in entries if entry.counterexamples), None)
     return {
         "iterations": len(entries),

@@ -17,10 +17,10 @@ CollectiveName = Literal[
 
 @dataclass(frozen=True, slots=True)
 class CollectiveKind:
-    """What holds of a collective of any size.
+    """The properties of a collective that do not depend on its size.
 
     ``personalized``: every chunk is for one rank. ``input_blocks``, ``output_blocks``: the buffer holds a block of
-    each rank; that of a gather or a scatter only at the root, so it has no form in place.
+    each rank; with gather and scatter only the root's does, so these have no form in place.
     """
 
     reduces: bool = False
@@ -31,22 +31,22 @@ class CollectiveKind:
 
     @property
     def chain(self) -> bool:
-        """Whether all of the buffer goes from the root to every rank, or the other way."""
+        """Return True if all of the buffer goes from the root to every rank, or from every rank to the root."""
         return self.rooted and not self.personalized
 
     @property
     def composed(self) -> bool:
-        """Whether sums are formed and then spread, as by an allreduce."""
+        """Return True if sums are formed and then spread, as by an allreduce."""
         return self.reduces and self.input_blocks and self.output_blocks
 
     @property
     def exchange(self) -> bool:
-        """Whether every rank has a chunk for every other."""
+        """Return True if every rank has a chunk for every other rank."""
         return self.personalized and not self.rooted
 
     @property
     def in_place(self) -> bool:
-        """Whether it has a form in place."""
+        """Return True if the collective has a form in place."""
         return not (self.rooted and self.personalized)
 
 
@@ -75,13 +75,14 @@ MAX_GUESSED_ROOTS = 64
 
 
 def collective_name(text: str) -> CollectiveName | None:
-    """The collective that people write as ``text`` (``AllReduce``, ``all_gather``, ``Reduce-Scatter``)."""
+    """Return the collective that people write as ``text`` (``AllReduce``, ``all_gather``, ``Reduce-Scatter``)."""
     letters = text.strip().lower().replace("_", "").replace("-", "").replace(" ", "")
     return next((name for name in COLLECTIVE_NAMES if name == letters), None)
 
 
 def transfers(name: CollectiveName, ranks: int, chunks: int) -> int:
-    """Of a schedule with ``chunks`` per rank, about: its deliveries, times two where each goes by another rank."""
+    """Return about how many transfers a schedule with ``chunks`` per rank has: the deliveries, or twice as many
+    for an exchange or a composed collective, where each goes by another rank."""
     kind = COLLECTIVES[name]
     if kind.rooted:
         return (ranks - 1) * chunks
@@ -90,7 +91,7 @@ def transfers(name: CollectiveName, ranks: int, chunks: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One unit of transfer. ``block`` says whose data it is, ``part`` which of that block's pieces.
+    """A unit of transfer. ``block`` says whose data it is, ``part`` which of that block's pieces.
 
     allgather, gather: block = the rank it comes from. reducescatter, scatter: block = the rank it goes to.
     alltoall: block = (source, destination). allreduce: block = the rank that reduces it (HeteCCL eq. 7).
@@ -120,20 +121,20 @@ class Collective:
 
     @property
     def kind(self) -> CollectiveKind:
-        """What holds of its name."""
+        """The properties of collectives of this name."""
         return COLLECTIVES[self.name]
 
     @property
     def ends(self) -> Iterator[tuple[frozenset[Rank], frozenset[Rank]]]:
-        """Where each chunk starts, and where it ends."""
+        """The ranks where each chunk starts and the ranks where it must end, a pair for each chunk."""
         return zip(self.pre, self.post, strict=True)
 
     @property
     def deliveries(self) -> int:
-        """Ranks that want a chunk and do not start with it, over all chunks; additions are not counted."""
+        """The number of ranks that want a chunk they do not start with, over all chunks, additions not counted."""
         return sum(len(post - pre) for pre, post in self.ends)
 
     @property
     def reduces(self) -> bool:
-        """Whether values are summed on the way."""
+        """Return True if values are summed on the way."""
         return self.kind.reduces

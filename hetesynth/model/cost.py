@@ -39,9 +39,9 @@ class Costs:
     """The prices of a topology, in seconds and bytes.
 
     ``resource_names``, ``resource_rate`` (R): every wire with a bandwidth and every stated group, all lanes
-    together. ``link_resources[i]``: those that link i draws from. ``link_alpha[i]``: seconds before its bytes
-    flow. ``link_rate[i]``: 1/beta, bytes per second on an idle link. ``gamma[rank]``: seconds per byte reduced
-    there. ``copy[rank]``: seconds per byte copied within its memory.
+    together. ``link_resources[i]``: the resources that link i draws from. ``link_alpha[i]``: seconds before its
+    bytes flow. ``link_rate[i]``: 1/beta, bytes per second on an idle link. ``gamma[rank]``: seconds per byte
+    reduced there. ``copy[rank]``: seconds per byte copied within its memory.
     ``runtime``: what thread blocks and kernels cost on the GPUs, whose models are ``models``; None: nothing.
     ``stated_copy_rates[rank]``: what the topology says that a thread block of ``rank`` copies with Simple.
     ``hops[i]``: seconds that a message takes over link i at least, with each of ``PROTOCOLS``. ``ll128[i]``:
@@ -66,15 +66,15 @@ class Costs:
     ll_limits: tuple[tuple[str, float, tuple[int, ...]], ...] = ()
 
     def lags(self, protocol: Protocol) -> list[float]:
-        """Seconds of each link between the last byte of a message and its receiver's reading it: alpha, or what a
-        hop takes with ``protocol`` if that is more."""
+        """Return the seconds on each link from the last byte of a message until its receiver reads it: alpha, or
+        what a hop takes with ``protocol`` if that is more."""
         if not self.hops:
             return [*self.link_alpha]
         place = PROTOCOLS.index(protocol)
         return [max(hop[place], alpha) for hop, alpha in zip(self.hops, self.link_alpha, strict=True)]
 
     def of(self, protocol: Protocol) -> Costs:
-        """The same with the limits that links share with ``protocol``."""
+        """Return these costs with the limits that links share with ``protocol`` as resources; only LL has any."""
         if protocol != "LL" or not self.ll_limits:
             return self
         first, more = len(self.resource_rate), [*map(list, self.link_resources)]
@@ -92,16 +92,16 @@ class Costs:
         )
 
     def start(self, protocol: Protocol) -> float:
-        """Seconds before the first instruction of a program: those of the GPU that takes longest."""
+        """Return the seconds before the first instruction of a program, on the GPU that takes longest."""
         return 0.0 if self.runtime is None else self.runtime.start(self.models, protocol)
 
     @property
     def launch(self) -> float:
-        """Seconds that every program takes to start, whatever its protocol."""
+        """The seconds that every program takes to start at least, whatever its protocol."""
         return 0.0 if self.runtime is None else self.runtime.launch(self.models)
 
     def copy_rate(self, rank: Rank, protocol: Protocol) -> float | None:
-        """Bytes of data per second that one thread block of ``rank`` moves; None: it keeps up with any link."""
+        """Return the bytes per second that one thread block of ``rank`` moves; None: it keeps up with any link."""
         if self.runtime is None:
             return None
         tabled = self.runtime.of(self.models[rank]).copy_rate
@@ -111,7 +111,7 @@ class Costs:
 
 @lru_cache(maxsize=16)
 def costs(topology: Topology, calibration: CalibrationName = "spec", runtime: RuntimeCosts | None = None) -> Costs:
-    """The prices of ``topology``. A calibration without overheads has none of the runtime either."""
+    """Return the costs of ``topology``; a calibration without overheads counts no ``runtime`` costs either."""
     choice, topology = CALIBRATIONS[calibration], calibrated(topology, calibration)
     limiting = [(i, wire, wire.bandwidth) for i, wire in enumerate(topology.wires) if wire.bandwidth is not None]
     of_wire = {i: number for number, (i, _, _) in enumerate(limiting)}
@@ -150,8 +150,8 @@ def costs(topology: Topology, calibration: CalibrationName = "spec", runtime: Ru
 
 
 def delayed(topology: Topology, prices: Costs, protocol: Protocol) -> Topology:
-    """``topology``, whose ``prices`` these are, with links that take as long as a message with ``protocol``, to
-    the nanosecond, and the limits that they share with it."""
+    """Return ``topology`` with the latency of each link raised to its lag with ``protocol``, to the nanosecond,
+    and the limits that links share with ``protocol`` as groups. ``prices``: the costs of ``topology``."""
     links = [
         link if lag <= alpha else replace(link, latency=Fraction(round(lag * 1e9), 10**9))
         for link, lag, alpha in zip(topology.links, prices.lags(protocol), prices.link_alpha, strict=True)
@@ -162,7 +162,7 @@ def delayed(topology: Topology, prices: Costs, protocol: Protocol) -> Topology:
 
 
 def _by_protocol(topology: Topology, runtime: RuntimeCosts) -> dict[str, Any]:
-    """What ``Costs`` says of the links of ``topology`` that depends on the protocol."""
+    """Return the fields of ``Costs`` on links that depend on the protocol: ``hops``, ``ll128``, ``ll_limits``."""
     servers, gpus = topology.servers, [runtime.of(model) for model in topology.models]
     alone = len({*servers}) == topology.ranks
     kinds = [vertex.kind for vertex in topology.vertices]
@@ -187,8 +187,8 @@ def _by_protocol(topology: Topology, runtime: RuntimeCosts) -> dict[str, Any]:
 
 
 def _hop(link: Link, passed: set[VertexKind], servers: Sequence[str], *, alone: bool) -> Hop:
-    """Which of NCCL's hops ``link`` is, which passes vertices of these kinds; links of untold kind in a server
-    are taken for NVLink."""
+    """Return the kind of NCCL hop that ``link`` is, given the kinds of vertices that it ``passed``; links of
+    unknown kind in a server are taken for NVLink. ``alone``: every server has one GPU."""
     scale_up = link.kind.lower().startswith(SCALE_UP)
     if passed & {"nic", *NETWORK_KINDS} or (not scale_up and servers[link.src] != servers[link.dst]):
         return "alone" if alone else "net"
@@ -196,7 +196,7 @@ def _hop(link: Link, passed: set[VertexKind], servers: Sequence[str], *, alone: 
 
 
 def costed(runtime: RuntimeCosts | None, calibration: CalibrationName) -> RuntimeCosts | None:
-    """``runtime`` where ``calibration`` counts overheads."""
+    """Return ``runtime`` if ``calibration`` counts overheads, else None."""
     return runtime if CALIBRATIONS[calibration].overheads else None
 
 
@@ -204,7 +204,7 @@ def costed(runtime: RuntimeCosts | None, calibration: CalibrationName) -> Runtim
 
 
 def chunk_bytes(name: CollectiveName, ranks: int, chunks_per_rank: int, size: float | Fraction) -> float:
-    """Bytes of one chunk when the collective's buffer has ``size`` bytes.
+    """Return the bytes of one chunk when the collective's buffer has ``size`` bytes.
 
     ``size`` is that of the largest buffer of a rank, as nccl-tests prints it: the output of an allgather, the
     input of a reduce-scatter, the root's buffer of a gather or scatter. Broadcast and reduce cut it into
@@ -215,16 +215,16 @@ def chunk_bytes(name: CollectiveName, ranks: int, chunks_per_rank: int, size: fl
 
 
 def runtime_bytes(name: CollectiveName, ranks: int, size: int) -> int:
-    """What a runtime compares with minBytes and maxBytes of a file when the buffer has ``size`` bytes.
+    """Return the bytes that a runtime compares with a file's minBytes and maxBytes for a buffer of ``size`` bytes.
 
-    The same, but for gather and scatter one rank's block: runtimes multiply the count of a call by the number of
-    ranks for allgather, reduce-scatter and alltoall only.
+    That is ``size``, but for gather and scatter one rank's block: runtimes multiply the count of a call by the
+    number of ranks for allgather, reduce-scatter and alltoall only.
     """
     return size if COLLECTIVES[name].in_place else size // ranks
 
 
 def bus_factor(name: CollectiveName, ranks: int) -> Fraction:
-    """Bus bandwidth / algorithm bandwidth, the convention of nccl-tests (its doc/PERFORMANCE.md)."""
+    """Return bus bandwidth over algorithm bandwidth, by the convention of nccl-tests (its doc/PERFORMANCE.md)."""
     if COLLECTIVES[name].chain:
         return Fraction(1)
     return Fraction((2 if COLLECTIVES[name].composed else 1) * (ranks - 1), ranks)
@@ -232,13 +232,14 @@ def bus_factor(name: CollectiveName, ranks: int) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Bandwidths:
-    """Bytes per second. ``algorithm``: size / time. ``bus``: that x ``bus_factor``, to be held against links."""
+    """The bandwidths of a collective in bytes per second. ``algorithm``: size / time. ``bus``: ``algorithm`` x
+    ``bus_factor``, to be held against links."""
 
     algorithm: float
     bus: float
 
 
 def bandwidths(name: CollectiveName, ranks: int, size: float, seconds: float) -> Bandwidths:
-    """Both bandwidths of a collective that took ``seconds``; zero where it took no time."""
+    """Return algorithm and bus bandwidth of a collective that took ``seconds``; zero where it took no time."""
     algorithm = size / seconds if seconds > 0 else 0.0
     return Bandwidths(algorithm, algorithm * float(bus_factor(name, ranks)))

@@ -19,15 +19,15 @@ source = time.monotonic  # a test may replace it
 
 
 def now() -> float:
-    """Seconds of a clock that only goes forward."""
+    """Return the seconds of a clock that only goes forward."""
     return source()
 
 
 @dataclass
 class ClockDecisions:
-    """What the clock decided, in the order of first occurrence: names of places, each with how often.
+    """The places where the clock decided something, in the order of first occurrence, each with its count.
 
-    ``place`` stands before the names that parts of a command note in ``inside``.
+    ``above``: the record of the whole, which is told of each note with ``place`` before its name.
     """
 
     places: dict[str, int] = field(default_factory=dict)
@@ -35,17 +35,17 @@ class ClockDecisions:
     above: ClockDecisions | None = field(default=None, repr=False)
 
     def note(self, where: str) -> None:
-        """The clock decided something in ``where``."""
+        """Note that the clock decided something in ``where``, here and in all records above."""
         self.places[where] = self.places.get(where, 0) + 1
         if self.above is not None:
             self.above.note(f"{self.place}: {where}" if self.place else where)
 
     def inside(self, place: str = "") -> ClockDecisions:
-        """A record of one part of the whole, which is told of all that the part notes."""
+        """Return a record for one part, ``place``; all that is noted there is noted in this record too."""
         return ClockDecisions(place=place, above=self)
 
     def told(self) -> tuple[str, ...]:
-        """The places in words, the first first."""
+        """Return the places in words, in the order of first occurrence: ``place (2 times)``."""
         return tuple(f"{where} ({n} times)" if n > 1 else where for where, n in self.places.items())
 
     def __bool__(self) -> bool:
@@ -54,17 +54,17 @@ class ClockDecisions:
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A moment, in seconds of ``now``, after which nothing more is begun; ``at`` infinite: none."""
+    """A moment ``at``, in seconds of ``now``, after which nothing more is begun; infinite: there is no limit."""
 
     at: float
     clock_decisions: ClockDecisions
 
     def left(self) -> float:
-        """Seconds until then; negative after it."""
+        """Return the seconds until the deadline; negative after it."""
         return self.at - now()
 
     def expired(self, where: str) -> bool:
-        """Whether it has passed; notes ``where`` if so."""
+        """Return True if the deadline has passed, and then note ``where`` in ``clock_decisions``."""
         if self.left() > 0.0:
             return False
         self.clock_decisions.note(where)
@@ -72,5 +72,5 @@ class Deadline:
 
 
 def no_deadline() -> Deadline:
-    """One that never comes."""
+    """Return a deadline that never comes, with a record of its own."""
     return Deadline(math.inf, ClockDecisions())

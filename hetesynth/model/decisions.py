@@ -16,7 +16,7 @@ Verdict = Literal["applied", "tried", "skipped", "refused", "dropped", "chosen"]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``stage``: where it was made; ``what``: the rule or candidate; ``why``: the reason, or what came of it.
+    """A decision. ``stage``: where it was made; ``what``: the rule or candidate; ``why``: the reason or result.
 
     Rules are applied or skipped; candidates are tried, skipped or refused, and one is chosen.
     """
@@ -27,21 +27,21 @@ class Decision:
     why: str
 
     def plain(self) -> dict[str, str]:
-        """For JSON."""
+        """Return the decision for JSON."""
         return {"stage": self.stage, "what": self.what, "verdict": self.verdict, "why": self.why}
 
 
 @dataclass
 class Decisions:
-    """The record, or with ``stage`` a part of it: parts write into the same list."""
+    """The record of all decisions; with ``stage`` the part for that stage, which appends to the same list."""
 
     stage: str = ""
     entries: list[Decision] = field(default_factory=list)
 
     def note(self, what: str, verdict: Verdict, why: str) -> None:
-        """Append one decision of this stage."""
+        """Append a decision of this stage."""
         self.entries.append(Decision(self.stage, what, verdict, why))
 
     def inside(self, stage: str) -> Decisions:
-        """The part of the record for ``stage``."""
+        """Return the part of the record for ``stage``."""
         return Decisions(f"{self.stage}, {stage}" if self.stage else stage, self.entries)

@@ -17,7 +17,7 @@ DEL, C1, line separators, bidirectional marks, embeddings, overrides and isolate
 
 
 def visible(text: str) -> str:
-    r"""``text`` with each of ``HIDDEN`` as ``\u001b``: safe to show, and inside a JSON string the same value."""
+    r"""Return ``text`` with each of ``HIDDEN`` as ``\u001b``: safe to show, in a JSON string the same value."""
     return HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
@@ -33,7 +33,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding about a source text: a stable code, where, what, and a way out."""
+    """A finding about a source text: a stable code, its place, a message, and what to do."""
 
     code: str
     span: Span
@@ -67,11 +67,11 @@ def render(diagnostic: Diagnostic, source: str | None) -> str:
 
 
 class SourceWarning(UserWarning):
-    """Something in an input file that was read in the one way it can be meant."""
+    """A warning of something in an input file that was read in the only way it can be meant."""
 
 
 class SourceError(HetesynthError):
-    """One or more findings about an input file, shown together."""
+    """An error with at least one finding about input files, all shown together; its code is that of the first."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic], sources: dict[str, str]) -> None:
         self.diagnostics = tuple(sorted(diagnostics, key=lambda d: (d.span.file, d.span.line, d.span.column)))
@@ -80,9 +80,9 @@ class SourceError(HetesynthError):
         super().__init__(first.message, code=first.code, help=first.help)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """An exception is pickled as its message alone, if nobody says otherwise."""
+        """Return what pickle calls to make the error again: by default it would keep the message alone."""
         return SourceError, (self.diagnostics, self.sources)
 
     def render(self) -> str:
-        """All findings, in the order of the source."""
+        """Return the text of all findings, in the order of the source."""
         return "\n".join(render(d, self.sources.get(d.span.file)) for d in self.diagnostics)

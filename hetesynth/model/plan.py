@@ -45,7 +45,8 @@ class LocalSlice:
 
 @dataclass(frozen=True, slots=True)
 class RemoteSlice:
-    """The same of a peer's buffer: entry ``buffer_id`` of the thread block's list for the type of channel used."""
+    """``size`` chunks from ``index`` of a peer's buffer. ``buffer_id``: the buffer's index in the thread block's
+    list for the type of channel used."""
 
     buffer_id: int
     index: int
@@ -57,7 +58,7 @@ Slice = LocalSlice | RemoteSlice
 
 @dataclass(frozen=True, slots=True)
 class PlanOperation:
-    """One operation of a thread block.
+    """An operation of a thread block.
 
     ``nop`` synchronizes the threads of the block: without one between them, two operations run side by side.
     ``barrier`` joins ``blocks`` thread blocks of the GPU. ``re`` adds all of ``src`` into the first of ``dst``;
@@ -82,9 +83,9 @@ class PlanOperation:
 
 @dataclass(frozen=True, slots=True)
 class PlanBlock:
-    """A thread block: operations in order, and which of the GPU's channels and remote buffers it can name.
+    """A thread block: operations in order, and the channels and remote buffers of the GPU that it can name.
 
-    ``stored``: the entries that they take in the runtime's table, where a pipeline stands once; 0: as many."""
+    ``stored``: entries of the operations in the runtime's table, where a pipeline stands once; 0: one for each."""
 
     id: int
     operations: tuple[PlanOperation, ...]
@@ -95,11 +96,11 @@ class PlanBlock:
     stored: int = 0
 
     def channels(self, kind: ChannelType) -> tuple[int, ...]:
-        """Its channels of one type, as indices into the GPU's list of that type."""
+        """Return the thread block's channels of type ``kind``, as indices into the GPU's list of that type."""
         return self.memory_channels if kind == "memory" else self.port_channels
 
     def buffers(self, kind: ChannelType) -> tuple[int, ...]:
-        """Its remote buffers reached over one type of channel, as indices into the GPU's ``remote_buffers``."""
+        """Return the indices into ``GpuPlan.remote_buffers`` of those reached over channels of type ``kind``."""
         return self.memory_buffers if kind == "memory" else self.port_buffers
 
 
@@ -116,8 +117,8 @@ class RemoteBuffer:
 class GpuPlan:
     """All thread blocks of one GPU.
 
-    ``memory_peers`` and ``port_peers``: the far end of each of its channels; the k-th that names a peer meets the
-    k-th of the peer that names this GPU. ``semaphores``: initial values.
+    ``memory_peers`` and ``port_peers``: the far end of each of the GPU's channels; the k-th channel to a peer
+    meets the peer's k-th channel to this GPU. ``semaphores``: initial values.
     """
 
     rank: Rank
@@ -131,7 +132,7 @@ class GpuPlan:
     semaphores: tuple[int, ...] = ()
 
     def peers(self, kind: ChannelType) -> tuple[Rank, ...]:
-        """The far ends of its channels of one type."""
+        """Return the far end of each of the GPU's channels of type ``kind``."""
         return self.memory_peers if kind == "memory" else self.port_peers
 
 
@@ -153,5 +154,5 @@ class Plan:
 
     @property
     def ranks(self) -> int:
-        """How many GPUs take part."""
+        """The number of GPUs that take part."""
         return len(self.gpus)

@@ -14,7 +14,7 @@ from hetesynth.model.topology import Link, Rank, SharedGroup, Topology, Vertex, 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """One pod: its type, its first rank, and its vertices and wires in the cluster, in the order of the type's."""
+    """A pod: its type, its first rank, and its vertices and wires in the cluster, in the order of its type."""
 
     name: str
     type: int
@@ -46,17 +46,17 @@ class PodCluster:
         return last.first_rank + self.types[last.type].ranks
 
     def size(self, pod: int) -> int:
-        """The number of GPUs of a pod."""
+        """Return the number of GPUs of a pod."""
         return self.types[self.pods[pod].type].ranks
 
     def reversed(self) -> PodCluster:
-        """The same with every wire and link turned around; indices stay."""
+        """Return the cluster with every wire and link turned around; indices stay."""
         wires = tuple(replace(wire, src=wire.dst, dst=wire.src) for wire in self.wires)
         return replace(self, types=tuple(t.reversed() for t in self.types), wires=wires)
 
 
 def rate_of(wire: Wire | Link | SharedGroup) -> Fraction | None:
-    """Bytes per second of all lanes; None: it never limits."""
+    """Return the bytes per second of all lanes of ``wire``; None: it never limits."""
     return None if wire.bandwidth is None else wire.bandwidth * wire.lanes
 
 
@@ -64,7 +64,7 @@ def rate_of(wire: Wire | Link | SharedGroup) -> Fraction | None:
 class PodBound:
     """No schedule of the collective takes less than ``seconds``; ``proof`` says in words why.
 
-    ``bytes`` must cross wires that carry ``rate`` bytes per second together (None: latency alone).
+    ``bytes`` must cross wires that together carry ``rate`` bytes per second (None: the bound is latency alone).
     """
 
     seconds: Fraction

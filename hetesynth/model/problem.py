@@ -41,7 +41,7 @@ class Arc:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """At most ``capacity`` chunks per step over all of ``arcs`` together (HeteCCL eq. 4 and 5)."""
+    """A limit of ``capacity`` chunks per step over all of ``arcs`` together (HeteCCL eq. 4 and 5)."""
 
     name: str
     arcs: tuple[int, ...]
@@ -55,8 +55,8 @@ class Problem:
     ``exclusive_reduction``: in one step a rank adds at most one arriving value to the same chunk
     (HeteCCL eq. 8). A copying problem with it stands for a reversed reduction: there a rank sends the same chunk
     to at most one peer in a step. ``max_peers``: no rank sends to, and none receives from, more than this many
-    others over the whole schedule, as a program has only so many thread blocks (None: no limit). ``servers``: of
-    each rank, by name, for strategies that go server by server; empty: not told.
+    others over the whole schedule, as thread blocks of a program are limited (None: no limit). ``servers``: the
+    server of each rank, by name, for strategies that go server by server; empty: not known.
     """
 
     ranks: int
@@ -76,7 +76,7 @@ class Problem:
             raise ValueError("a rank needs at least one peer")
 
     def reversed(self) -> Problem:
-        """The graph with every link and wire turned around, starts and ends exchanged; indices stay."""
+        """Return the problem with every link and wire turned around, starts and ends exchanged; indices stay."""
         collective = self.collective
         return replace(
             self,
@@ -95,7 +95,7 @@ class Problem:
 
     @cached_property
     def _wide_resources(self) -> tuple[Resource, ...]:
-        """Segments and groups: all laws but those of arcs alone, whose names no other has."""
+        """The laws of segments and groups: all but those of arcs alone, whose names are unique by themselves."""
         crossing: list[list[int]] = [[] for _ in self.segments]
         for i, arc in enumerate(self.arcs):
             for s in arc.segments:
@@ -118,7 +118,7 @@ class Problem:
 
     @cached_property
     def binding_resources(self) -> tuple[Resource, ...]:
-        """``resources`` without the laws another one implies: a link at least as wide as a group it is in."""
+        """The ``resources`` that no other implies; a link at least as wide as a group it is in is left out."""
         shared = [r for r in self._wide_resources if len(r.arcs) > 1]
         tightest = [arc.capacity + 1 for arc in self.arcs]
         for resource in shared:
@@ -131,12 +131,12 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much a search may spend: wall seconds (``None``: no limit), effort and the seed of its random choices.
+    """The limits of a search: wall seconds (``None``: no limit), effort and the seed of its random choices.
 
     ``effort``: how much work is tried, in multiples of what the policy allots; ``None``: all there is. It decides
     the result on every machine alike; the seconds only cut a search short.
-    ``strict_deadline``: no schedule rather than a late one, as where others were found already.
-    ``clock_decisions``: where it is noted what the seconds decided.
+    ``strict_deadline``: no schedule rather than a late one, for a search after others that found some.
+    ``clock_decisions``: the record of what the seconds decided.
     """
 
     seconds: float | None = None
@@ -146,14 +146,14 @@ class Budget:
     effort: float | None = None
 
     def deadline(self, started: float | None = None) -> Deadline:
-        """When the seconds are over that began at ``started`` (of ``deadline.now``), or begin now."""
+        """Return the deadline, ``seconds`` after ``started`` (a time of ``deadline.now``) or after now."""
         began = now() if started is None else started
         return Deadline(math.inf if self.seconds is None else began + self.seconds, self.clock_decisions)
 
     def left_after(self, spent: float) -> Budget:
-        """The same where ``spent`` seconds are over; no less than none are left."""
+        """Return the budget after ``spent`` seconds; at least 0 seconds are left."""
         return self if self.seconds is None else replace(self, seconds=max(0.0, self.seconds - spent))
 
     def part(self, share: float) -> Budget:
-        """The same with ``share`` of the seconds."""
+        """Return the budget with ``share`` of the seconds."""
         return self if self.seconds is None else replace(self, seconds=share * self.seconds)

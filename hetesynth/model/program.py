@@ -29,7 +29,7 @@ BUFFERS: tuple[Buffer, ...] = get_args(Buffer)
 
 @dataclass(frozen=True, slots=True)
 class BufferSlice:
-    """``count`` chunks from ``offset`` of the input, output or scratch buffer."""
+    """A place in a buffer: the chunk at ``offset`` of the input ("i"), output ("o") or scratch ("s") buffer."""
 
     buffer: Buffer
     offset: int
@@ -37,10 +37,10 @@ class BufferSlice:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One step of a thread block.
+    """A step of a thread block: ``op`` on ``count`` chunks.
 
     ``src`` and ``dst`` as MSCCL XML writes them: a send and the receive it meets repeat the same four fields, so
-    on a send ``dst`` is where the receiver puts it, and on a receive ``src`` is where the sender took it.
+    on a send ``dst`` is where the receiver puts the data, and on a receive ``src`` is where the sender took it.
     ``depends``: (thread block, step) of this GPU, or None. ``has_dependents``: some step depends on this one.
     """
 

@@ -14,8 +14,8 @@ _NUMBER = re.compile(r"[0-9]+\Z")
 
 @dataclass(frozen=True, slots=True)
 class RankPlace:
-    """``host``: the name of the machine as the topology states it, "" where it does not. ``server``: its instance
-    in the topology. ``device``: the GPU's number there, which is the driver's for the types of the library."""
+    """The place of a rank. ``host``: the machine's name, "" where the topology states none. ``server``: its
+    instance in the topology. ``device``: the GPU's number there, the driver's for the types of the library."""
 
     rank: Rank
     host: str
@@ -34,7 +34,7 @@ class RankPlace:
 
 
 def rank_places(topology: Topology | PodCluster) -> tuple[RankPlace, ...]:
-    """The place of each rank, in the order of the ranks."""
+    """Return the place of each rank, in the order of the ranks."""
     places = []
     for rank, vertex in enumerate(topology.vertices[: topology.ranks]):
         number = _NUMBER.search(vertex.name)
@@ -44,12 +44,12 @@ def rank_places(topology: Topology | PodCluster) -> tuple[RankPlace, ...]:
 
 
 def places_document(topology: Topology | PodCluster) -> list[dict[str, str | int]]:
-    """For JSON: host ("" where none is stated), server and GPU of each rank, in the order of the ranks."""
+    """Return for JSON, in the order of the ranks, each one's host ("" where none is stated), server and GPU."""
     return [{"host": p.host, "server": p.server, "gpu": p.device} for p in rank_places(topology)]
 
 
 def places_comment(topology: Topology) -> bytes:
-    """For XML: a comment with a line for each rank; nothing where no host is stated."""
+    """Return for XML a comment with a line for each rank; nothing where no host is stated."""
     places = rank_places(topology)
     if not any(place.host for place in places):
         return b""

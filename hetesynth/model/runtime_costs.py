@@ -35,9 +35,9 @@ LL_BETWEEN = (39.0, 20.4)
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """What joins the nodes. ``share``: of the NICs' line rate that large rings reach. In microseconds ``hop``: of
-    a hop beyond what NCCL counts, ``stated``: the latency that the NIC's plug-in reports to NCCL, and ``wait``:
-    how long an AllReduce waits for its buffers, for each of the first 16 MiB."""
+    """A network that joins the nodes. ``share``: the part of the NICs' line rate that large rings reach. In
+    microseconds ``hop``: the time of a hop beyond what NCCL counts; ``stated``: the latency that the NIC's plug-in
+    reports to NCCL; ``wait``: the wait of an AllReduce for its buffers, for each of the first 16 MiB."""
 
     name: str
     share: float
@@ -61,7 +61,7 @@ FABRICS: tuple[tuple[str, Fabric], ...] = (
 
 
 def fabric_of(kinds: Iterable[str]) -> Fabric:
-    """What joins nodes over wires of ``kinds``, in lower case."""
+    """Return the fabric that joins nodes over wires of ``kinds`` (in lower case), InfiniBand if no other fits."""
     given = [*kinds]
     return next(fabric for prefix, fabric in FABRICS if not prefix or any(k.startswith(prefix) for k in given))
 
@@ -79,23 +79,23 @@ class ByProtocol:
     Simple: float
 
     def of(self, protocol: Protocol) -> float:
-        """That of ``protocol``."""
+        """Return the figure for ``protocol``."""
         return {"LL": self.LL, "LL128": self.LL128, "Simple": self.Simple}[protocol]
 
     def scaled_to(self, simple: float) -> ByProtocol:
-        """The same proportions where Simple has the figure ``simple``: one that was measured."""
+        """Return the figures scaled in proportion so that Simple has ``simple``, a measured figure."""
         factor = simple / self.Simple
         return ByProtocol(self.LL * factor, self.LL128 * factor, simple)
 
 
 @dataclass(frozen=True, slots=True)
 class GpuCosts:
-    """Of one generation of GPUs.
+    """The runtime costs of one generation of GPUs.
 
     ``start``: seconds before the first instruction of a program. ``copy_rate``: bytes of data per second that one
-    thread block moves. ``ll``: that LL moves inside a node, of one GPU. ``ll128``: whether LL128 is known to work,
-    from compute capability 7.0 on (``ncclTopoTuneModel``); RCCL has it for MI200 in one table only. ``efa``: GPUs
-    on the newer EFA, whose hop takes 22 us.
+    thread block moves. ``ll``: bytes of data per second that LL moves inside a node, of one GPU. ``ll128``: True
+    if LL128 is known to work, from compute capability 7.0 on (``ncclTopoTuneModel``); RCCL has it for MI200 in one
+    table only. ``efa``: microseconds of a hop over EFA beyond what NCCL counts; 22 on the newer EFA.
     """
 
     start: ByProtocol
@@ -106,35 +106,35 @@ class GpuCosts:
 
     @property
     def launch(self) -> float:
-        """Seconds that no program saves, whatever its protocol."""
+        """The seconds before the first instruction with the protocol that starts first."""
         return min(self.start.LL, self.start.LL128, self.start.Simple)
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeCosts:
-    """``generations``: (prefix of the GPU model, its costs); the first that fits counts, the last fits all.
-    ``hops``: whether ``HOPS`` and what LL carries at most count."""
+    """The costs of a runtime. ``generations``: (prefix of the GPU model, its costs); the first that fits counts,
+    the last fits all. ``hops``: True if ``HOPS`` and the most that LL carries count."""
 
     name: str
     generations: tuple[tuple[str, GpuCosts], ...]
     hops: bool = False
 
     def of(self, model: str) -> GpuCosts:
-        """The costs of GPUs of ``model`` ("" where unknown), upper or lower case."""
+        """Return the costs of GPUs of ``model`` ("" where unknown), in upper or lower case."""
         lower = model.lower()
         return next(gpu for prefix, gpu in self.generations if lower.startswith(prefix))
 
     def start(self, models: Iterable[str], protocol: Protocol) -> float:
-        """Seconds before a program moves anything: those of the GPU that takes longest."""
+        """Return the seconds before a program with ``protocol`` moves anything, on the GPU that takes longest."""
         return max(self.of(model).start.of(protocol) for model in {*models})
 
     def launch(self, models: Iterable[str]) -> float:
-        """The same of the protocol that starts first: no program does sooner."""
+        """Return the seconds before any program moves anything: with the protocol that starts first."""
         return max(self.of(model).launch for model in {*models})
 
 
 def _copying(ll128: float, simple: float) -> ByProtocol:
-    """In GB/s."""
+    """Return copy rates in bytes per second from those of LL128 and Simple in GB/s; LL moves half of Simple's."""
     return ByProtocol(simple * 1e9 / FLAGS_OF_LL, ll128 * 1e9, simple * 1e9)
 
 

@@ -13,7 +13,7 @@ from hetesynth.model.topology import Link
 
 @dataclass(frozen=True, slots=True, order=True)
 class Transfer:
-    """Chunk ``chunk`` crosses link ``link`` during ticks [start, end).
+    """A crossing of link ``link`` by chunk ``chunk`` during ticks [start, end).
 
     ``reduce``: the arriving value is added to what the receiver holds; otherwise it replaces it.
     In the step model a tick is a step and ``end == start + 1``.
@@ -30,8 +30,8 @@ class Transfer:
 class Schedule:
     """Transfers in canonical order and the number of ticks they take.
 
-    Build with ``Schedule.of``, which sorts: equal schedules are equal values. ``rounds``: of the step model, so
-    many ticks make each step (SCCL 3.2, Q), and what arrives in a step is sent on in later steps only.
+    Build with ``Schedule.of``, which sorts: equal schedules are equal values. ``rounds``: in the step model, the
+    number of ticks of each step (SCCL 3.2, Q); what arrives in a step is sent on in later steps only.
     """
 
     transfers: tuple[Transfer, ...]
@@ -42,14 +42,14 @@ class Schedule:
     def of(
         cls, transfers: Iterable[Transfer], makespan: int | None = None, rounds: tuple[int, ...] = ()
     ) -> Schedule:
-        """The schedule of ``transfers``; its makespan is the last end unless stated."""
+        """Return the schedule of ``transfers``; its makespan is the last end unless stated."""
         ordered = tuple(sorted(transfers, key=lambda t: (t.start, t.end, t.chunk, t.link, t.reduce)))
         last = max((t.end for t in ordered), default=0)
         return cls(ordered, last if makespan is None else makespan, rounds)
 
     @property
     def stepwise(self) -> Schedule:
-        """The same with its steps for ticks, whatever the rounds of each: what messages wait for."""
+        """The schedule with one tick for each step, whatever its rounds: the order in which messages wait."""
         if not self.rounds:
             return self
         step = [s for s, rounds in enumerate(self.rounds) for _ in range(rounds)]
@@ -57,7 +57,7 @@ class Schedule:
         return Schedule.of(moved, len(self.rounds))
 
     def steps(self) -> list[list[Transfer]]:
-        """The transfers by the tick they start in: ``steps()[t]``, one list per tick of the makespan."""
+        """Return the transfers by the tick they start in: ``steps()[t]``, one list per tick of the makespan."""
         by_start: dict[int, list[Transfer]] = defaultdict(list)
         for transfer in self.transfers:
             by_start[transfer.start].append(transfer)
@@ -65,7 +65,7 @@ class Schedule:
 
 
 def hops(schedule: Schedule, links: Sequence[Link] | Sequence[Arc]) -> int:
-    """The most links that any data crosses one after another; a sum has come as far as its farthest part."""
+    """Return the most links that any data crosses one after another; a sum counts as its farthest part."""
     farthest: dict[tuple[int, int], int] = {}
     on_the_way: list[tuple[int, int, int, int]] = []  # end, chunk, receiver, links crossed
     for transfer in schedule.transfers:
@@ -79,8 +79,8 @@ def hops(schedule: Schedule, links: Sequence[Link] | Sequence[Arc]) -> int:
 
 
 def along_trees(schedule: Schedule, links: Sequence[Link] | Sequence[Arc]) -> bool:
-    """Whether no rank sends its sum of a chunk twice nor takes in two copies: then the data decide all orders, and
-    else a value may be added to before it is sent."""
+    """Return True if no rank sends its sum of a chunk twice or takes in two copies of a chunk: then the data
+    decide all orders, and else a value may be added to before it is sent."""
     sums = Counter((t.chunk, links[t.link].src) for t in schedule.transfers if t.reduce)
     copies = Counter((t.chunk, links[t.link].dst) for t in schedule.transfers if not t.reduce)
     return max((*sums.values(), *copies.values()), default=1) == 1

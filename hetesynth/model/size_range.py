@@ -20,8 +20,8 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class SizeRange:
-    """Sizes of the collective's buffer in bytes, from ``low`` to ``high`` (None: all beyond). ``closed``: ``high``
-    itself is meant; it is not where another range begins there. ``text``: the one spelling of it, whatever the
+    """A range of buffer sizes in bytes, from ``low`` to ``high`` (None: no end). ``closed``: True if ``high``
+    itself is meant, False where another range begins there. ``text``: the one spelling of the range, whatever the
     manifest says (``1MB..2MB``, not ``1000KB..2MB``)."""
 
     low: int
@@ -34,12 +34,12 @@ class SizeRange:
             raise ValueError(f"{self.text}: a range begins at 0 or more and does not end before")
 
     def holds(self, size: int) -> bool:
-        """Whether ``size`` is between its ends; one where another range begins counts as its own too."""
+        """Return True if ``size`` is in the range; both ends are, even a ``high`` where another range begins."""
         return self.low <= size and (self.high is None or size <= self.high)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Where its files are judged: both ends, and every fourfold of the first between them."""
+        """The bytes at which files are judged: both ends, and 4, 16, ... times the first up to half the last."""
         first = self.low or min(FIRST, self.high or FIRST)
         last = max(LAST, first) if self.high is None else self.high
         listed = [first]
@@ -49,29 +49,29 @@ class SizeRange:
 
     @property
     def searched(self) -> tuple[int, ...]:
-        """Where candidates are compared: both ends, and every double of the first between them."""
+        """The bytes at which candidates are compared: ``sizes`` and, between them, 2, 4, ... times the first."""
         sizes = self.sizes
         doubled = range((sizes[-1] // sizes[0]).bit_length())
         return tuple(sorted({*sizes, *(sizes[0] << k for k in doubled)}))
 
     def calls(self, collective: CollectiveName, ranks: int) -> tuple[int, int]:
-        """minBytes and maxBytes of its programs, both included, as runtimes count; 0: no limit.
+        """Return minBytes and maxBytes of the range's programs, both included, as runtimes count; 0: no limit.
 
         The upper one is odd: no buffer of whole elements has just that size, so readers that exclude the limit
-        and readers that include it agree. Of two ranges of which one begins where the other ends all between has
-        a program.
+        and readers that include it agree. Where one range begins at the end of another, every size between them
+        has a program.
         """
         low, high = (runtime_bytes(collective, ranks, size) for size in (self.low, self.high or 0))
         return low + low % 2, 0 if self.high is None else high | 1 if self.closed else high + high % 2 - 1
 
 
 def spelling(size: int) -> str:
-    """``64MB``: the shortest of a whole number with its unit, decimal where both are as short."""
+    """Return ``size`` as the shortest whole number with its unit (``64MB``), decimal where both are as short."""
     texts = [f"{size}B", *(f"{size // unit}{name}" for name, unit in UNITS.items() if size % unit == 0)]
     return min(texts, key=lambda text: (len(re.sub("[^0-9]", "", text)), "i" in text, len(text)))
 
 
 def spelled_range(low: int, high: int | None) -> str:
-    """``1MB..64MB``, ``..1MB``, ``64MB..``, ``64MB``."""
+    """Return the range from ``low`` to ``high`` in text: ``1MB..64MB``, ``..1MB``, ``64MB..`` or ``64MB``."""
     first, last = spelling(low) if low else "", "" if high is None else spelling(high)
     return first if low == high else f"{first}..{last}"

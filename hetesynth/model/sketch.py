@@ -19,13 +19,13 @@ Connection = Literal["fully-connected", "direct-map"]
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """``name``: of its file. GPUs are numbered inside their server.
+    """A communication sketch from the file ``name``. GPUs are numbered inside their server.
 
-    ``servers``: how many it is for; None: any. ``between``: which GPU of a server sends to which of another, all
-    to all, or each to its like; None: nothing is said. ``relays``: of a GPU those by which its chunks leave their
-    server; empty: any. ``offsets``: symmetries, each an offset and the size of the blocks of ranks inside which
-    all ranks move by it. ``chunks``: per rank, where it says. ``largest``: number of a GPU that it names.
-    ``unused``: what else it says."""
+    ``servers``: their number; None: any. ``between``: pairs of a GPU and one of another server to which it sends,
+    or all to all, or each to its like; None: not stated. ``relays``: for a GPU those by which its chunks leave
+    their server; empty: any. ``offsets``: symmetries, each an offset and the size of the blocks of ranks inside
+    which all ranks move by the offset. ``chunks``: per rank, where stated. ``largest``: the largest number of a
+    GPU that the sketch names. ``unused``: statements of the sketch that are not used, in words."""
 
     name: str
     servers: int | None
@@ -37,7 +37,7 @@ class Sketch:
     unused: tuple[str, ...] = ()
 
     def links(self, topology: Topology) -> list[int]:
-        """The links of ``topology`` that may be used. HetesynthError HS628: the sketch is of another cluster."""
+        """Return the links of ``topology`` that may be used; HetesynthError HS628: the sketch does not fit it."""
         place, servers = places(topology.servers), topology.servers
         self._demand_fits(topology, place)
         ends = [None if servers[x.src] == servers[x.dst] else (place[x.src], place[x.dst]) for x in topology.links]
@@ -69,14 +69,14 @@ class Sketch:
         return HetesynthError(f"{self.name} is a sketch of another cluster: {why}", code="HS628", help=way_out)
 
     def permutations(self, ranks: int) -> list[Permutation]:
-        """The symmetries on so many ranks."""
+        """Return the symmetries on ``ranks`` ranks, each as a permutation."""
         return [
             tuple(rank // size * size + (rank % size + offset) % size for rank in range(ranks))
             for offset, size in self.offsets
         ]
 
     def breaches(self, topology: Topology, collective: Collective, schedule: Schedule) -> Iterator[str]:
-        """What of it, besides links, ``schedule`` does not keep, in words."""
+        """Yield in words what ``schedule`` breaks of the symmetries and the relay map; links are not checked."""
         links, servers, place = topology.links, topology.servers, places(topology.servers)
         for (offset, size), moved in zip(self.offsets, self.permutations(topology.ranks), strict=True):
             images = chunk_images(collective, moved)
@@ -98,7 +98,8 @@ class Sketch:
 
 
 def chunk_images(collective: Collective, moved: Permutation) -> dict[int, int]:
-    """Of each chunk that of which the same is asked where ranks are ``moved``; those without are left out."""
+    """Return for each chunk its image where ranks are ``moved``: the chunk with the moved block, starts and ends.
+    Chunks without an image are left out."""
     numbers = {(chunk.block, chunk.part): chunk.index for chunk in collective.chunks}
     images = {}
     for chunk in collective.chunks:
@@ -111,7 +112,7 @@ def chunk_images(collective: Collective, moved: Permutation) -> dict[int, int]:
 
 
 def places(servers: Sequence[str]) -> list[int]:
-    """Of each rank its number in its server."""
+    """Return the number of each rank in its server, given the server of each rank."""
     seen: dict[str, int] = defaultdict(int)
     numbers = []
     for server in servers:

@@ -13,7 +13,7 @@ Table = NDArray[np.int64]
 
 
 class Steps(Sequence[Instruction]):
-    """The instructions of a thread block, each made when it is asked for."""
+    """The instructions of a thread block, each made from its row of a table when it is asked for."""
 
     __slots__ = ("rows",)
 
@@ -63,20 +63,20 @@ def _row(x: Instruction) -> tuple[int, ...]:
 
 
 def table_of(instructions: Sequence[Instruction]) -> Table:
-    """A row for each, in the columns of ``column``."""
+    """Return a table with a row for each instruction, in the columns of ``column``."""
     if isinstance(instructions, Steps):
         return instructions.rows
     return np.array([_row(x) for x in instructions], dtype=np.int64).reshape(-1, column.AWAITED + 1)
 
 
 def in_ops(rows: Table, ops: Collection[str]) -> NDArray[np.bool_]:
-    """Of each row, whether it is one of ``ops``."""
+    """Return for each row True if its operation is one of ``ops``."""
     return np.array([op in ops for op in OPS])[rows[..., column.OP]]
 
 
 def table_of_all(program: Program) -> tuple[Table, NDArray[np.int64]]:
-    """The instructions of ``Program.blocks`` one after the other, and where those of each begin, one more for the
-    end."""
+    """Return a table of the instructions of all ``Program.blocks`` in order, and the row at which each block
+    begins, with the number of rows at the end."""
     tables = [table_of(block.instructions) for _, block in program.blocks]
     first = np.concatenate(([0], np.cumsum([len(table) for table in tables]))).astype(np.int64)
     return np.concatenate([np.empty((0, column.AWAITED + 1), dtype=np.int64), *tables]), first

@@ -17,8 +17,8 @@ MAX_OPERATIONS = 256
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """``count`` chunks from ``source`` of rank ``src`` to ``landing`` of rank ``dst``. ``added``: what they are
-    added to after the round; None: they stay where they land."""
+    """A message of ``count`` chunks from ``source`` of rank ``src`` to ``landing`` of rank ``dst``. ``added``: the
+    place they are added to after the round; None: they stay where they land."""
 
     src: Rank
     dst: Rank
@@ -30,7 +30,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """``count`` chunks that ``rank`` copies before the first round."""
+    """A copy of ``count`` chunks that ``rank`` makes before the first round."""
 
     rank: Rank
     source: BufferSlice
@@ -57,21 +57,21 @@ class Table:
 
     @property
     def ranks(self) -> int:
-        """How many take part."""
+        """The number of ranks that take part."""
         return len(self.sizes)
 
     @property
     def chunks(self) -> int:
-        """Of the larger buffer."""
+        """The chunks of the largest input or output buffer of a rank."""
         return max(max(sizes[:2]) for sizes in self.sizes)
 
     @property
     def chunks_per_rank(self) -> int:
-        """As ``Collective`` has them."""
+        """The ``chunks_per_rank`` of the collective that the table carries out, as in ``Collective``."""
         return self.chunks // (1 if COLLECTIVES[self.collective].chain else self.ranks)
 
     @property
     def in_place(self) -> bool:
-        """Whether the buffers may be those of a call in place."""
+        """Return True if the buffers may be those of a call in place."""
         kind = COLLECTIVES[self.collective]
         return kind.in_place and not kind.exchange

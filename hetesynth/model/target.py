@@ -32,8 +32,8 @@ CHUNKSTEPS = 1. The interpreter takes four (MSCCL_CHUNKSTEPS) for every collecti
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """One format of files that runtimes read. ``words``: what a file of it is. ``kind``: as what it is timed and
-    judged; the names of plans and tables always carry the target's."""
+    """A format of files that runtimes read. ``words``: a file of this format in words. ``kind``: the kind as which
+    it is timed and judged; file names of plans and tables always carry the target's name."""
 
     name: str
     extension: str
@@ -42,17 +42,17 @@ class FileFormat:
 
     @property
     def program(self) -> bool:
-        """Whether it is MSCCL XML."""
+        """Return True if files of the format are programs in MSCCL XML."""
         return self.kind == "program"
 
     @property
     def plan(self) -> bool:
-        """Whether it is an MSCCL++ plan."""
+        """Return True if files of the format are MSCCL++ plans."""
         return self.kind == "plan"
 
     @property
     def table(self) -> bool:
-        """Whether it is a table of rounds."""
+        """Return True if files of the format are tables of rounds."""
         return self.kind == "table"
 
 
@@ -63,12 +63,12 @@ TABLE_JSON = FileFormat("hetesynth-table", "json", "a table of rounds", "table")
 
 @dataclass(frozen=True, slots=True)
 class Fifo:
-    """How a runtime moves the messages of one protocol and collective, buffers being the default ones.
+    """The buffer of a connection in a runtime for one protocol and collective, with default buffer sizes.
 
     ``step_bytes``: data in one of the ``STEPS`` parts of a connection's buffer. ``kernel_steps``: parts that the
-    interpreter takes for a message. ``host_steps``: parts that the host counts for one, which fills ``cnt`` whole
-    chunks into so many and tells its network proxy to expect as many. ``overhead``: bytes on the wire for each
-    byte of data.
+    interpreter takes for a message. ``host_steps``: parts that the host counts for a message: the host fills
+    ``cnt`` whole chunks into this many and tells its network proxy to expect as many. ``overhead``: bytes on the
+    wire for each byte of data.
     """
 
     step_bytes: int
@@ -78,22 +78,22 @@ class Fifo:
 
     @property
     def slots(self) -> int:
-        """Messages that a connection holds before a send waits."""
+        """The messages that a connection holds before a send waits."""
         return STEPS // self.kernel_steps
 
     @property
     def slice_bytes(self) -> int:
-        """Most bytes of one chunk in a message: a larger chunk makes the whole program loop over slices."""
+        """The most bytes of one chunk in a message: a larger chunk makes the whole program loop over slices."""
         return self.step_bytes * self.kernel_steps
 
     @property
     def batch_bytes(self) -> int:
-        """Most bytes of several chunks in a message: a step whose ``cnt`` chunks are more takes several."""
+        """The most bytes of several chunks in a message: a step whose ``cnt`` chunks are more takes several."""
         return self.step_bytes * self.host_steps
 
     @property
     def proxy_agrees(self) -> bool:
-        """Whether the network proxy expects the steps that the interpreter makes."""
+        """Return True if the network proxy expects as many steps for a message as the interpreter makes."""
         return self.host_steps == self.kernel_steps
 
 
@@ -168,32 +168,32 @@ class Target:
     environment: tuple[tuple[str, str], ...] = ()
 
     def fifo(self, protocol: Protocol, collective: str) -> Fifo:
-        """What messages of ``protocol`` carry in a program for ``collective``."""
+        """Return the ``Fifo`` of ``protocol`` in a program for ``collective``."""
         fifo = dict(self.fifos).get(protocol, self.fifos[0][1])  # who has one way does not look at the word
         return replace(fifo, host_steps=1) if collective in SHORT else fifo
 
     def slots(self, protocol: Protocol) -> int:
-        """Messages a connection of ``protocol`` holds, whatever the collective."""
+        """Return the messages that a connection of ``protocol`` holds, whatever the collective."""
         return self.fifo(protocol, "allreduce").slots
 
     def suffix(self, *, in_place: bool, several: bool) -> str:
-        """What follows the common part of a file's name: ``.xml``, ``.rccl-6.inplace.xml``."""
+        """Return the end of a file's name: ``.xml``, ``.rccl-6.inplace.xml``. ``several``: name the target."""
         parts = [self.name] if several or not self.format.program else []
         return "".join(f".{part}" for part in (*parts, *(["inplace"] if in_place else []), self.format.extension))
 
     @property
     def steps_of_addition(self) -> int:
-        """Steps of the receiver of a value that is added."""
+        """The steps that a receiver takes to add a value: 1 where the runtime has ``rrc``, else 2."""
         return 1 if "rrc" in self.ops else 2
 
     @property
     def thread_blocks(self) -> int:
-        """Thread blocks of one GPU that may be written."""
+        """The most thread blocks of one GPU that may be written."""
         return min(self.max_thread_blocks, self.resident_thread_blocks)
 
     @property
     def channels(self) -> int:
-        """Channels that may be written: 0 up to one less than this."""
+        """The number of channels that may be written: 0 up to one less than this."""
         return min(self.max_channel + 1, self.written_channels)
 
 
@@ -366,7 +366,7 @@ USUAL_TARGETS: dict[Vendor, tuple[str, ...]] = {
 
 
 def target(name: str) -> Target:
-    """The target called ``name``; HetesynthError HS500 when there is none."""
+    """Return the target called ``name``; HetesynthError HS500 when there is none."""
     if name not in TARGETS:
         raise HetesynthError(
             f"there is no target {name!r}",
@@ -377,7 +377,7 @@ def target(name: str) -> Target:
 
 
 def targets_of(named: Sequence[str]) -> tuple[Target, ...]:
-    """The targets of repeated ``--target NAME[,NAME]``, each once, in the order given."""
+    """Return the targets of repeated ``--target NAME[,NAME]``, each once, in their order; none: ``PORTABLE``."""
     names = [name.strip() for value in named for name in value.split(",") if name.strip()]
     if named and not names:
         raise HetesynthError("--target names nothing", code="HS500", help="leave it out for portable")

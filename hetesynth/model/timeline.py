@@ -18,12 +18,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TransferGraph:
-    """What is to be simulated.
+    """The tasks to be simulated and the resources that they share.
 
     ``names``, ``rate`` (R): the resources. ``waits[waits_start[i] : waits_start[i + 1]]``: the tasks that must end
-    before task i is ready, each ``lags`` ago at least (None: at once), ``uses`` in the same way the resources it
-    draws from, all at one rate. ``delay``: from ready to the first byte. ``size``: bytes to send. ``after``: from
-    the last byte to the end.
+    before task i is ready, each ``lags`` before it at least (None: 0). ``uses``, indexed in the same way by
+    ``uses_start``: the resources task i draws from, all at one rate. ``delay``: from ready to the first byte.
+    ``size``: bytes to send. ``after``: from the last byte to the end.
     """
 
     names: tuple[str, ...]
@@ -39,13 +39,13 @@ class TransferGraph:
 
     @property
     def tasks(self) -> int:
-        """n."""
+        """The number of tasks, n."""
         return len(self.delay)
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceUse:
-    """How busy a resource was. ``share``: of what it could have carried by the end; ``busy``: seconds in use."""
+    """The use of a resource. ``share``: ``size`` over what it could carry by the end; ``busy``: seconds in use."""
 
     name: str
     rate: float
@@ -56,9 +56,9 @@ class ResourceUse:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timeline:
-    """When each task was ready, sent its first and last byte, and ended: seconds from the start, arrays of n.
+    """The seconds from the start at which tasks were ready, sent their first and last byte, and ended: n of each.
 
-    ``makespan`` is the last end; what was not simulated but extrapolated (long runs of equal loops) is in it too.
+    ``makespan`` is the last end, including long runs of equal loops that were not simulated but extrapolated.
     """
 
     graph: TransferGraph
@@ -69,7 +69,7 @@ class Timeline:
     makespan: float
 
     def uses(self) -> tuple[ResourceUse, ...]:
-        """Every resource, in the order of the graph."""
+        """Return the use of every resource, in the order of the graph."""
         graph = self.graph
         task = np.repeat(np.arange(graph.tasks), np.diff(graph.uses_start))
         carried = np.bincount(graph.uses, weights=graph.size[task], minlength=len(graph.names))
@@ -92,14 +92,14 @@ class Timeline:
         )
 
     def bottleneck(self) -> ResourceUse | None:
-        """The resource with the largest share, the first of equals; None where nothing is sent."""
+        """Return the use of the resource with the largest share, the first of equals; None: no resources."""
         return max(self.uses(), key=lambda use: use.share, default=None)
 
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
     """Thread blocks that each send one message at a time. ``of[t]``: the group of lanes that send transfer t; a
-    group has one link. ``number[g]``: lanes of group g."""
+    group has one link. ``number[g]``: the number of lanes of group g."""
 
     of: Ints
     number: Ints
@@ -107,9 +107,10 @@ class Lanes:
 
 @dataclass(frozen=True, eq=False)
 class Dispatch:
-    """When a lane begins each message and has sent its last byte, in seconds: piece p of transfer t is message
+    """The seconds at which a lane begins each message and has sent its last byte: piece p of transfer t is message
     p x transfers + t. ``makespan``: counts the start of the kernel. ``period``: seconds from one loop to the next
-    once the pipeline is full; infinite: there is one loop. ``span``: of what a thread block sends in a loop."""
+    once the pipeline is full; infinite: there is one loop. ``span``: seconds within which a thread block has to
+    send all its messages of a loop."""
 
     pieces: int
     lanes: Lanes

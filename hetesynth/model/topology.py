@@ -41,7 +41,7 @@ class Vertex:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """One direction of a physical connection between two vertices.
+    """A direction of a physical connection between two vertices.
 
     ``bandwidth`` is that of one lane; ``None`` means the wire never limits (a GPU's own PCIe stub, say).
     """
@@ -56,7 +56,7 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How to send from one GPU to another without storing in a third: a path of wires.
+    """A path of wires over which one GPU sends to another without storing in a third.
 
     ``bandwidth`` and ``lanes`` are those of the slowest wire, ``latency`` the sum along the path (alpha).
     Several links may join the same pair (NVLink and PCIe): the graph is a multigraph.
@@ -72,7 +72,7 @@ class Link:
 
     @classmethod
     def over(cls, src: Rank, dst: Rank, path: Sequence[int], wires: Sequence[Wire]) -> Link:
-        """The link along ``path`` (wire indices, in order); its rate is that of the slowest wire."""
+        """Return the link along ``path`` (wire indices, in order); its rate is that of the slowest wire."""
         limiting = [(w, w.bandwidth) for w in (wires[i] for i in path) if w.bandwidth is not None]
         if not limiting:
             raise ValueError(f"link {src}->{dst}: no wire on its path has a bandwidth")
@@ -99,8 +99,8 @@ class Topology:
     ``reduce_bandwidth[rank]`` is the throughput of a reduction kernel in bytes per second (1/gamma), or None
     where it is not stated. ``copy_bandwidth[rank]`` is what one thread block copies, alike. ``chunk_bytes`` is the
     chunk size the source asks for, if any. ``measured``: kinds of wires, in lower case, whose rates are what
-    transfers get; those of other kinds are of data sheets. ``whole``: the cluster of which this has some of the
-    links only, under the ``numbers`` that they have there.
+    transfers get; rates of other kinds are of data sheets. ``whole``: the cluster, where this topology has only
+    some of its links; ``numbers``: the indices of these links in ``whole``.
     """
 
     name: str
@@ -118,7 +118,7 @@ class Topology:
     numbers: tuple[int, ...] = ()
 
     def __hash__(self) -> int:
-        """Of the vertices: hashing the fractions of all links takes as long as many a question on them."""
+        """Return a hash of the name, the vertices and the numbers of wires and links: fractions hash slowly."""
         return hash((self.name, self.vertices, len(self.wires), len(self.links)))
 
     @property
@@ -128,23 +128,23 @@ class Topology:
 
     @property
     def throughputs(self) -> tuple[tuple[Fraction | None, Fraction | None], ...]:
-        """What a reduction kernel and a copying thread block of each rank do, in bytes per second."""
+        """The bytes per second of a reduction kernel and a copying thread block of each rank; None: not stated."""
         nothing: tuple[Fraction | None, ...] = (None,) * self.ranks
         return tuple(zip(self.reduce_bandwidth or nothing, self.copy_bandwidth or nothing, strict=True))
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The model of each rank's GPU, "" where it is not told."""
+        """The model of each rank's GPU, "" where it is not stated."""
         return tuple(vertex.model for vertex in self.vertices[: self.ranks])
 
     def reversed(self) -> Topology:
-        """The same hardware with every direction turned around: on it a reduction is a copy. Indices stay."""
+        """Return the hardware with every direction turned around: on it a reduction is a copy. Indices stay."""
         wires = tuple(replace(w, src=w.dst, dst=w.src) for w in self.wires)
         links = tuple(replace(x, src=x.dst, dst=x.src, wires=x.wires[::-1]) for x in self.links)
         return replace(self, wires=wires, links=links)
 
     def part(self, kept: Sequence[int]) -> Topology:
-        """The same with the links ``kept`` only; groups that limit none of them are gone."""
+        """Return the topology with the links ``kept`` only, without groups that limit none of these links."""
         new = {old: number for number, old in enumerate(kept)}
         groups = (replace(g, links=tuple(new[i] for i in g.links if i in new)) for g in self.groups)
         return replace(
@@ -156,6 +156,6 @@ class Topology:
         )
 
     def wire_name(self, index: int) -> str:
-        """``a.gpu0->a.nvswitch``: the wire by the names of its ends."""
+        """Return the name of the wire, from the names of its ends: ``a.gpu0->a.nvswitch``."""
         wire = self.wires[index]
         return f"{self.vertices[wire.src].name}->{self.vertices[wire.dst].name}"

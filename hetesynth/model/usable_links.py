@@ -18,10 +18,10 @@ Nearness = tuple[Fraction, int]
 
 
 def usable(topology: Topology, targets: Sequence[Target]) -> Topology:
-    """``topology`` without the links that no program for all of ``targets`` uses; itself where there are none.
+    """Return ``topology`` without the links that no program for all of ``targets`` uses; itself if all are used.
 
-    Of the links between two GPUs those are used whose receiving NIC is in the receiver's share, of these those
-    whose sending NIC is one of the sender's best, and of these those of the highest rate and the least latency.
+    Used are, of the links between two GPUs, those whose receiving NIC is in the receiver's share, among these the
+    ones whose sending NIC is one of the sender's best, among these the ones of highest rate, then least latency.
     """
     between: dict[int, list[int]] = {}
     for i, link in enumerate(topology.links):
@@ -56,14 +56,14 @@ def usable(topology: Topology, targets: Sequence[Target]) -> Topology:
 
 
 def _preferred(links: Sequence[int], value: Callable[[int], tuple[Any, ...]]) -> list[int]:
-    """Those of the highest ``value``, in order."""
+    """Return the links with the highest ``value``, in the order of ``links``."""
     values = list(map(value, links))
     most = max(values)
     return [i for i, one in zip(links, values, strict=True) if one == most]
 
 
 def _nic(topology: Topology, link: Link, outward: bool) -> int | None:
-    """The first NIC on the way, seen from the sender (``outward``) or the receiver; None: it passes none."""
+    """Return the first NIC on ``link``, seen from the sender (``outward``) or the receiver; None: it has none."""
     for w in link.wires if outward else reversed(link.wires):
         vertex = topology.wires[w].dst if outward else topology.wires[w].src
         if topology.vertices[vertex].kind == "nic":
@@ -72,7 +72,7 @@ def _nic(topology: Topology, link: Link, outward: bool) -> int | None:
 
 
 def _nearness(topology: Topology, link: Link, nic: int, *, outward: bool) -> Nearness:
-    """Of ``nic``, the first on ``link``, with its port."""
+    """Return the nearness of ``nic``, the first NIC on ``link``, from its GPU through the NIC and its port."""
     rates, hosts, passed = list[Fraction](), 0, False
     for w in link.wires if outward else reversed(link.wires):
         wire = topology.wires[w]
@@ -87,7 +87,7 @@ def _nearness(topology: Topology, link: Link, nic: int, *, outward: bool) -> Nea
 
 
 def _best(near: Mapping[int, Nearness]) -> list[int]:
-    """Those that are fastest and of these nearest, in order."""
+    """Return the keys of ``near`` that are fastest and, among these, nearest, in ascending order."""
     most = max(near.values())
     return sorted(one for one, nearness in near.items() if nearness == most)
 
@@ -95,7 +95,7 @@ def _best(near: Mapping[int, Nearness]) -> list[int]:
 def _shares(
     topology: Topology, near: Mapping[Rank, Mapping[int, Nearness]], best: Mapping[Rank, list[int]], *, turns: bool
 ) -> dict[Rank, list[int]]:
-    """The NICs of each GPU's share, of which without ``turns`` only the first is used."""
+    """Return the NICs of each GPU's share; without ``turns`` only the first of them, the one that is used."""
     beside: dict[int, dict[int, Nearness]] = defaultdict(dict)
     for rank, nics in near.items():
         for nic, nearness in nics.items():

@@ -15,10 +15,10 @@ ViolationKind = Literal[_OfTransfers, _OfSchedules, "wrong-tick", _OfPrograms, _
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One thing that is wrong, with the evidence: where, and what was found.
+    """A thing that is wrong, with the evidence: its place, and what was found.
 
-    Fields that do not apply are None. ``message`` is one sentence; the rest is for programs. ``rule``: the stable
-    id of the check (docs/verify.md), where there is one.
+    Fields that do not apply are None. ``message`` is one sentence; other fields are for programs. ``rule``: the
+    stable id of the check (docs/verify.md), where there is one.
     """
 
     kind: ViolationKind
@@ -35,14 +35,14 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Synthesized:
-    """A schedule was found."""
+    """The answer of a search that found a schedule."""
 
     schedule: Schedule
 
 
 @dataclass(frozen=True, slots=True)
 class Infeasible:
-    """Proved: no schedule exists within ``steps`` steps (``None``: at all)."""
+    """The proved answer that no schedule exists within ``steps`` steps (``None``: at all)."""
 
     reason: str
     steps: int | None = None
@@ -50,7 +50,7 @@ class Infeasible:
 
 @dataclass(frozen=True, slots=True)
 class GaveUp:
-    """Nothing is known: the budget ended first. Never to be read as Infeasible."""
+    """The answer that nothing is known: the budget ended first. Never to be read as ``Infeasible``."""
 
     reason: str
     seconds: float

@@ -11,35 +11,35 @@ NAMED_CUTS = 3  # decisions of the clock that a text names
 
 
 def clock_line(places: Sequence[str]) -> str:
-    """What the clock decided, in one line."""
+    """Return one line with the first ``NAMED_CUTS`` of the ``places`` where the clock decided something."""
     first = "; ".join(places[:NAMED_CUTS])
     more = f"; and {len(places) - NAMED_CUTS} more (--json lists all)" if len(places) > NAMED_CUTS else ""
     return f"decided by the clock, so another run may differ: {first}{more}"
 
 
 def counted(number: int, what: str) -> str:
-    """``1 step``, ``2 steps``."""
+    """Return ``number`` with the noun ``what``, to which an s is added unless the number is 1: ``2 steps``."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def microseconds(seconds: float) -> str:
-    """``1,234 us``; four digits."""
+    """Return ``seconds`` in microseconds with four digits: ``1,234 us``."""
     return f"{seconds * 1e6:,.4g} us"
 
 
 def whole_percent(percent: float) -> str:
-    """Rounded down, but for the noise of floats: 100 is said of nothing less."""
+    """Return ``percent`` rounded down, but for the noise of floats: nothing less than 100 is called 100."""
     return str(math.floor(percent * (1 + 1e-9)))
 
 
 def short_time(seconds: float) -> str:
-    """``725 us``, ``44.7 ms``; three digits."""
+    """Return ``seconds`` with a fitting unit and three digits: ``725 us``, ``44.7 ms``."""
     unit, name = next(((u, n) for u, n in ((1.0, "s"), (1e-3, "ms")) if seconds >= 0.9995 * u), (1e-6, "us"))
     return f"{float(f'{seconds / unit:.3g}'):g} {name}"
 
 
 def runtime_words(runtime: RuntimeCosts | None) -> str:
-    """Whether copy rates and starts are counted."""
+    """Return words that say if runtime costs (copy rates and starts) are counted."""
     return "runtime costs left out" if runtime is None else "runtime costs counted"
 
 
@@ -48,7 +48,7 @@ EXACT = 6
 
 
 def size_text(size: int, digits: int = 4) -> str:
-    """``64 MB``, ``64 MiB`` where that is whole; up to ``digits`` digits, bytes below a kilobyte."""
+    """Return ``64 MB``, or ``64 MiB`` where that is whole; up to ``digits`` digits, bytes below a kilobyte."""
     for unit, name in _BINARY:
         if size >= unit and size % unit == 0 and size % 1000:
             return f"{size // unit} {name}"
@@ -59,7 +59,7 @@ def size_text(size: int, digits: int = 4) -> str:
 
 
 def told_apart(names: Iterable[str]) -> tuple[str, ...]:
-    """The names in their order, the second and later of one name numbered: ``a->b``, ``a->b (2)``."""
+    """Return the names in their order, the second and later of equal ones numbered: ``a->b``, ``a->b (2)``."""
     used: set[str] = set()
     apart: list[str] = []
     for name in names:

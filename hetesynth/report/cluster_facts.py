@@ -25,7 +25,7 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class LinkClass:
-    """Links that are alike. ``rate``: bytes per second of all lanes; ``latency``: seconds."""
+    """A class of links that are alike. ``rate``: bytes per second of all lanes; ``latency``: seconds."""
 
     kind: str
     inside: bool  # a server
@@ -40,8 +40,8 @@ class LinkClass:
 class Bottleneck:
     """A wire or group that several GPUs send over together, to several, and that carries less than its ends do.
 
-    ``sharers``: GPUs on the side with fewer, all senders or all receivers. ``offered``: what its wires carry
-    together.
+    ``sharers``: GPUs on the side with fewer, all senders or all receivers. ``offered``: bytes per second that the
+    wires of this side carry together.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Bottleneck:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """All of it, in the order of the topology. ``capable``: switches that do more than forward."""
+    """All facts of a cluster, in the order of the topology. ``capable``: switches that do more than forward."""
 
     servers: tuple[ServerFacts, ...]
     links: tuple[LinkClass, ...]
@@ -62,7 +62,7 @@ class ClusterFacts:
 
 
 def cluster_facts(topology: Topology) -> ClusterFacts:
-    """The facts of ``topology``."""
+    """Return the facts of ``topology``."""
     capable = tuple(vertex for vertex in topology.vertices if vertex.capabilities)
     links = tuple(_link_classes(topology))
     return ClusterFacts(tuple(_servers(topology)), links, tuple(_bottlenecks(topology)), capable)
@@ -86,7 +86,7 @@ def _servers(topology: Topology) -> Iterator[ServerFacts]:
 
 
 def _link_classes(topology: Topology) -> Iterator[LinkClass]:
-    """By kind, rate, lanes, latency and whether inside a server, in order of first appearance."""
+    """Yield the links by kind, rate, lanes, latency and place (in a server or not), in order of appearance."""
     servers = topology.servers
     alike: dict[tuple[str, bool, int, int, int], list[Link]] = defaultdict(list)
     for link in topology.links:  # by identity: very many links share few values
@@ -104,14 +104,14 @@ def _link_classes(topology: Topology) -> Iterator[LinkClass]:
 
 
 def _bottlenecks(topology: Topology) -> Iterator[Bottleneck]:
-    """Wires and groups that bind; the ports of a GPU alone are its own rate, not shared."""
+    """Yield the wires and groups that bind; the ports of a GPU alone are its own rate, not shared."""
     rates = [None if w.bandwidth is None else w.bandwidth * w.lanes for w in topology.wires]
     limited = sorted((rate, w) for w, rate in enumerate(rates) if rate is not None)
     place = {w: k for k, (_, w) in enumerate(limited)}  # the slowest first: comparing fractions is slow
     free = len(limited)  # stands for a way without a wire that limits
 
     def total(places: set[int]) -> Rate:
-        """What the wires at ``places`` carry together."""
+        """Return the bytes per second of the wires at ``places`` together; None: no limit."""
         return None if free in places else sum((limited[k][0] for k in places), Fraction(0))
 
     # Of every wire between two parts that forward: who sends over it, and the slowest wires before and behind.

@@ -20,7 +20,7 @@ Role = Literal["schedule", "program", "baseline", "bound"]
 @dataclass(frozen=True, slots=True, eq=False)
 class ScheduleRun:
     """A schedule and when its transfers ran. Task i of ``timeline`` is transfer i; ``problem.arcs`` are the links
-    of the topology. ``capacities``: whether those of ``problem`` are the chunks per step of the step model."""
+    of the topology. ``capacities``: True if those of ``problem`` are the chunks per step of the step model."""
 
     problem: Problem
     schedule: Schedule
@@ -30,7 +30,7 @@ class ScheduleRun:
 
 @dataclass(frozen=True, slots=True)
 class BlockRow:
-    """A thread block of GPU ``rank``. ``label``: in a few words whom it receives from and sends to."""
+    """A thread block of GPU ``rank``. ``label``: the peers that it receives from and sends to, in a few words."""
 
     rank: Rank
     id: int
@@ -39,11 +39,11 @@ class BlockRow:
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """What a task stands for: step ``step`` of ``blocks[block]``, or a part of that step.
+    """The step of a program that a task stands for: step ``step`` of ``blocks[block]``, or a part of that step.
 
     ``operation``, ``peers`` (``from GPU 1``), ``src``, ``dst`` (``input[3]``): in words, empty where there is
-    nothing to say. ``chunks``: those of the collective that it moves between GPUs, empty where it moves none or
-    that is not known.
+    nothing to say. ``chunks``: chunks of the collective that the step moves between GPUs, empty where it moves
+    none or they are not known.
     """
 
     block: int
@@ -60,7 +60,7 @@ class ProgramRun:
     """A program or plan and when the steps of its thread blocks ran.
 
     ``steps``: the tasks of one loop, the same in each of the ``simulated`` loops out of ``loops``. ``since[i]``:
-    when the thread block of task i got to it.
+    the seconds at which the thread block of task i got to the task.
     """
 
     blocks: tuple[BlockRow, ...]
@@ -72,18 +72,18 @@ class ProgramRun:
 
     @property
     def shown(self) -> int:
-        """The loops that are drawn."""
+        """The number of loops that are drawn."""
         return min(self.simulated, max(1, MAX_TASKS // max(1, len(self.steps))))
 
     @property
     def tasks(self) -> int:
-        """The tasks in the loops that are drawn."""
+        """The number of tasks in the loops that are drawn."""
         return len(self.steps) * self.shown
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Seconds at each of the report's sizes."""
+    """A named curve: the seconds at each of the report's sizes."""
 
     name: str
     role: Role
@@ -92,10 +92,10 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Report:
-    """Everything a report says. ``size``: of the buffer whose timelines are shown. ``certificate``: sentences.
+    """The contents of a report. ``size``: of the buffer whose timelines are shown. ``certificate``: sentences.
 
-    ``facts``: pairs of a label and a value. ``verdict``: on the program, a line. ``run`` is None where a program
-    moves what no schedule can say, ``program`` where there is none that is simulated.
+    ``facts``: pairs of a label and a value. ``verdict``: a line on the program. ``run`` is None where no schedule
+    can express what the program moves, ``program`` where no program is simulated.
     """
 
     title: str

@@ -47,7 +47,7 @@ class Box:
         return self.x + self.width / 2, self.y + self.height / 2
 
     def moved(self, x: float, y: float) -> Box:
-        """The same, so much further right and down."""
+        """Return the box moved right by ``x`` and down by ``y``."""
         return Box(self.x + x, self.y + y, self.width, self.height)
 
 
@@ -74,7 +74,7 @@ class ServerBox:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """``vertices[i]``, ``wires[i]``: those of the topology."""
+    """The picture of a topology: ``vertices[i]`` and ``wires[i]`` are drawn for vertex i and wire i of it."""
 
     width: float
     height: float
@@ -84,12 +84,12 @@ class Drawing:
 
 
 def shortened(text: str, most: int) -> str:
-    """``text``, or as much of it as ``most`` letters hold."""
+    """Return ``text``, cut to ``most`` letters with an ellipsis where it is longer."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def label(topology: Topology, vertex: int, box: Box) -> str:
-    """What is written on a vertex: the rank of a GPU, of others as much of the name as there is room for."""
+    """Return the label of a vertex: the rank of a GPU, for others as much of the name as ``box`` has room for."""
     if vertex < topology.ranks:
         return str(vertex)
     drawn = topology.vertices[vertex]
@@ -101,13 +101,13 @@ def label(topology: Topology, vertex: int, box: Box) -> str:
 
 
 def rate_range(rates: set[Fraction]) -> str:
-    """``25-50``: GB/s from the least to the most."""
+    """Return the least and the greatest of ``rates`` in GB/s: ``25-50``, or ``25`` where both are alike."""
     low, high = (f"{float(r) / 1e9:.4g}" for r in (min(rates), max(rates)))
     return low if low == high else f"{low}-{high}"
 
 
 def drawing(topology: Topology) -> Drawing:
-    """The picture of ``topology``."""
+    """Return the picture of ``topology``."""
     joined: dict[int, set[int]] = {i: set() for i in range(len(topology.vertices))}
     for wire in topology.wires:
         joined[wire.src].add(wire.dst)
@@ -150,7 +150,7 @@ def drawing(topology: Topology) -> Drawing:
 
 
 def _tiers(left: Sequence[int], near: set[int], joined: Mapping[int, set[int]]) -> list[list[int]]:
-    """``left`` by how far it is from ``near``; what is not joined to it comes last."""
+    """Return the vertices ``left`` by their distance from ``near``; vertices not joined to ``near`` come last."""
     tiers: list[list[int]] = []
     while left:
         tiers.append([i for i in left if joined[i] & near] or [*left])
@@ -172,7 +172,7 @@ class _Block:
 
 
 def _server(topology: Topology, inside: Sequence[int], joined: Mapping[int, set[int]]) -> _Block:
-    """The server of the vertices ``inside``; ``joined[i]``: the neighbours of i in the whole cluster."""
+    """Return the block of the vertices ``inside``; ``joined[i]``: the neighbors of i in the whole cluster."""
     gpus = [i for i in inside if i < topology.ranks]
     nics = [i for i in inside if topology.vertices[i].kind == "nic"]
     lower = [i for i in inside if i not in {*gpus, *nics} and joined[i] <= set(gpus)]
@@ -208,7 +208,7 @@ def _server(topology: Topology, inside: Sequence[int], joined: Mapping[int, set[
 
 
 def _shape(count: int, pairs: set[tuple[int, int]]) -> list[tuple[float, float]]:
-    """A grid where every connection joins neighbours or the two ends of a line, else a circle."""
+    """Return places in a grid where each connection joins neighbors or both ends of a line, else in a circle."""
     for columns in sorted(range(2, count // 2 + 1), key=lambda c: (abs(c - math.sqrt(count)), -c)):
         lines = {(0, 1), (0, columns - 1), (1, 0), (count // columns - 1, 0)}
         steps = {(abs(a // columns - b // columns), abs(a % columns - b % columns)) for a, b in pairs}
@@ -220,7 +220,7 @@ def _shape(count: int, pairs: set[tuple[int, int]]) -> list[tuple[float, float]]
 
 
 def _spread(wishes: Mapping[int, tuple[float, float]], inner: float) -> dict[int, tuple[float, float]]:
-    """Boxes of a row (middle, width), moved and narrowed so that all are in ``inner`` with ``SPACE`` between."""
+    """Return the boxes of a row (middle, width), moved and narrowed to fit ``inner`` with ``SPACE`` between."""
     order = sorted(wishes, key=lambda i: (wishes[i][0], i))
     share = inner / max(1, len(order)) - SPACE
     crowded = sum(width + SPACE for _, width in wishes.values()) > inner + SPACE
@@ -242,7 +242,7 @@ def _spread(wishes: Mapping[int, tuple[float, float]], inner: float) -> dict[int
 
 
 def _wires(topology: Topology, boxes: Sequence[Box], page: tuple[float, float]) -> tuple[WireCurve, ...]:
-    """A curve for each wire, beside the middle line of its connection, on the right of its direction."""
+    """Return a curve for each wire, beside the middle line of its connection, on the right of its direction."""
     parallel: Counter[tuple[int, int]] = Counter()
     corners = np.array([[b.x, b.y, b.x + b.width, b.y + b.height] for b in boxes]).T
     middles: dict[tuple[int, int], WireCurve] = {}
@@ -267,7 +267,7 @@ def _wires(topology: Topology, boxes: Sequence[Box], page: tuple[float, float]) 
 def _middle_line(
     pair: tuple[int, int], boxes: Sequence[Box], corners: Floats, page: tuple[float, float], bends: Sequence[float]
 ) -> WireCurve:
-    """From box to box: straight where nothing is in between, else with the least bend that leads round it."""
+    """Return a curve between the boxes of ``pair``: the least bend that avoids other boxes, else meets fewest."""
     a, b = (boxes[i] for i in pair)
     (x1, y1), (x2, y2) = a.middle, b.middle
     if a.width > b.width:  # the wider one is met at the place across, or near its end

@@ -12,7 +12,7 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 
 def sarif_rule(id: str, name: str, summary: str, help: str) -> dict[str, Any]:
-    """What a check is: a stable id, a name, one line, and what to do."""
+    """Return the SARIF rule of a check: a stable id, a name, a summary of one line, and what to do."""
     return {"id": id, "name": name, "shortDescription": {"text": summary}, "help": {"text": help}}
 
 
@@ -27,8 +27,8 @@ def sarif_result(
     place: str | None = None,
     properties: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """One finding. ``line`` is 1-based, as ``columns``, the first and the one behind the last. ``place`` names the
-    element, such as ``gpu 0/thread block 1``."""
+    """Return the SARIF result of a finding. ``line`` is 1-based, as ``columns``: the first and the one behind the
+    last. ``place`` names the element, such as ``gpu 0/thread block 1``."""
     location = _location(path, line, columns)
     if place is not None:
         location["logicalLocations"] = [{"fullyQualifiedName": place}]
@@ -39,7 +39,7 @@ def sarif_result(
 def sarif_log(
     rules: Sequence[Mapping[str, Any]], results: Sequence[Mapping[str, Any]], version: str
 ) -> dict[str, Any]:
-    """A log with one run, whose ``results`` name ``rules``."""
+    """Return a log with one run, whose ``results`` name ``rules``."""
     index = {rule["id"]: k for k, rule in enumerate(rules)}
     plain = [{"ruleId": one["ruleId"], "ruleIndex": index[one["ruleId"]], **one} for one in results]
     driver = {"name": "hetesynth", "semanticVersion": version, "rules": [*rules]}
@@ -48,7 +48,7 @@ def sarif_log(
 
 
 def sarif_failure(error: HetesynthError, version: str, path: str | None = None) -> dict[str, Any]:
-    """A log with one run that could not be carried out (section 3.20.21: toolExecutionNotifications).
+    """Return a log with one run that could not be carried out (section 3.20.21: toolExecutionNotifications).
 
     ``path``: the file that was judged, for an error that names no place.
     """
@@ -70,7 +70,7 @@ def sarif_failure(error: HetesynthError, version: str, path: str | None = None) 
 
 
 def _location(path: str, line: int | None = None, columns: Sequence[int] = ()) -> dict[str, Any]:
-    """``path`` as a URI reference: relative stays relative, absolute becomes a file URI."""
+    """Return the location of ``path`` (a relative path stays one, an absolute one is a file URI) and ``line``."""
     quoted = quote(path.replace("\\", "/").encode("utf-8", "surrogateescape"), safe="/~")
     physical: dict[str, Any] = {
         "artifactLocation": {"uri": f"file://{quoted}" if quoted.startswith("/") else quoted}

@@ -17,7 +17,7 @@ Curve = Sequence[tuple[float, float]]
 
 
 def size_plot(title: str, curves: Mapping[str, Curve], marks: Sequence[float] = (), how: str = "simulated") -> str:
-    """The picture; ``marks``: sizes with a vertical line, where one schedule takes over from another."""
+    """Return the SVG; ``marks``: sizes with a vertical line, where one schedule takes over from another."""
     points = [p for curve in curves.values() for p in curve if p[1] > 0]
     if not points:
         raise ValueError("nothing to plot")
@@ -70,19 +70,19 @@ def size_plot(title: str, curves: Mapping[str, Curve], marks: Sequence[float] = 
 
 
 class _Axis:
-    """Logarithms of ``values``, with a tenth of room on both sides, on pixels ``first`` to ``last``."""
+    """A logarithmic axis from pixel ``first`` to ``last``, with a tenth of room on both sides of ``values``."""
 
     def __init__(self, values: Sequence[float], first: float, last: float) -> None:
         self.low, self.high = math.log10(min(values) / 1.1), math.log10(max(values) * 1.1)
         self.first, self.last = first, last
 
     def at(self, value: float) -> float:
-        """Pixels of ``value``."""
+        """Return the pixel of ``value``."""
         share = (math.log10(value) - self.low) / (self.high - self.low)
         return self.first + share * (self.last - self.first)
 
     def ticks(self) -> list[float]:
-        """Powers of ten within; where there are fewer than two, 1, 2 and 5 times these."""
+        """Return the powers of ten on the axis; if there are fewer than two, also 2 and 5 times powers of ten."""
         exponents = range(math.floor(self.low), math.ceil(self.high) + 1)
         tens = [10.0**e for e in exponents if self.low <= e <= self.high]
         some = [m * 10.0**e for e in exponents for m in (1, 2, 5)]
@@ -90,11 +90,11 @@ class _Axis:
 
 
 def size_label(size: float) -> str:
-    """``64 KB``, in powers of 1000: for an axis."""
+    """Return ``size`` for an axis, in powers of 1000: ``64 KB``."""
     unit = min(len(_UNITS) - 1, max(0, round(math.log10(size)) // 3))
     return f"{size / 1000**unit:g} {_UNITS[unit]}"
 
 
 def text_markup(text: str) -> str:
-    """``text`` as markup; control characters and lone surrogates are shown escaped."""
+    """Return ``text`` as markup; control characters and lone surrogates are shown escaped."""
     return escape(visible(text))

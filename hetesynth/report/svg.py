@@ -26,7 +26,7 @@ PART, PANEL = "#e4e9ee", "#f7f9fb"
 
 
 def _picture(width: float, height: float, title: str, description: str, parts: Sequence[str]) -> str:
-    """A picture: its size, what it says in words, a white ground, the title, and ``parts``."""
+    """Return a picture: its size, title and description, a white ground, the title drawn, and ``parts``."""
     size = f'width="{px(width)}" height="{px(height)}"'
     return "\n".join(
         [
@@ -42,7 +42,7 @@ def _picture(width: float, height: float, title: str, description: str, parts: S
 
 
 def _frames(drawn: Drawing, wires: str) -> str:
-    """Servers, ``wires``, and over these what the servers are."""
+    """Return the frames of the servers, ``wires`` over them, and the captions of the servers on top."""
     parts = [*(_box(server.box, 8, PANEL) for server in drawn.servers), wires]
     look = f'font-weight="600" fill="{INK}" stroke="{PANEL}" stroke-width="3" paint-order="stroke"'
     for server in drawn.servers:
@@ -57,7 +57,7 @@ def _box(b: Box, round_: int, fill: str) -> str:
 
 
 def _parts(topology: Topology, drawn: Drawing) -> str:
-    """GPUs, NICs, buses, switches and their names."""
+    """Return the boxes of GPUs, NICs, buses and switches with their names."""
     parts = []
     for i, (vertex, box) in enumerate(zip(topology.vertices, drawn.vertices, strict=True)):
         x, y = box.middle
@@ -68,18 +68,18 @@ def _parts(topology: Topology, drawn: Drawing) -> str:
 
 
 def _wire(c: WireCurve, colour: str, width: float, more: str = "") -> str:
-    """A wire as a curve."""
+    """Return a wire as an SVG path."""
     course = f"M{px(c.x1)} {px(c.y1)}Q{px(c.cx)} {px(c.cy)} {px(c.x2)} {px(c.y2)}"
     return f'<path d="{course}" fill="none" stroke="{colour}" stroke-width="{px(width)}"{more}/>'
 
 
 def px(value: float) -> str:
-    """A length, to a tenth."""
+    """Return a length in pixels, to a tenth."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 def clean(text: str) -> str:
-    """``text`` as XML; control characters are shown escaped, others that XML does not allow as a question mark."""
+    """Return ``text`` as XML; control characters are escaped, others that XML does not allow become ``?``."""
     return escape("".join("?" if c in "\ufffe\uffff" else c for c in visible(text)))
 
 

@@ -18,7 +18,7 @@ PIPES = ("bus", "fabric")
 
 @dataclass(frozen=True, slots=True)
 class TopologyChange:
-    """One thing that is different. ``what``: server, GPU, NIC, switch, link, group, rank, chunk, ...
+    """A difference between two topologies. ``what``: server, GPU, NIC, switch, link, group, rank, chunk, ...
 
     ``name``: the part, or the two ends of a connection. ``before`` and ``after`` are in words, "" where there
     was or is nothing to say.
@@ -32,9 +32,9 @@ class TopologyChange:
 
 
 def topology_changes(before: Topology, after: Topology) -> list[TopologyChange]:
-    """Every change from ``before`` to ``after``; none where hardware and ranks are the same.
+    """Return every change from ``before`` to ``after``; none where hardware and ranks are the same.
 
-    What is true of a part that only one has goes with it, and the parts of a server with the server.
+    Facts of a part that only one topology has are not listed beside it, nor are the parts of such a server.
     """
     old, new = _facts(before), _facts(after)
     servers = set(before.servers) ^ set(after.servers) - {""}
@@ -94,7 +94,7 @@ def _facts(topology: Topology) -> _Facts:
 
 
 def _names(topology: Topology) -> list[str]:
-    """The name of the part that each vertex belongs to: `ib` for `ib.in` and `ib.out`, the ends of a pipe."""
+    """Return the name of the part of each vertex: ``ib`` for ``ib.in`` and ``ib.out``, the ends of a pipe."""
     names = [vertex.name for vertex in topology.vertices]
     for wire in topology.wires:
         src, dst = topology.vertices[wire.src], topology.vertices[wire.dst]
@@ -105,7 +105,7 @@ def _names(topology: Topology) -> list[str]:
 
 
 def _aspects(wire: Wire) -> tuple[str, str, str]:
-    """Kind, rate and latency of a wire."""
+    """Return kind, rate and latency of a wire in words; no latency is empty."""
     return (
         wire.kind,
         _rate(wire.bandwidth, wire.lanes),

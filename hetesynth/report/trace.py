@@ -59,7 +59,7 @@ def _process(process: int, name: str) -> Iterator[Event]:
 
 
 def _resource_events(process: int, timeline: Timeline, names: list[str], last: int) -> Iterator[Event]:
-    """One event for each of the first ``last`` tasks on each resource that it draws from."""
+    """Yield an event for each of the first ``last`` tasks that send bytes, on each resource it draws from."""
     graph = timeline.graph
     tasks: list[list[int]] = [[] for _ in graph.names]
     uses, first, size = graph.uses.tolist(), graph.uses_start.tolist(), graph.size.tolist()
@@ -76,8 +76,8 @@ def _resource_events(process: int, timeline: Timeline, names: list[str], last: i
 
 
 def _block_events(report: Report, run: ProgramRun) -> Iterator[Event]:
-    """Steps by thread block, from when it got to them to their end. What a thread block has under way at once
-    (puts that it does not wait for) is on threads of its own."""
+    """Yield the steps of each thread block, from when it got to them until their end. Steps under way at once
+    (puts that it does not wait for) are on threads of their own."""
     tasks: list[list[int]] = [[] for _ in run.blocks]
     for task in range(run.tasks):
         tasks[run.steps[task % len(run.steps)].block].append(task)
@@ -100,7 +100,7 @@ def _block_events(report: Report, run: ProgramRun) -> Iterator[Event]:
 def _threads(
     process: int, rows: Iterable[tuple[str, Sequence[int]]], begin: Floats, end: Floats, told: Told
 ) -> Iterator[Event]:
-    """``rows``: by name, the tasks that each shows, on as many threads as it does at once."""
+    """Yield the events of ``rows`` (name, tasks), each row on as many threads as tasks are under way at once."""
     begins, ends = begin.tolist(), end.tolist()
     thread = 0
     for row, tasks in rows:
@@ -126,5 +126,5 @@ def _threads(
 
 
 def _us(seconds: float) -> float:
-    """Microseconds, in whole nanoseconds."""
+    """Return ``seconds`` in microseconds, rounded to whole nanoseconds."""
     return round(seconds * 1e9) / 1000

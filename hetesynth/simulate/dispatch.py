@@ -47,7 +47,7 @@ class Dispatcher:
 
     @cached_property
     def links(self) -> Ints:
-        """Of each transfer."""
+        """The link of each transfer."""
         return np.array([t.link for t in self.schedule.transfers], dtype=np.int64)
 
     @cached_property
@@ -73,13 +73,13 @@ class Dispatcher:
 
     @cached_property
     def adding(self) -> tuple[Floats, Floats]:
-        """Of each transfer, seconds per byte that its lane adds before, and its receiver when it has come."""
+        """The seconds per byte of each transfer's additions: by its lane before it, by its receiver afterwards."""
         gamma = [self.costs.gamma[self.costs.link_ends[t.link][1]] * t.reduce for t in self.schedule.transfers]
         return np.zeros(len(gamma)), np.array(gamma)
 
     @property
     def place(self) -> Ints:
-        """Of each transfer among those with equally long ways."""
+        """The turn of each transfer among those with equally long ways."""
         return np.arange(len(self.links))
 
     @property
@@ -100,7 +100,7 @@ class Dispatcher:
         return float((load / self.costs.resource_rate).max(initial=0.0)) * self.overhead
 
     def lanes(self, piece_bytes: float, spare: float | None) -> Lanes:
-        """Of each link as many as keep its rate, ``spare`` times. None: one for each tree that crosses it."""
+        """Return ``spare`` times the lanes that keep each link at its rate; None: a lane for each tree on it."""
         if spare is None:
             group, _, adds = self._trees
             of = np.unique(np.stack([self.links, group, adds]), axis=1, return_inverse=True)[1].ravel()
@@ -128,7 +128,7 @@ class Dispatcher:
         return float(self.ways(self._lag[self.links] + piece_bytes / self.rate).max(initial=0.0))
 
     def ways(self, seconds: Floats) -> Floats:
-        """Of each transfer the longest way of its data from then on, where transfer i takes ``seconds[i]``."""
+        """Return the seconds of the longest way from each transfer on, where transfer i takes ``seconds[i]``."""
         (waits, number), ways = self.waits, seconds.copy()
         first = np.concatenate(([0], np.cumsum(number)))
         begin = np.array([t.start for t in self.schedule.transfers], dtype=np.int64)
@@ -140,8 +140,8 @@ class Dispatcher:
 
     @cached_property
     def _trees(self) -> tuple[Ints, Ints, Ints]:
-        """Of each transfer: a number for the tree that its chunk takes, the how manieth its chunk is of those that
-        take it, and whether it adds."""
+        """The number of the tree that the chunk of each transfer takes, the place of that chunk among those of the
+        same tree, and whether the transfer adds."""
         trees: dict[int, list[tuple[int, bool]]] = defaultdict(list)
         for t in self.schedule.transfers:
             trees[t.chunk].append((t.link, t.reduce))
@@ -213,7 +213,7 @@ class PlanDispatcher(Dispatcher):
 
     @cached_property
     def _station(self) -> Ints:
-        """Of each transfer, a number for those that one thread block puts together."""
+        """The number of each transfer's group; one thread block puts the transfers of a group together."""
         number: dict[tuple[int, int, bool, bool, float], int] = {}
         costs = self.costs
         rows = [
@@ -224,12 +224,12 @@ class PlanDispatcher(Dispatcher):
 
     @cached_property
     def _near(self) -> list[bool]:
-        """Whether each link stays inside a server."""
+        """True for each link inside a server."""
         return [self.servers[src] == self.servers[dst] for src, dst in self.costs.link_ends]
 
     @cached_property
     def rate(self) -> Floats:
-        """A thread block copies to all receivers at once."""
+        """The rate of each transfer; a thread block shares its copy rate among all receivers in its server."""
         near = np.array(self._near)[self.links]
         wire = np.array(self.costs.link_rate)[self.links]
         each = np.bincount(self._station, weights=near)[self._station]
@@ -237,7 +237,7 @@ class PlanDispatcher(Dispatcher):
 
     @cached_property
     def adding(self) -> tuple[Floats, Floats]:
-        """The thread block that puts a sum adds it up; what ends is added where it ends."""
+        """The seconds per byte of additions, made by the thread block that puts a sum, else by its receiver."""
         transfers = self.schedule.transfers
         before, after = np.zeros((2, len(transfers)))
         passed: set[int] = set()
@@ -255,7 +255,7 @@ class PlanDispatcher(Dispatcher):
 
     @property
     def place(self) -> Ints:
-        """What is put together follows each other."""
+        """The turn of each transfer: those that are put together follow each other."""
         return self._station
 
     @property
@@ -264,7 +264,7 @@ class PlanDispatcher(Dispatcher):
         return self.costs.launch
 
     def lanes(self, piece_bytes: float, spare: float | None) -> Lanes:
-        """Of each set of links that are put to together."""
+        """Return lanes for each set of links that are put to together."""
         together: dict[int, list[int]] = defaultdict(list)
         for station, link in zip(self._station.tolist(), self.links.tolist(), strict=True):
             together[station].append(link)
@@ -279,7 +279,7 @@ class PlanDispatcher(Dispatcher):
         return Lanes(of, np.maximum(1, np.ceil(needed - 1e-9)).astype(np.int64) * width)
 
     def ways(self, seconds: Floats) -> Floats:
-        """The longest of those that are put together."""
+        """Return the longest way among the transfers that are put together, for each of them."""
         ways = super().ways(seconds)
         most = np.zeros(int(self._station.max(initial=-1)) + 1)
         np.maximum.at(most, self._station, ways)

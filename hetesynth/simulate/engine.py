@@ -53,7 +53,7 @@ class Queues:
 
 
 def simulate(graph: TransferGraph, *, compiled: bool | None = None, queues: Queues | None = None) -> Timeline:
-    """When the tasks of ``graph`` run. ``compiled``: the kernel as machine code (None: where it is faster).
+    """Return when the tasks of ``graph`` run. ``compiled``: by machine code (None: where that is faster).
 
     Raises ValueError when tasks wait for each other in a circle.
     """
@@ -111,5 +111,5 @@ def _state(graph: TransferGraph, queues: Queues | None) -> State:
 
 
 def _starts(values: Ints, count: int) -> Ints:
-    """Where each of ``count`` values begins when ``values`` are sorted; one more for the end."""
+    """Return where each of ``count`` values begins in sorted ``values``, and one more for the end."""
     return np.concatenate(([0], np.cumsum(np.bincount(values, minlength=count)))).astype(np.int64)

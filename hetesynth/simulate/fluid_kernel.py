@@ -241,7 +241,7 @@ def join(s: State, task: int) -> None:
 
 
 def stays(s: State, task: int, floor: float) -> bool:
-    """Whether ``task`` has a rate, and one below ``floor``, where nothing changes."""
+    """Return True if ``task`` has a rate, and one below ``floor``, so that it does not change."""
     speed = s.tasks[task].speed
     return 0.0 < speed < floor * LOWER  # type: ignore[no-any-return]
 
@@ -293,7 +293,7 @@ def find_component(s: State) -> None:
 
 
 def open_member(s: State, r: int, floor: float) -> None:
-    """What resource ``r`` still has to give, to how many flows, which all need a new rate."""
+    """Set what resource ``r`` has left for how many flows, and mark these as needing a new rate."""
     resource = s.resources[r]
     resource.level = inf
     resource.spare = resource.rate

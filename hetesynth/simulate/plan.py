@@ -21,7 +21,7 @@ Cell = tuple[Rank, Buffer, int]
 
 @dataclass(frozen=True, slots=True)
 class PlanTask:
-    """What a task stands for: an operation by indices into the plan, or a slice of it that moves ``count`` chunks.
+    """The operation of a plan, by indices, that a task stands for, or a slice of it that moves ``count`` chunks.
 
     ``after``: the tasks of its thread block that must end before this one may begin. ``peers``: whom it signals or
     waits for.
@@ -65,7 +65,7 @@ class _Block:
 
 @dataclass(slots=True, eq=False)
 class _End:
-    """One end of a channel.
+    """The end of a channel at ``gpu``.
 
     Of a port channel, ``last`` is the put that its engine took last, ``fresh`` the same until a signal tells of
     it. ``inbox``: signals not yet waited for. ``carries``: whether ``link`` leads to the peer; signals also go
@@ -206,7 +206,7 @@ class _Execution:
             self._flush(block, ends)
 
     def _move(self, block: _Block, x: PlanOperation) -> None:
-        """What the threads of the block copy and add: from peers, then here, then to peers."""
+        """Add the tasks of what the threads of the block copy and add: from peers, then here, then to peers."""
         sources = [self._cell(block, x, part) for part in x.src]
         targets = [self._cell(block, x, part) for part in x.dst]
         count = x.src[0].size

@@ -59,7 +59,7 @@ class ProgramTasks:
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
-        """What the tasks of one loop stand for."""
+        """The instructions that the tasks of one loop stand for."""
         return tuple(Place(*row) for row in self.of_loop.tolist())
 
     def whole(self, timeline: Timeline) -> tuple[float, float]:
@@ -159,7 +159,7 @@ class _Steps:
 
     @classmethod
     def of(cls, program: Program) -> _Steps:
-        """Those of ``program``."""
+        """Return the instructions of ``program``."""
         blocks = [(g, b, block) for g, gpu in enumerate(program.gpus) for b, block in enumerate(gpu.thread_blocks)]
         rows, first = table_of_all(program)
         block = np.repeat(np.arange(len(blocks)), np.diff(first))

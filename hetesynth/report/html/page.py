@@ -65,7 +65,7 @@ def html_page(report: Report) -> bytes:
 
 
 def embedded(values: dict[str, Any]) -> str:
-    """JSON that may stand inside a script element: nothing in it ends the element or a line."""
+    """Return JSON that may stand inside a script element: nothing in it ends the element or a line."""
     text = json.dumps(values, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
@@ -75,7 +75,7 @@ def _hash(source: str) -> str:
 
 
 def _source(name: str) -> str:
-    """A file of this package, with the line ends that a browser sees."""
+    """Return the text of a file of this package, with the line ends that a browser sees."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
@@ -191,7 +191,7 @@ def _run(run: ScheduleRun) -> dict[str, Any]:
 
 
 def _program(run: ProgramRun) -> dict[str, Any]:
-    """Thread blocks, the steps of one loop, and when each ran in the loops shown."""
+    """Return thread blocks, the steps of one loop, and the times of each in the loops shown, in microseconds."""
     last = run.tasks
     words: dict[str, int] = {}  # texts that occur often, each stored once
     fields = {"op": "operation", "peers": "peers", "src": "src", "dst": "dst"}
