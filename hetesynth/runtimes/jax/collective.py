@@ -47,23 +47,23 @@ class Collective:
         return self._call(name, x, axis_name, op, root)
 
     def all_reduce(self, x: Any, axis_name: str, op: Reduction = "sum") -> Any:
-        """As lax.psum, lax.pmax or lax.pmin of an array."""
+        """Return what lax.psum, lax.pmax or lax.pmin of the array does."""
         return self._call("allreduce", x, axis_name, op)
 
     def all_gather(self, x: Any, axis_name: str) -> Any:
-        """As lax.all_gather with tiled=True, along the first dimension."""
+        """Return what lax.all_gather with tiled=True does, along the first dimension."""
         return self._call("allgather", x, axis_name)
 
     def reduce_scatter(self, x: Any, axis_name: str, op: Reduction = "sum") -> Any:
-        """As lax.psum_scatter with tiled=True, along the first dimension."""
+        """Return what lax.psum_scatter with tiled=True does, along the first dimension."""
         return self._call("reducescatter", x, axis_name, op)
 
     def all_to_all(self, x: Any, axis_name: str) -> Any:
-        """As lax.all_to_all with tiled=True, along the first dimension."""
+        """Return what lax.all_to_all with tiled=True does, along the first dimension."""
         return self._call("alltoall", x, axis_name)
 
     def broadcast(self, x: Any, axis_name: str, root: Rank = 0) -> Any:
-        """What the root passes; others pass anything of that shape."""
+        """Return the array that the root passes; others pass any array of that shape."""
         return self._call("broadcast", x, axis_name, root=root)
 
     def reduce(self, x: Any, axis_name: str, root: Rank = 0, op: Reduction = "sum") -> Any:
@@ -122,7 +122,7 @@ _plan_of = lru_cache(maxsize=64)(plan_of)
 
 
 def _own(name: CollectiveName, x: Any, axis: str, op: Reduction, root: Rank | None) -> Any:
-    """By JAX."""
+    """Return the result of JAX's own collective."""
     if name in ("allreduce", "reduce"):
         return _OWN[op](x, axis)
     if name in ("allgather", "gather"):

@@ -40,12 +40,12 @@ class Plan:
 
     @property
     def permutes(self) -> int:
-        """How many permutations the devices carry out."""
+        """The number of permutations that the devices carry out."""
         return sum(map(len, self.rounds))
 
 
 class Cells:
-    """Where chunks stand. In place the smaller buffer is the own block of the larger one."""
+    """The places of chunks. In place the smaller buffer is the own block of the larger one."""
 
     def __init__(self, table: Table) -> None:
         every = range(table.ranks)

@@ -26,7 +26,7 @@ def kernel() -> ctypes.CDLL:
 
 
 class DeviceCollective:
-    """One program on this rank of ``group`` (None: all ranks). Made, and closed, by all ranks at once; calls come
+    """A program on this rank of ``group`` (None: all ranks). Made, and closed, by all ranks at once; calls come
     in one order on all of them. ``max_block_bytes``: of the largest ``count`` elements. ``timeout``: seconds.
 
     ``group`` has to be of NCCL 2.30 or later, with its communicator made: call one of its collectives first."""
@@ -56,7 +56,7 @@ class DeviceCollective:
 
     @property
     def chunks(self) -> int:
-        """What ``count`` has to be a multiple of."""
+        """The number of which ``count`` has to be a multiple."""
         return int(self._library.hetesynth_device_chunks(self._handle))
 
     def __call__(self, source: Any, target: Any, count: int, op: str = "sum") -> None:

@@ -52,7 +52,8 @@ class CpuKernel:
     def run(
         self, memory: Sequence[Memory], chunk: int, dtype: Dtype, reduction: Reduction, timeout: float
     ) -> list[Waiting]:
-        """One call; nothing where it ended well. After anything else there is no other call. HS893: no threads."""
+        """Carry out one call; return the thread blocks that wait, none where it ended well. After anything else
+        there is no other call. HS893: no threads."""
         addresses = [m.chunks[name].ctypes.data for m in memory for name in ("i", "o", "s")]
         blocks = [(gpu.rank, k) for gpu in self._parts for k in range(len(gpu.thread_blocks))]
         waits = (ctypes.c_int32 * (3 * len(blocks)))()
@@ -76,7 +77,7 @@ class CpuKernel:
         self._library.hetesynth_threads_destroy(self._handle)
 
     def text(self, wait: Waiting, slots: int) -> str:
-        """What a thread block waits for, in words."""
+        """Return in words what a thread block waits for."""
         block = self._parts[wait.rank].thread_blocks[wait.block]
         if wait.what == UNTAKEN:
             messages = f"{wait.loop} message{'s' if wait.loop > 1 else ''}"

@@ -106,7 +106,7 @@ def unpack(table: bytes) -> GpuProgram:
 
 
 def first_fault(gpu: GpuProgram, chunks: Sequence[int]) -> str | None:
-    """What the interpreter, which checks nothing, would do wrong where buffers have ``chunks``."""
+    """Return the first wrong access of the interpreter, which checks nothing, where buffers have ``chunks``."""
     steps = {block.id: len(block.instructions) for block in gpu.thread_blocks}
     if len(steps) != len(gpu.thread_blocks):
         return "has two thread blocks of one number"

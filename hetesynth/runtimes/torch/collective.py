@@ -55,19 +55,19 @@ class Collective:
         self.stats: Counter[str] = Counter()
 
     def all_reduce(self, tensor: Any, op: Any = SUM, group: Any = None, async_op: bool = False) -> Any:
-        """As torch.distributed.all_reduce; AVG of floats too."""
+        """Do what torch.distributed.all_reduce does; AVG of floats too."""
         state, (op, kind, average) = self._group(group), _reduction(op, tensor)
         own = lambda part, later: dist.all_reduce(part, op, state.group, later)  # noqa: E731
         return self._flat(state, "allreduce", tensor, None, kind, async_op, own, average)
 
     def broadcast(self, tensor: Any, src: int, group: Any = None, async_op: bool = False) -> Any:
-        """As torch.distributed.broadcast; ``src`` is a rank of the world."""
+        """Do what torch.distributed.broadcast does; ``src`` is a rank of the world."""
         state = self._group(group)
         own = lambda part, later: dist.broadcast(part, src, state.group, later)  # noqa: E731
         return self._flat(state, "broadcast", tensor, _place(state, src), SUM, async_op, own)
 
     def reduce(self, tensor: Any, dst: int, op: Any = SUM, group: Any = None, async_op: bool = False) -> Any:
-        """As torch.distributed.reduce; ``dst`` is a rank of the world."""
+        """Do what torch.distributed.reduce does; ``dst`` is a rank of the world."""
         state, (op, kind, average) = self._group(group), _reduction(op, tensor)
         own = lambda part, later: dist.reduce(part, dst, op, state.group, later)  # noqa: E731
         root = _place(state, dst)
@@ -76,7 +76,7 @@ class Collective:
     def all_gather_into_tensor(
         self, output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
     ) -> Any:
-        """As torch.distributed.all_gather_into_tensor, in place too."""
+        """Do what torch.distributed.all_gather_into_tensor does, in place too."""
         state = self._group(group)
         own = partial(_ALL_GATHER, output_tensor, input_tensor, state.group)
         return self._apart(state, "allgather", input_tensor, output_tensor, SUM, async_op, own)
@@ -84,7 +84,7 @@ class Collective:
     def reduce_scatter_tensor(
         self, output: Any, input: Any, op: Any = SUM, group: Any = None, async_op: bool = False
     ) -> Any:
-        """As torch.distributed.reduce_scatter_tensor, in place too; AVG of floats."""
+        """Do what torch.distributed.reduce_scatter_tensor does, in place too; AVG of floats."""
         state, (op, kind, average) = self._group(group), _reduction(op, input)
         own = partial(_REDUCE_SCATTER, output, input, op, state.group)
         return self._apart(state, "reducescatter", input, output, kind, async_op, own, average)
@@ -98,7 +98,7 @@ class Collective:
         group: Any = None,
         async_op: bool = False,
     ) -> Any:
-        """As torch.distributed.all_to_all_single; split sizes are for the backend."""
+        """Do what torch.distributed.all_to_all_single does; split sizes are for the backend."""
         state = self._group(group)
         own = partial(dist.all_to_all_single, output, input, output_split_sizes, input_split_sizes, state.group)
         if output_split_sizes or input_split_sizes:
@@ -111,7 +111,7 @@ class Collective:
     def gather(
         self, tensor: Any, gather_list: Any = None, dst: int = 0, group: Any = None, async_op: bool = False
     ) -> Any:
-        """As torch.distributed.gather; ``dst`` is a rank of the world."""
+        """Do what torch.distributed.gather does; ``dst`` is a rank of the world."""
         state = self._group(group)
         own = partial(dist.gather, tensor, gather_list, dst, state.group)
         return self._listed(state, "gather", tensor, gather_list, _place(state, dst), async_op, own)
@@ -119,7 +119,7 @@ class Collective:
     def scatter(
         self, tensor: Any, scatter_list: Any = None, src: int = 0, group: Any = None, async_op: bool = False
     ) -> Any:
-        """As torch.distributed.scatter; ``src`` is a rank of the world."""
+        """Do what torch.distributed.scatter does; ``src`` is a rank of the world."""
         state = self._group(group)
         own = partial(dist.scatter, tensor, scatter_list, src, state.group)
         return self._listed(state, "scatter", tensor, scatter_list, _place(state, src), async_op, own)
@@ -147,7 +147,8 @@ class Collective:
         own: Callable[[Any, bool], Any],
         average: bool = False,
     ) -> Any:
-        """One tensor, in place. The elements that are left over when it is cut into chunks go by the backend."""
+        """Run the call on one tensor, in place. The elements that are left over when it is cut into chunks go by
+        the backend."""
         flat = _flat(tensor)
         plan = self._plan(state, name, root, op, flat, flat.numel())
         after = partial(flat.div_, state.size) if average else None
@@ -206,7 +207,7 @@ class Collective:
         return self._played(state, plan, (stage, flat), later, [], None, before)
 
     def _plan(self, state: Group, name: CollectiveName, root: int | None, op: Any, like: Any, block: int) -> Plan:
-        """That of calls of ``block`` elements a rank; at the first of a kind all ranks agree on it."""
+        """Return the plan of calls of ``block`` elements a rank; at the first of a kind all ranks agree on it."""
         key = name, root, op, block, like.dtype, like.device
         plan = state.plans.get(key)
         if plan is None or self._check:
@@ -280,7 +281,8 @@ class Collective:
 
 
 def _reduction(op: Any, tensor: Any) -> tuple[Any, Any, bool]:
-    """What the backend is asked for, its kind, and whether that is divided by the number of ranks in the end."""
+    """Return the reduction asked of the backend, its kind, and whether that is divided by the number of ranks in
+    the end."""
     kind = getattr(op, "op", op)
     if kind == dist.ReduceOp.AVG and tensor.dtype.is_floating_point:
         return SUM, SUM, True
@@ -299,7 +301,8 @@ def _place(state: Group, rank: int) -> int:
 
 
 def _then(work: Any, after: Callable[[], object] | None, later: Any) -> Any:
-    """What the backend returned, ``after`` done; ``later``: the tensor of a call that is not waited for."""
+    """Return the backend's result once ``after`` is done; ``later``: the tensor of a call that is not waited
+    for."""
     if after is None:
         return work
     if later is not None:

@@ -17,7 +17,8 @@ from hetesynth.runtimes.torch.steps import Part
 
 @dataclass(slots=True)
 class Plan:
-    """How calls of one kind are made. ``part`` None: by the backend, for ``reason``. ``chunk``: elements."""
+    """The way in which calls of one kind are made. ``part`` None: by the backend, for ``reason``. ``chunk``:
+    elements."""
 
     part: Part | None
     reason: str = ""
@@ -30,7 +31,7 @@ _WORKERS: WeakKeyDictionary[Any, Worker] = WeakKeyDictionary()
 
 
 class Group:
-    """What a ``Collective`` keeps for a process group. ``parts``: by the identity of their tables."""
+    """The state that a ``Collective`` keeps for a process group. ``parts``: by the identity of their tables."""
 
     def __init__(self, group: Any) -> None:
         self.group, self.rank, self.size = group, group.rank(), group.size()

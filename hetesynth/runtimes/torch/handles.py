@@ -15,7 +15,8 @@ import torch.distributed as dist
 
 
 class Handle(dist.Work):
-    """Of an asynchronous call that ends in ``tensor``: ``result`` of the worker, or ``event`` on the stream."""
+    """The handle of an asynchronous call that ends in ``tensor``: ``result`` of the worker, or ``event`` on the
+    stream."""
 
     def __init__(self, tensor: Any, result: "Future[None] | None" = None, event: Any = None) -> None:
         super().__init__()
@@ -30,7 +31,7 @@ class Handle(dist.Work):
         return True
 
     def is_completed(self) -> bool:
-        """Whether the result stands there; what went wrong counts as ended."""
+        """Return True if the call has ended, well or not."""
         return (
             self._result.done() if self._result is not None else bool(self._event is None or self._event.query())
         )

@@ -68,7 +68,7 @@ def run_table_on_gloo(table: Table, options: RunOptions, groups: Sequence[Any] =
 def run_parts(
     job: Job, owners: Sequence[GpuProgram], parts: Sequence[Part], groups: Sequence[Any] = ()
 ) -> list[Run]:
-    """The same with ``parts`` that need not be of one table."""
+    """Run ``parts``, which need not be of one table."""
     groups = groups or gloo_groups(len(parts), job.timeout)
     runs: list[Run] = []
     add = ADDS[getattr(torch.distributed.ReduceOp, job.numbers.reduction.upper())]

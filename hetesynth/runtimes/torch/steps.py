@@ -27,7 +27,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What ``rank`` does. ``sizes``: chunks of its buffers."""
+    """The work of ``rank``. ``sizes``: chunks of its buffers."""
 
     rank: Rank
     sizes: tuple[int, int, int]
@@ -59,7 +59,7 @@ def _place(place: BufferSlice) -> Place:
 
 
 def _joined(pairs: list[Pair]) -> Iterator[Pair]:
-    """Those that follow each other in both places as one."""
+    """Return the slices with those joined that follow each other in both places."""
     last: Pair | None = None
     for target, source, count in pairs:
         if last is not None:

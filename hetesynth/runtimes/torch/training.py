@@ -10,7 +10,8 @@ from hetesynth.runtimes.torch.collective import Collective
 
 
 def ddp_hook(collective: Collective) -> Callable[[Any, Any], Any]:
-    """What averages gradients: ``model.register_comm_hook(group, hook)``; group None: the default one."""
+    """Return the hook that averages gradients: ``model.register_comm_hook(group, hook)``; group None: the default
+    one."""
 
     def hook(group: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         tensor = bucket.buffer()
@@ -31,7 +32,7 @@ def use_in_fsdp(module: Any, collective: Collective) -> None:
 
 
 class _Comm:
-    """What FSDP asks for memory."""
+    """The allocator that FSDP asks for memory."""
 
     def __init__(self, collective: Collective) -> None:
         self._collective = collective

@@ -40,9 +40,9 @@ class LinkTimes:
 
 @dataclass(frozen=True, slots=True)
 class TimedRoutes:
-    """When chunk k begins to cross arc a, ``start[k, a]``, seconds of work per resource, and when all is there.
-    ``lasting``: of each arc the seconds in which others may use its resources too; after them others are in a
-    later step. Empty: as many are in a step as fit."""
+    """The times of routes: chunk k begins to cross arc a at ``start[k, a]``, seconds of work per resource, and
+    when all is there. ``lasting``: of each arc the seconds in which others may use its resources too; after them
+    others are in a later step. Empty: as many are in a step as fit."""
 
     start: dict[tuple[int, int], float]
     load: list[float]
@@ -69,7 +69,8 @@ def full_speed_transfers(tables: CopyProblem, link_times: LinkTimes) -> list[int
 
 
 def schedule_of(tables: CopyProblem, timed: TimedRoutes, most: Sequence[int] | None = None) -> Schedule:
-    """In steps: resources serve transfers in the order of their starts, at most ``most`` in a step."""
+    """Return the schedule in steps: resources serve transfers in the order of their starts, at most ``most`` in a
+    step."""
     problem = tables.problem
     current = [0] * len(tables.resources)  # the step that a resource is filling
     full = [r.capacity for r in tables.resources]
@@ -96,7 +97,7 @@ def schedule_of(tables: CopyProblem, timed: TimedRoutes, most: Sequence[int] | N
 
 
 def earliest_arrival(tables: CopyProblem, link_times: LinkTimes, price: Sequence[float]) -> TimedRoutes:
-    """One round: always the delivery with the least arrival time plus price of its resources."""
+    """Route one round: always the delivery with the least arrival time plus price of its resources."""
     arcs, n = tables.problem.arcs, tables.problem.ranks
     network = network_of(tables, link_times)
     # seconds from every rank to every other along the quickest arcs, on idle links
@@ -136,8 +137,8 @@ def network_of(tables: CopyProblem, link_times: LinkTimes) -> Network:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What arcs cost: ``alpha[a]`` seconds, ``resources[a]`` the physical resources behind arc a, ``rate`` theirs
-    in bytes per second, and the bytes of a chunk. ``servers``: of each rank, where that is told."""
+    """The costs of arcs: ``alpha[a]`` seconds, ``resources[a]`` the physical resources behind arc a, ``rate``
+    theirs in bytes per second, and the bytes of a chunk. ``servers``: of each rank, where that is told."""
 
     alpha: Sequence[float]
     resources: Sequence[Sequence[int]]

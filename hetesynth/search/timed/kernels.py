@@ -32,7 +32,7 @@ class Network(NamedTuple):
 
 
 def earliest_start(uses_start: Row, uses: Row, free: Row, i: int, ready: float) -> float:
-    """When transfer ``i`` can begin whose chunk is there at ``ready``."""
+    """Return when transfer ``i``, whose chunk is there at ``ready``, can begin."""
     start = ready
     for j in range(uses_start[i], uses_start[i + 1]):
         if free[uses[j]] > start:
@@ -52,7 +52,7 @@ def book(uses_start: Row, uses: Row, busy: Row, free: Row, left: Row, i: int, st
 
 
 class Arrival(NamedTuple):
-    """What a round reads besides."""
+    """The further arrays that a round reads."""
 
     cost: Row  # A: price of a transfer
     distance: Row  # n x n: seconds from a rank to another along the quickest arcs
@@ -156,7 +156,7 @@ class Sweep(NamedTuple):
 
 
 class Routing(NamedTuple):
-    """What a sweep changes."""
+    """The arrays that a sweep changes."""
 
     length: Row  # K: arcs of the path
     paths: Row  # K x n: its arcs
@@ -189,7 +189,7 @@ def exponential(x: float) -> float:
 
 
 def reach_goal(n: Network, p: Routing, origin: int, goal: int) -> bool:
-    """Whether ``goal`` can be reached; ``by`` and ``above`` lead back along a cheapest path (Dijkstra 1959)."""
+    """Return True if ``goal`` can be reached; ``by``, ``above`` lead back on a cheapest path (Dijkstra 1959)."""
     cost, done, price = p.cost, p.done, p.price
     for v in range(len(cost)):
         cost[v] = np.inf
@@ -275,7 +275,7 @@ class Deliveries(NamedTuple):
 
 
 class QueueRules(NamedTuple):
-    """Of those that are ready the first to begin goes first, among equals the most urgent."""
+    """Rules by which the ready transfer that can begin first goes first, of equal ones the most urgent."""
 
     pressure: float  # seconds of urgency for each second of work that a resource of the delivery still has
     same_start: float  # seconds: starts are rounded to multiples of it; 0: they are not
@@ -285,14 +285,15 @@ class QueueRules(NamedTuple):
 
 
 class ScanRules(NamedTuple):
-    """Of those that can begin within ``same_start`` seconds of the first the most urgent goes first."""
+    """Rules by which of the transfers that can begin within ``same_start`` seconds of the first the most urgent
+    goes first."""
 
     pressure: float  # seconds of urgency for each second of work that a resource of the rest of its path still has
     same_start: float
 
 
 class QueueProgress(NamedTuple):
-    """What ``run_queue`` changes."""
+    """The arrays that ``run_queue`` changes."""
 
     left: Row  # R: seconds of work that the resource still has
     free: Row  # R: when the resource is free
@@ -312,7 +313,7 @@ class Paths(NamedTuple):
 
 
 class ScanProgress(NamedTuple):
-    """What ``run_scan`` changes."""
+    """The arrays that ``run_scan`` changes."""
 
     left: Row  # R
     free: Row  # R

@@ -98,7 +98,7 @@ def negotiated_strategy(rates: Rates) -> Strategy:
 
 
 def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
-    """Why the problem is no exchange, or None."""
+    """Return why the problem is no exchange, or None."""
     collective = problem.collective
     if any(len(pre) > 1 or len(post - pre) > 1 for pre, post in collective.ends):
         return "some chunk has several origins or targets"
@@ -180,7 +180,7 @@ class Paths:
         return bool(run_kernel(kernels.run_sweep, self.network, sweep, self.routing, seconds=seconds))
 
     def list_schedule(self, pressure: float) -> TimedRoutes:
-        """When each chunk takes each arc of its path."""
+        """Return when each chunk takes each arc of its path."""
         routes = [[(k, a) for a in path] for k, path in zip(self.chunk, self.paths, strict=True)]
         deliveries = [delivery for route in routes for delivery in route]
         if len(routes) > 20_000:  # looking at all before each choice takes quadratic time

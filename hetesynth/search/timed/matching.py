@@ -24,7 +24,7 @@ from hetesynth.search.timed.kernels import Network
 
 
 def refuses(problem: Problem, policy: Policy) -> str | None:
-    """Why the problem is for no matching, or None."""
+    """Return why the problem is for no matching, or None."""
     if any(len(post) < problem.ranks for post in problem.collective.post):
         return "some chunk is not for everybody"
     tables = within_peers(problem)
@@ -51,7 +51,7 @@ def matching_strategy(rates: Rates) -> Strategy:
 
 
 def matched(tables: CopyProblem, link_times: LinkTimes, rng: np.random.Generator) -> TimedRoutes:
-    """One trial."""
+    """Return the outcome of one trial."""
     network, arcs = network_of(tables, link_times), len(tables.problem.arcs)
     starts, lacks = start_arrays(tables.problem)
     progress = Matched(
@@ -75,7 +75,7 @@ def matched(tables: CopyProblem, link_times: LinkTimes, rng: np.random.Generator
 
 
 class Lots(NamedTuple):
-    """What a trial draws; ``same_time``: seconds between times that count as one."""
+    """The random draws of a trial; ``same_time``: seconds between times that count as one."""
 
     order: Row  # A: arcs that wake at the same time choose in this order
     tie: Row  # K x n: of chunks that the receiver could get equally well the least goes first
@@ -83,7 +83,7 @@ class Lots(NamedTuple):
 
 
 class Matched(NamedTuple):
-    """What a trial changes."""
+    """The arrays that a trial changes."""
 
     holds: Row  # K x n: when a rank holds the chunk, infinite where it does not and none is on its way
     lacks: Row  # K x n: it wants the chunk, and none is on its way
@@ -111,7 +111,8 @@ def wake(lots: Lots, p: Matched, queue: list[tuple[float, int, int]], a: int, se
 
 
 def choose(n: Network, lots: Lots, p: Matched, a: int, now: float) -> tuple[int, float]:
-    """Where the rows of the chunk begin that arc ``a`` carries at ``now``, -1: none; when the next could go."""
+    """Return where the rows of the chunk begin that arc ``a`` carries at ``now``, -1: none; when the next could
+    go."""
     ranks = len(n.out_start) - 1
     best = -1
     soonest = np.inf

@@ -37,8 +37,8 @@ Status = Literal["found", "infeasible", "unknown"]
 
 
 class Held(NamedTuple):
-    """What a round begins with: who holds each chunk, in which epoch of the round others get it, and what began
-    before it, in epochs below zero."""
+    """The state at the begin of a round: who holds each chunk, in which epoch of the round others get it, and what
+    began before it, in epochs below zero."""
 
     holds: frozenset[tuple[int, int]]  # chunk, rank
     coming: dict[tuple[int, int], int]
@@ -56,7 +56,8 @@ class Epochs:
 
     @cached_property
     def windows(self) -> list[tuple[int, int]]:
-        """Of each resource: in so many epochs (kappa) it carries at most so many chunks."""
+        """The window of each resource: a number of epochs, kappa, and the chunks that it carries in them at
+        most."""
         of = list[tuple[int, int]]()
         for busy in self.link_times.busy:
             kappa = max(1, ceil(busy / self.tau - NEARLY))
@@ -65,7 +66,7 @@ class Epochs:
 
     @cached_property
     def delay(self) -> list[int]:
-        """Of each arc: epochs from the begin of a transfer to when its receiver has it, delta and kappa."""
+        """The epochs of each arc from the begin of a transfer until its receiver has it: delta and kappa."""
         return [
             ceil(alpha / self.tau - NEARLY) + max((self.windows[r][0] for r in used), default=1)
             for alpha, used in zip(self.link_times.alpha, self.tables.resources_of, strict=True)
@@ -108,7 +109,7 @@ class Program:
     rows: list[tuple[list[int], list[float], float, float]] = field(default_factory=list)
 
     def column(self, gain: float = 0.0, low: float = 0.0, high: float = 1.0, *, whole: bool = False) -> int:
-        """Its number."""
+        """Add a column and return its number."""
         self.gains.append(gain)
         self.bounds.append((low, high))
         if whole:
@@ -248,7 +249,7 @@ class Copies(Program):
             self.row([self.column(high=0.0)], low=1.0, high=1.0)  # nothing arrives in so few epochs
 
     def _rewards(self, lacking: list[int], ready: dict[int, int], at_end: dict[int, int]) -> None:
-        """Of what has not arrived, a share for the holder that is nearest: logical edges by Floyd-Warshall."""
+        """Reward the nearest holder of what has not arrived by a share: logical edges by Floyd-Warshall."""
         far = self.epochs.far
         for d in lacking:
             nearest = min(far[n, d] for n in ready)
@@ -304,7 +305,7 @@ class Flows(Program):
         loads(self, replace(epochs, switches_copy=False), self.sent)  # F is of several chunks
 
     def chunks_sent(self, epochs: Epochs, values: Any) -> list[Sent]:
-        """Of every chunk its path, from its destination back: what no path takes is left out (the reverse pass).
+        """Return the path of every chunk, from its destination back; what no path takes is dropped (reverse pass).
         Of a flow in parts the largest that are left count, so that a resource may carry too much."""
         tables = epochs.tables
         left = {key: float(values[column]) for key, column in self.sent.items() if values[column] > NEARLY}
@@ -343,7 +344,7 @@ class Solved:
 
 
 def variables(epochs: Epochs, last: int) -> int:
-    """Of a model of ``last`` epochs, about: F of all chunks, or sources."""
+    """Return about how many variables F a model of ``last`` epochs has, for all chunks or sources."""
     collective = epochs.tables.problem.collective
     flows = (
         len({min(pre) for pre in collective.pre})
@@ -354,7 +355,7 @@ def variables(epochs: Epochs, last: int) -> int:
 
 
 def copies_nothing(problem: Problem) -> bool:
-    """Whether every chunk is for one rank, so that the linear program will do."""
+    """Return True if every chunk is for one rank, so that the linear program will do."""
     return all(len(pre) == 1 and len(post - pre) <= 1 for pre, post in problem.collective.ends)
 
 
@@ -485,7 +486,7 @@ def te_ccl_strategy(rates: Rates) -> Strategy:
 
 
 def timed_routes(epochs: Epochs, solved: Solved) -> Iterator[TimedRoutes]:
-    """When transfers begin: as epochs say, and as soon as they can in the same order."""
+    """Return when transfers begin: as epochs say, and as soon as they can in the same order."""
     tables, order = epochs.tables, sorted(solved.sent)
     if not order:
         return

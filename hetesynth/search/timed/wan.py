@@ -83,7 +83,7 @@ class _Events:
             self.queued[r] += sign * self.busy[r]
 
     def _arrival(self, a: int, now: float) -> float:
-        """When a chunk is there that is last of what waits for arc ``a`` (T + Delta of algorithm 1)."""
+        """Return when the last chunk that waits is there for arc ``a`` (T + Delta of algorithm 1)."""
         return max(max(self.free[r], now) + self.queued[r] + self.busy[r] for r in self.uses[a]) + self.alpha[a]
 
     def receive(self, chunk: int, rank: int, now: float) -> None:
@@ -135,7 +135,7 @@ class _Events:
 
 
 def event_driven(tables: CopyProblem, link_times: LinkTimes, rates: Rates) -> TimedRoutes:
-    """When chunks cross arcs; not all is delivered where a server's links lead one way only."""
+    """Return when chunks cross arcs; not all is delivered where a server's links lead one way only."""
     return _Events(tables, link_times, rates).run(tables.problem.collective.pre)
 
 

@@ -25,7 +25,7 @@ _LIMITING = 0.98  # a rate that reaches this share of the stated one is the link
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRequest:
-    """What to fit."""
+    """The question of a calibration."""
 
     topology: Path
     measurements: tuple[Path, ...]
@@ -132,7 +132,8 @@ def calibrate(request: CalibrationRequest) -> Calibrated:
 def _demand_possible(
     fitted: Fit, observed: Sequence[tuple[str, Observation]], topology: Topology, links: LinkClass
 ) -> float:
-    """What a link carries at most, as stated and by the data sheets of the GPUs that it joins; HS825, HS826."""
+    """Return what a link carries at most, as stated and by the data sheets of the GPUs that it joins; HS825,
+    HS826."""
     for title in dict.fromkeys(title for title, _ in observed):
         points = sorted((o for t, o in observed if t == title), key=lambda o: o.size)
         half = len({o.size for o in points}) > 1 and len(points) // 2

@@ -33,7 +33,7 @@ _OUTLIER = 4.0  # robust standard deviations
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One measured time and its multiples of alpha, 1/rate and 1/reduce; ``start``: seconds besides."""
+    """A measured time and its multiples of alpha, 1/rate and 1/reduce; ``start``: seconds besides."""
 
     size: float
     seconds: float

@@ -96,7 +96,7 @@ def named_class(topology: Topology, name: str | None) -> LinkClass:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What to write: seconds and bytes per second; None leaves the file as it is."""
+    """The figures to write: seconds and bytes per second; None leaves the file as it is."""
 
     alpha: float | None = None
     rate: float | None = None
@@ -217,7 +217,8 @@ class _Editor:
         return _edited(text, edits)
 
     def _end(self, text: str) -> tuple[int, str]:
-        """Where lines may be added to the cluster, and what goes in front: its brace may not stand alone."""
+        """Return where lines may be added to the cluster, and what goes in front: its brace may not stand
+        alone."""
         items = parse(checked_source(text, self.name)).items
         end = next(_closing(text, _offset(text, item.span)) for item in items if isinstance(item, syntax.Cluster))
         line = text.rfind("\n", 0, end) + 1
@@ -246,7 +247,8 @@ class _Editor:
         return list(dict.fromkeys(map(part_of, owners)))
 
     def _effects(self, after: Topology) -> tuple[str, ...]:
-        """What else changed, a sentence for each class; HS847 where the links have not the fitted figures."""
+        """Return what else changed, a sentence for each class; HS847 where the links have not the fitted
+        figures."""
         links, alpha, rate = self.links, self.figures.alpha, self.figures.rate
         if len(after.links) != len(self.topology.links):
             raise _no_place(links, "rate")
@@ -299,7 +301,7 @@ def _with_own_types(text: str, name: str, links: LinkClass) -> str:
 
 
 def _items(text: str, name: str) -> list[object]:
-    """What stands in types and in the cluster, inside of loops too."""
+    """Yield the statements of types and of the cluster, those inside of loops too."""
     items: list[object] = [*parse(checked_source(text, name)).items]
     for item in items:  # grows while it is walked
         items += item.items if isinstance(item, _Block | syntax.Loop) else ()
@@ -358,7 +360,7 @@ def _edited(text: str, edits: Iterable[Edit]) -> str:
 
 
 def _offset(text: str, span: Span) -> int:
-    """Where ``span`` begins in ``text``."""
+    """Return where ``span`` begins in ``text``."""
     lines = text.split("\n")
     return sum(len(line) + 1 for line in lines[: span.line - 1]) + span.column - 1
 

@@ -107,7 +107,7 @@ def _text_tables(lines: Sequence[str], name: str) -> Tables:
 
 
 def _json_tables(source: Source) -> Tables:
-    """What ``amd-smi topology --json`` says; both of its layouts."""
+    """Return the tables of ``amd-smi topology --json``, in both of its layouts."""
     try:
         document = read_json(source.data, max_depth=12, max_digits=18)
         if isinstance(document, dict):

@@ -71,7 +71,7 @@ def nic_rates_of_ports(ports: Path = PORTS) -> dict[str, Fraction]:
 
 
 def _output(command: Sequence[str], seconds: float) -> bytes:
-    """What a command prints; HetesynthError HS747 where it fails, prints too much or takes too long."""
+    """Return what a command prints; HetesynthError HS747 where it fails, prints too much or takes too long."""
     failed = ""
     with tempfile.TemporaryFile() as file:
         try:

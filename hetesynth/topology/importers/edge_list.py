@@ -48,7 +48,7 @@ class EdgeNode:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """What a link carries: all lanes together in bytes per second, None where it never limits."""
+    """The rate of a link: all lanes together in bytes per second, None where it never limits."""
 
     rate: Fraction | None
     count: int
@@ -105,7 +105,7 @@ def _edges(pairs: Any, ends: set[NodeId]) -> list[tuple[NodeId, NodeId]]:
 
 
 def _document(value: Any) -> EdgeDocument:
-    """What a file says; ValueError where something is not what it should be."""
+    """Return what a file says; ValueError where something is not what it should be."""
     nodes = []
     for item in value.get("nodes", []):
         server = None if item.get("server") in (None, -1) else _id(item["server"])

@@ -47,7 +47,7 @@ Pairs = list[tuple[int, int | str, int]]  # GPU, another GPU, "switch" or "cpu",
 
 @dataclass(slots=True)
 class _Tree:
-    """What was met while the objects were walked."""
+    """The hardware that was met while the objects were walked."""
 
     old: bool  # format 2
     cpus: list[str] = field(default_factory=list)

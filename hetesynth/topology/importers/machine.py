@@ -37,7 +37,7 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a device is plugged in: below a PCIe bridge or a CPU, at ``rate``; None where it is not known."""
+    """The place of a device: below a PCIe bridge or a CPU, at ``rate``; None where it is not known."""
 
     parent: str = ""  # the name of a Bridge or a CPU, "" where the file does not tell
     rate: Fraction | None = None

@@ -42,7 +42,7 @@ class Trunk:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What is attached to switches and what joins them."""
+    """The devices at switches and the links between switches."""
 
     attachments: tuple[Attachment, ...]
     trunks: tuple[Trunk, ...] = ()
@@ -222,7 +222,7 @@ def nic_rates(machine: Machine) -> tuple[Fraction, ...]:
 
 @functools.cache
 def _rates_of(node_type: str) -> tuple[Fraction, ...]:
-    """What each NIC of a type sends: two of its servers are joined, and the wires of one are read off."""
+    """Return what each NIC of a type sends: two of its servers are joined, and the wires of one are read off."""
     from hetesynth.topology.language import parse_topology
 
     text = f"import {file_of(node_type.partition('(')[0])}\ncluster c {{ instance a = {node_type} "

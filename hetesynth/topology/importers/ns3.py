@@ -122,7 +122,7 @@ def _switches(name: str, rows: Iterator[Row], counts: dict[str, int]) -> dict[in
 
 
 def _link(where: str, words: list[str], nodes: int) -> tuple[tuple[int, int], Fraction, Fraction, float]:
-    """Both ends, bytes per second, seconds, and the error rate; HS732."""
+    """Return both ends of a link, bytes per second, seconds, and the error rate; HS732."""
     matches = (_RATE.fullmatch(words[2]), _DELAY.fullmatch(words[3])) if len(words) == 5 else (None, None)
     rate, delay = matches
     ends = [int(word) for word in words[:2] if re.fullmatch(r"\d{1,7}", word) and int(word) < nodes]

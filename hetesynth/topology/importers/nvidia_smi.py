@@ -189,7 +189,7 @@ class ListedGpu:
 
     @property
     def active(self) -> int:
-        """How many NVLinks work."""
+        """The number of NVLinks that work."""
         return sum(bool(rate) for rate in self.links.values())
 
 
@@ -213,7 +213,7 @@ def gpu_lists(lines: Sequence[str], name: str) -> dict[int, list[ListedGpu]]:
 
 @dataclass(slots=True)
 class _Server:
-    """What was printed on one server: a table, a list of GPUs, one with their links, what lscpu tells of CPUs."""
+    """The output of one server: a table, a list of GPUs, one with their links, what lscpu tells of CPUs."""
 
     source: Source  # of its table, with what is stated of the others
     table: DeviceTable | None = None
@@ -311,7 +311,8 @@ def _machine(server: _Server, table: DeviceTable | None, options: ReadOptions) -
 
 
 def _between_cpus(server: _Server, name: str, model: GpuModel | None) -> tuple[Fraction, Remark]:
-    """What NCCL counts between two CPUs: those that lscpu tells, else those usual beside such GPUs."""
+    """Return the rate that NCCL counts between two CPUs: of those that lscpu tells, else those usual beside such
+    GPUs."""
     if facts := server.cpus:
         vendor, arch, number = (facts.get(key, "") for key in ("Vendor ID", "Architecture", "Model"))
         rate = cpu_rate(vendor, arch, int(number) if re.fullmatch(r"\d{1,4}", number) else 0)
@@ -418,7 +419,8 @@ def _nearest_nics(
     nodes = {nic: {table.numa.get(gpu, gpu) for gpu in gpus} for nic, gpus in near.items()}
 
     def distance(gpu: str, nic: str) -> int:
-        """Its index, that of NODE by the NUMA node of GPUs nearer to the NIC; NICs near none are farthest."""
+        """Return the index of the distance, that of NODE by the NUMA node of GPUs nearer to the NIC; NICs near
+        none are farthest."""
         if gpu in near[nic]:
             return DISTANCES.index(table.cell(gpu, nic))
         return far - 1 if table.numa.get(gpu) in nodes[nic] else far if near[nic] else far + 1

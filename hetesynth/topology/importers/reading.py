@@ -62,7 +62,7 @@ _TOGETHER = "nvidia-smi"  # neighbours of this format may describe one server: t
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What the user states of one file; it counts also where the file tells otherwise."""
+    """The facts that the user states of one file; they count also where the file tells otherwise."""
 
     model: str = ""
     nic_rate: Fraction | None = None
@@ -80,7 +80,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What the user adds to what files tell; rates are in bytes per second.
+    """The facts that the user adds to those of files; rates are in bytes per second.
 
     ``nic_rate`` and ``model``: where a file does not tell and nothing is stated of it. Readers leave NICs without
     a rate, so that the network's files are asked before ``nic_rate`` is taken.
@@ -98,7 +98,8 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a file told, or several of one server: servers, or the network between them, or a cluster as text."""
+    """The facts of a file, or of several of one server: servers, or the network between them, or a cluster as
+    text."""
 
     machines: tuple[Machine, ...] = ()
     text: str = ""

@@ -50,7 +50,7 @@ class Server:
 
 
 def _network_statements(servers: Sequence[Server], fabric: Fabric) -> list[str]:
-    """What joins the servers; HetesynthError HS733 where they would be apart."""
+    """Return the statements that join the servers; HetesynthError HS733 where they would be apart."""
     domains: dict[str, list[tuple[str, Fraction, int]]] = defaultdict(list)  # a switch of NVLinks over all servers
     for server in servers:
         if server.machine.domain:
@@ -151,7 +151,7 @@ def _above(
     parents = Counter(trunk.a for below in ups.values() for trunk in below)
 
     def rate_of(trunk: Trunk, parents: int) -> Fraction:
-        """As read, as stated, or what hangs below, spread over the switches above."""
+        """Return the rate as read, as stated, or of what hangs below, spread over the switches above."""
         rate = trunk.rate or network.uplink or carried[trunk.a] / network.oversubscription / parents
         if not rate:
             what = f"the rate of the uplinks of {trunk.a} is not known"

@@ -67,7 +67,7 @@ def topology_from(built: Built, findings: Findings) -> Topology:
 def _shared_groups(
     stated: Groups, gpus: Sequence[Part], links: Sequence[Link], findings: Findings
 ) -> tuple[SharedGroup, ...]:
-    """One group a statement, or two (``NAME.fwd``, ``NAME.rev``) where it says ``<->``."""
+    """Add a group for each statement, or two (``NAME.fwd``, ``NAME.rev``) where it says ``<->``."""
     if not stated:
         return ()
     rank = {part.name: i for i, part in enumerate(gpus)}

@@ -52,7 +52,7 @@ def pods_of(source: Source) -> PodCluster:
 
 @dataclass(slots=True)
 class _Elaboration:
-    """One run: the scopes of all instances and of the cluster, over one hardware."""
+    """The state of one elaboration: the scopes of all instances and of the cluster, over one hardware."""
 
     program: Program
     findings: Findings

@@ -41,7 +41,8 @@ def expanded(program: Program, findings: Findings) -> Program:
 
 @dataclass(slots=True)
 class _Expansion:
-    """One run. ``types``: those as written, and those that were made of them, by the name instances carry."""
+    """The state of one expansion. ``types``: those as written, and those that were made of them, by the name
+    instances carry."""
 
     written: dict[str, NodeType | PodType]
     findings: Findings
@@ -98,7 +99,7 @@ class _Expansion:
         self.findings.limit(self._statements, MAX_STATEMENTS, "statements made by loops and parameters", item.span)
 
     def _piece(self, word: Word, variables: Variables) -> Iterable[Value | str]:
-        """What a loop goes through in a piece of its list: numbers, or words."""
+        """Return the numbers, or words, that a piece of a loop's list stands for."""
         if word.text in variables:
             return [variables[word.text]]
         if _NAMES.fullmatch(word.text) and "-" not in word.text.partition("[")[0]:

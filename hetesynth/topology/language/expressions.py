@@ -52,7 +52,7 @@ Variables = Mapping[str, Value | str]  # a string is a word that a loop goes thr
 
 
 class _WrongError(Exception):
-    """What is wrong with an expression."""
+    """A fault of an expression; the message says which."""
 
     def __init__(self, code: str, message: str, help: str = "") -> None:
         super().__init__(message)

@@ -47,7 +47,7 @@ class Findings:
             self.raise_any()
 
     def reported(self, code: str, span: Span) -> bool:
-        """Whether there is such a finding at this place, so that its words need not be made again."""
+        """Return True if there is such a finding at this place, so that its words need not be made again."""
         return (code, span) in self._found
 
     def spend(self, work: int, span: Span) -> None:

@@ -28,7 +28,7 @@ _INTERVAL = re.compile(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?")
 
 @dataclass(slots=True, eq=False)
 class Part:
-    """One piece of hardware while a cluster is put together; names are global (``a.gpu0``)."""
+    """A piece of hardware while a cluster is put together; names are global (``a.gpu0``)."""
 
     name: str
     kind: VertexKind
@@ -57,7 +57,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What a wire can carry: bytes per second a lane (None: never limits), lanes, seconds, and its kind."""
+    """The rate of a wire: bytes per second a lane (None: never limits), lanes, seconds, and its kind."""
 
     kind: str
     bandwidth: Fraction | None = None
@@ -190,7 +190,7 @@ class Scope:
 
 
 def glob(pattern: str) -> re.Pattern[str]:
-    """What names match ``pattern``, whose stars stand for anything but a dot."""
+    """Return the names that match ``pattern``, whose stars stand for anything but a dot."""
     return re.compile("[^.]*".join(map(re.escape, re.split(r"\*+", pattern))))
 
 

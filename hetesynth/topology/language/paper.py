@@ -145,7 +145,8 @@ def lowered(file: syntax.File, findings: Findings) -> syntax.File:
 
 @dataclass(slots=True)
 class _Lowering:
-    """One file: its statements by what they belong to, nodes in the order of their definition."""
+    """The state of lowering a file: its statements by what they belong to, nodes in the order of their
+    definition."""
 
     findings: Findings
     nodes: dict[str, _Owner] = field(default_factory=dict)
@@ -217,7 +218,7 @@ class _Lowering:
         node.value = value
 
     def _known(self, word: Word) -> bool:
-        """Whether there is the node that a word names, or names a GPU of."""
+        """Return True if there is the node that a word names, or names a GPU of."""
         node = word.text.partition(".")[0]
         if node not in self.nodes:
             help_ = did_you_mean(node, self.nodes, "define the node: `define node1 = 4`")
@@ -275,7 +276,7 @@ class _Lowering:
         return syntax.NodeType(name, tuple(items), name.span), instance
 
     def _overrides(self, node: _Owner) -> Iterator[syntax.Override]:
-        """What is slower than in the type, and what failed."""
+        """Yield the statements of what is slower than in the type, and of what failed."""
         for entry in entries(node.behind.get("slowdown"), _SLOWED, self.findings):
             rate = rate_of(entry.value)
             if rate is not None:
@@ -350,7 +351,8 @@ class _Lowering:
                 yield Join("attach", tuple(attached), (name,), True, (), span)
 
     def _outlets(self, gpus: tuple[Amount, ...], node: _Owner, *, outside: bool = False) -> tuple[Word, ...]:
-        """Where the ways out of ``gpus`` begin: their PCIe switches, each once, and the GPUs behind none."""
+        """Return where the ways out of ``gpus`` begin: their PCIe switches, each once, and the GPUs behind
+        none."""
         given = {gpu.number for gpu in gpus}
         outlets: dict[str, Word] = {}
         for gpu in gpus:
@@ -459,7 +461,7 @@ class _Lowering:
                 pipes += 1
 
     def _nic_groups(self, name: str, uses: list[_Use]) -> Iterator[syntax.Shared]:
-        """What leaves over a NIC that several pairs share and what enters, at the largest rate of a pair."""
+        """Yield the groups that leave and enter over a NIC of several pairs, at the largest rate of a pair."""
         rates: dict[int, tuple[Fraction, int, Amount]] = {}
         for pair, _, _, ends in uses:
             bandwidth = measure(ends.rate.bandwidth, "bandwidth", "a bandwidth", self.findings) or Fraction(1)

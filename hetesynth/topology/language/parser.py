@@ -216,13 +216,13 @@ _WRITTEN = {  # how a statement that begins with a word is written
 
 
 def begins_statement(line: str) -> bool:
-    """Whether ``line`` begins like a statement of the language."""
+    """Return True if ``line`` begins like a statement of the language."""
     first = re.match(r"[\s{}]*([a-z]+)\b", line)
     return first is not None and first[1] in _WRITTEN
 
 
 def _diagnostic(error: UnexpectedInput, source: Source, lark: Lark) -> Diagnostic:
-    """What is wrong at the place Lark stopped, and what may stand there."""
+    """Return what is wrong at the place where Lark stopped, and what may stand there."""
     signs = {t.name: f"`{t.pattern.value}`" for t in lark.terminals if isinstance(t.pattern, PatternStr)}
     interactive = getattr(error, "interactive_parser", None)
     names = interactive.accepts() if interactive is not None else getattr(error, "allowed", None) or ["$END"]

@@ -65,7 +65,7 @@ class _Reached:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """From a state over wires that have no alternative, as from a NIC to its fabric: up to ``root``."""
+    """The wires without an alternative from a state up to ``root``, as from a NIC to its fabric."""
 
     root: int
     cost: int
@@ -164,7 +164,8 @@ class _Graph:
         return paths
 
     def _hop_pairs(self, u: int, v: int) -> list[tuple[int, int]]:
-        """As many paths as the side with more equally good hops has, i-th with i-th where that is shortest."""
+        """Return as many paths as the side with more equally good hops has, i-th with i-th where that is
+        shortest."""
         starts = self._starts_of(u)
         reached = [(self._best(starts, end), j) for j, (_, end) in enumerate(self.last[v])]
         least = min((cost for (cost, _), _ in reached), default=_UNREACHED)

@@ -78,7 +78,7 @@ def read_source(path: str | os.PathLike[str]) -> Source:
 
 
 def line_end_of(path: str | os.PathLike[str]) -> str:
-    """How the lines of a file end, which ``Source`` does not keep."""
+    """Return how the lines of a file end, which ``Source`` does not keep."""
     return "\r\n" if b"\r\n" in _content(os.fspath(path)) else "\n"
 
 

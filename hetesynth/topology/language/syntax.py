@@ -106,7 +106,7 @@ class _Sides:
 
 
 class Flow(_Sides):
-    """One line of a shared group: the links from ``left`` to ``right``."""
+    """A line of a shared group: the links from ``left`` to ``right``."""
 
 
 class Down(_Sides):

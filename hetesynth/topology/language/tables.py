@@ -51,7 +51,7 @@ def built() -> Lark:
 
 
 def is_word(terminal: TerminalDef) -> bool:
-    """Whether it is a word of the language, such as `switch`."""
+    """True if it is a word of the language, such as `switch`."""
     return terminal.pattern.value.endswith(_WORD_END)
 
 
@@ -63,7 +63,7 @@ def _bounded(terminal: TerminalDef) -> None:
 
 
 def stamp() -> str:
-    """What tables must have been made from: the grammar and the version of Lark."""
+    """Return the stamp of what tables must have been made from: the grammar and the version of Lark."""
     return hashlib.sha256(f"lark {lark.__version__}\n{grammar_text()}".encode()).hexdigest()
 
 

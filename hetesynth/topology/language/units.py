@@ -134,7 +134,7 @@ def parse_quantity(text: str, dimension: Dimension, option: str) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a block states; None where it says nothing."""
+    """The quantities that a block states; None where it says nothing."""
 
     bandwidth: Fraction | None = None
     lanes: int = 1

@@ -240,7 +240,7 @@ def _rates(part: Part) -> tuple[Rate, Rate]:
 
 
 def statements_of(network: Network, scope: Scope, findings: Findings) -> list[Statement]:
-    """What ``network`` stands for; nothing, with a finding, where it does not fit."""
+    """Return the statements that ``network`` stands for; none, with a finding, where it does not fit."""
     span = network.name.span
     if network.parts:
         parts = [Word(part.name.removeprefix(scope.prefix), span) for part in scope.resolve(network.parts)]
@@ -308,7 +308,8 @@ def by_server(parts: Sequence[Part]) -> Servers:
 
 
 def even(servers: Servers, number: int | None, what: str, span: Span, findings: Findings) -> int | None:
-    """How many NICs every server has, ``number`` where stated; None, with a finding about one that differs."""
+    """Return how many NICs every server has, ``number`` where stated; None, with a finding about one that
+    differs."""
     expected = max(len(nics) for _, nics in servers) if number is None else number
     for server, nics in servers:
         if len(nics) != expected:

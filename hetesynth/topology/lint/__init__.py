@@ -61,7 +61,7 @@ def lint(source: Source) -> tuple[list[Diagnostic], dict[str, str]]:
 
 
 def lint_inspected(inspections: Iterable[Inspection], source: Source) -> tuple[list[Diagnostic], dict[str, str]]:
-    """The same of inspections of ``source`` that are there already."""
+    """Lint ``source`` by inspections of it that are there already."""
     findings: dict[Diagnostic, None] = {}
     sources = {source.name: source.text}
     for inspection in inspections:

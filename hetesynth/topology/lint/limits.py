@@ -34,7 +34,7 @@ _WHOLE = {100: 8, 90: 8, 80: 16, 70: 16}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a GPU is able to do, in B/s and one direction; a link by data sheets, as counted, as signalled."""
+    """The limits of a GPU, in B/s and one direction; a link by data sheets, as counted, as signalled."""
 
     name: str
     word: str  # NVLink or xGMI
@@ -99,7 +99,7 @@ def beyond_models(view: View) -> Iterator[Finding]:
 
 @dataclass(slots=True)
 class _Reach:
-    """What leaves a GPU towards others."""
+    """The rate at which data leaves a GPU towards others."""
 
     stated: Fraction  # over NVLink
     other: Fraction = Fraction(0)  # over wires of no such kind
@@ -109,7 +109,7 @@ class _Reach:
 
 
 def _reaches(topology: Topology) -> list[_Reach]:
-    """What leaves each GPU, by rank."""
+    """Return what leaves each GPU, by rank."""
     saved: dict[int, Fraction] = defaultdict(Fraction)  # by what stated groups limit a GPU more than its wires do
     for group in topology.groups:
         links = [topology.links[number] for number in group.links]
@@ -156,7 +156,7 @@ def _too_much(limits: Limits, reach: _Reach) -> Iterator[str]:
 
 
 def _too_little(limits: Limits, reached: list[_Reach]) -> Iterator[str]:
-    """What is wrong where all GPUs of a server have as little."""
+    """Return what is wrong where all GPUs of a server have as little."""
     total, spec = max(reach.stated + reach.other for reach in reached), limits.links * limits.spec
     has = f"where {limits.name} has {limits.links} links of {gb(limits.spec)}, {gb(spec)}"
     if total == 0 and limits.always and len(reached) > 1:
@@ -214,7 +214,7 @@ def behind_nics(view: View) -> Iterator[Finding]:
 
 
 def _carried(view: View, at: int, seen: set[int], depth: int = 0) -> Fraction | None:
-    """What the GPUs behind vertex ``at`` together get from it; None where nothing limits it."""
+    """Return the rate that the GPUs behind vertex ``at`` together get from it; None where nothing limits it."""
     total = Fraction(0)
     if depth > _DEEP:
         return None

@@ -18,7 +18,7 @@ _MEANT = (Fraction(BITS), Fraction(1, BITS), Fraction(1000), Fraction(1, 1000))
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a piece of hardware is, and the rates and latencies that such hardware has, in B/s and s."""
+    """The role of a piece of hardware, and the rates and latencies that such hardware has, in B/s and s."""
 
     what: str
     least: Fraction
@@ -93,7 +93,7 @@ def _odd_rate(part: str, role: Role, rate: Fraction) -> Iterator[Finding]:
 
 
 def _end_and_role(src: Vertex, dst: Vertex, kind: str) -> tuple[Vertex, Role]:
-    """Which part a wire is of, and what that is: what joins GPUs, a NIC, or a connection of two alike."""
+    """Return the part that a wire is of, and its role: what joins GPUs, a NIC, or a connection of two alike."""
     others = [end for end in (src, dst) if end.kind not in ("nic", "gpu")]
     nics = [end for end in (src, dst) if end.kind == "nic"]
     if nics and (not others or not others[0].server):

@@ -22,7 +22,7 @@ _SHOWN = 6
 
 
 class Finding(NamedTuple):
-    """What is to be said of a part, by the name of a vertex. Parts of which the same is said are told together."""
+    """The finding about a part, by the name of a vertex. Parts of which the same is said are told together."""
 
     code: str
     part: str
@@ -95,7 +95,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def rate_of(wire: Wire) -> Fraction:
-    """What a wire carries; 0 where nothing limits it."""
+    """Return the rate of a wire; 0 where nothing limits it."""
     return (wire.bandwidth or Fraction(0)) * wire.lanes
 
 

@@ -171,7 +171,7 @@ def swapped_rails(view: View) -> Iterator[Finding]:
 
 
 def _is_odd(mine: _Mapping, usual: _Mapping, servers: dict[_Mapping, list[str]], order: dict[str, int]) -> bool:
-    """Whether ``mine`` is ``usual`` with NICs in the places of others, rather than another network."""
+    """Return True if ``mine`` is ``usual`` with NICs in the places of others, rather than another network."""
     few, many = len(servers[mine]), len(servers[usual])
     left, right = [fabric for _, fabric in mine], [fabric for _, fabric in usual]
     if sorted(left) != sorted(right):
