@@ -53,7 +53,7 @@ from hetesynth.search.solve import Solution, bounded
 
 
 def addressable(request: Request, size: int) -> bool:
-    """Whether some file of ``request`` may be of use for a buffer of ``size`` bytes."""
+    """Return True if some file of ``request`` may be of use for a buffer of ``size`` bytes."""
     kept_short = [t.format.plan for t in request.targets]
     return size <= MAX_BUFFER_BYTES or request.schedule_only or not all(kept_short)
 
@@ -84,7 +84,7 @@ UNFIT = frozenset({"HS501", "HS502", "HS503", "HS504", "HS508", "HS509"})  # a p
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How a schedule for a size was chosen. ``trees``: of one in steady state how many, in all or of each root.
+    """The choice of a schedule for a size. ``trees``: their number in steady state, in all or of each root.
     ``runner_up``: the next best program's label and seconds."""
 
     label: str
@@ -97,8 +97,8 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ProgramSpec:
-    """Which programs are written of a schedule, for which ``extent`` of the buffer in bytes (None: no limit), and
-    how they run in steady state."""
+    """The programs that are written of a schedule, for which ``extent`` of the buffer in bytes (None: no limit),
+    and how they run in steady state."""
 
     targets: tuple[Target, ...]
     extent: SizeRange | None = None
@@ -107,9 +107,9 @@ class ProgramSpec:
 
 @dataclass(frozen=True, slots=True)
 class FileTimes:
-    """What a file is estimated to take in ``seconds``, what it takes at line rate (None: not simulated), and the
-    first and last size of the buffer for which it is no slower than the library. ``compared``: the library's time
-    is known, so that ``useful`` None means that it is quicker at all sizes."""
+    """The times of a file: what it is estimated to take in ``seconds``, what it takes at line rate (None: not
+    simulated), and the first and last size of the buffer for which it is no slower than the library. ``compared``:
+    the library's time is known, so that ``useful`` None means that it is quicker at all sizes."""
 
     seconds: float | None = None
     line_seconds: float | None = None
@@ -201,7 +201,8 @@ class Synthesis:
 
     @property
     def program_seconds(self) -> float | None:
-        """What the first program is estimated to take at the size of ``time_optimality``, read from its file."""
+        """The seconds that the first program is estimated to take at the size of ``time_optimality``, read from
+        its file."""
         return self.first_times.seconds
 
     @property
@@ -211,18 +212,18 @@ class Synthesis:
 
     @property
     def name(self) -> str:
-        """That the files have where nobody names them."""
+        """The name of the files where nobody names them."""
         chunks = f"-c{self.by_steps.chunks}" if self.by_steps.chunks > 1 else ""
         return f"{self.topology.name}-{self.request.collective}{chunks}"
 
     @property
     def by_steps(self) -> Synthesis | StepModel:
-        """What the step model says: of the schedule of the fewest steps, or of the one for a stated size."""
+        """The result of the step model: of the schedule of the fewest steps, or of the one for a stated size."""
         return self.step_model or self
 
     @cached_property
     def warnings(self) -> tuple[Warned, ...]:
-        """What may go wrong with the programs, where a library is quicker, and what an interrupt left out."""
+        """The warnings: of programs that may go wrong, of a quicker library, of what an interrupt left out."""
         left: tuple[Warned, ...] = ()
         if self.abandoned:
             left = (Warned(tuple(t.name for t in self.targets), ABANDONED, "the same command again makes them"),)
@@ -235,7 +236,7 @@ class Synthesis:
 
     @property
     def _of_sketch(self) -> tuple[Warned, ...]:
-        """What the sketch says and is not kept, or not used."""
+        """The warnings of what the sketch says and is not kept, or not used."""
         sketch, names = self.request.sketch, tuple(t.name for t in self.targets)
         if sketch is None:
             return ()
@@ -258,7 +259,7 @@ class Synthesis:
 
     @property
     def advice(self) -> str | None:
-        """Which runtime to write for, where the programs are for none."""
+        """The advice which runtime to write for, where the programs are for none."""
         models = self.topology.models
         return runtime_advice(self.targets, models, self.request.collective) if self.programs else None
 
@@ -299,7 +300,7 @@ def finished(solved: SolvedRequest) -> Synthesis:
 
 
 def judged_files(solved: SolvedRequest) -> Synthesis:
-    """The same, ended by a second Ctrl-C with KeyboardInterrupt."""
+    """Return the judged files of a schedule. A second Ctrl-C raises KeyboardInterrupt."""
     with finishing():
         return _files(solved, bare=solved.compilation.request.schedule_only)
 
@@ -365,7 +366,7 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
 
 
 def header_of(chunking: Chunking, certificate: Certificate) -> dict[str, JsonValue]:
-    """What the header of every schedule says that was made, or checked, on a cluster."""
+    """Return what the header of every schedule says that was made, or checked, on a cluster."""
     return {
         "cluster": chunking.topology.name,
         "ranks": [dict(place) for place in places_document(chunking.topology)],

@@ -85,7 +85,7 @@ class Range:
         return self.extent.high if self.extent.closed or self.extent.high is None else self.extent.high - 1
 
     def holds(self, size: int) -> bool:
-        """Whether ``size`` is in the range."""
+        """Return True if ``size`` is in the range."""
         return self.low <= size and (self.high is None or size <= self.high)
 
 
@@ -102,12 +102,12 @@ class Atlas:
 
     @property
     def request(self) -> Request:
-        """What was asked for."""
+        """The request that was asked."""
         return self.compilation.request
 
     @property
     def cut_short(self) -> bool:
-        """Whether the clock or Ctrl-C decided anything."""
+        """True if the clock or Ctrl-C decided anything."""
         return self.pool.cut_short or bool(self.compilation.budget.clock_decisions)
 
     def write(self, folder: Path) -> list[Path]:
@@ -320,7 +320,8 @@ def program_ranges(
         return low, high
 
     def is_beaten(i: int, expected: bool, size: int) -> bool:
-        """Whether the library is quicker, as ``expected``; half of what counts as alike is left to others."""
+        """Return True if the library is quicker, as ``expected``; half of what counts as alike is left to
+        others."""
         return (library(size) < members.members[i].seconds(size) * (1 - ALIKE / 2)) is expected
 
     def is_passed(i: int, follower: int, size: int) -> bool:

@@ -19,7 +19,7 @@ COLUMNS = 40_000  # of a linear program over steps: some seconds
 
 
 def bounds_document(request: Request, *, check: bool) -> dict[str, Any]:
-    """What ``bounds --json`` prints; with ``check`` what rechecking says, else null under ``rechecked``."""
+    """Return what ``bounds --json`` prints; with ``check`` what rechecking says, else null under ``rechecked``."""
     goal, every = bounds(request)
     rows = []
     for bound in every:
@@ -59,8 +59,8 @@ def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
 def recheck_bound(
     problem: Problem, bound: LowerBound, seconds: float = 10.0, clock: ClockDecisions | None = None, units: int = 0
 ) -> Recheck:
-    """What the judge says of ``bound``; a solver's query is put to a fresh solver for ``seconds`` and ``units`` of
-    its resources (0: no limit). ``clock``: is told where the seconds were not enough."""
+    """Return what the judge says of ``bound``; a solver's query is put to a fresh solver for ``seconds`` and
+    ``units`` of its resources (0: no limit). ``clock``: is told where the seconds were not enough."""
 
     def unsat(query: str) -> bool | None:
         from hetesynth.search.smt.clauses import unsatisfiable

@@ -15,7 +15,7 @@ from hetesynth.model.topology import Link, Rank, Topology
 
 @dataclass(frozen=True)
 class CarryOver:
-    """From the cluster ``before`` to the cluster ``after``; GPUs are the same where their names are."""
+    """The way from the cluster ``before`` to the cluster ``after``; GPUs are the same where their names are."""
 
     before: Topology
     after: Topology
@@ -48,12 +48,12 @@ class CarryOver:
 
     @property
     def lost_gpus(self) -> tuple[str, ...]:
-        """By name."""
+        """The names of the GPUs that are gone."""
         return tuple(self.before.vertices[old].name for old, new in enumerate(self.ranks) if new is None)
 
     @property
     def new_gpus(self) -> tuple[str, ...]:
-        """By name."""
+        """The names of the GPUs that are new."""
         kept = set(self.ranks)
         return tuple(self.after.vertices[rank].name for rank in range(self.after.ranks) if rank not in kept)
 

@@ -23,8 +23,8 @@ INTERRUPTED = "interrupted before it was predicted"
 
 @dataclass(frozen=True)
 class Entry:
-    """One strategy at one size: ``time_optimality`` and the candidate that took it, or why there is none.
-    ``simulated``: whether the time is that of its program, or estimated from its schedule."""
+    """The result of a strategy at a size: ``time_optimality`` and the candidate that took it, or why there is
+    none. ``simulated``: whether the time is that of its program, or estimated from its schedule."""
 
     strategy: str
     size: int
@@ -54,7 +54,7 @@ class Comparison:
         return verdict_line([v for _, v in self.verdicts]) if self.verdicts else "no strategy has a program"
 
     def figures(self) -> dict[str, Any]:
-        """What ``compare --json`` prints. Scripts depend on these names."""
+        """Return what ``compare --json`` prints. Scripts depend on these names."""
         return {
             "verdict": self.verdict,
             "verdicts": [

@@ -40,7 +40,7 @@ class ComposedFiles:
 
     @property
     def name(self) -> str:
-        """That the files have where nobody names them."""
+        """The name of the files where nobody names them."""
         task = self.composed.composition.task
         return f"{task.cluster.name}-{task.collective}" + (f"-c{task.chunks}" if task.chunks > 1 else "")
 
@@ -152,12 +152,12 @@ class Composed:
 
     @property
     def seconds(self) -> float:
-        """How long the composition takes."""
+        """The seconds that the composition takes."""
         return self.composition.picoseconds / 1e12
 
     @property
     def gap(self) -> float:
-        """Its time over the bound, minus 1."""
+        """The time of the composition over the bound, minus 1."""
         return float(self.seconds / self.bound.seconds) - 1 if self.bound.seconds else math.inf
 
 

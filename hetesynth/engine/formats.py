@@ -49,8 +49,9 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """How files of one format are made, and judged by code that shares nothing with it: ``judge`` takes bytes, a
-    name for messages, the problem they solve, the target and the server of each rank (none: not known)."""
+    """The functions by which files of a format are made, and judged by code that shares nothing with it: ``judge``
+    takes bytes, a name for messages, the problem they solve, the target and the server of each rank (none: not
+    known)."""
 
     emit: Callable[[Problem, Schedule, LoweringOptions], Emitted]
     judge: Callable[[bytes, str, Problem, Target, Sequence[str]], list[Violation]]
@@ -82,7 +83,7 @@ def xml_of(lowered: Lowered, options: LoweringOptions) -> Emitted:
 def _judge_xml(
     data: bytes, name: str, problem: Problem, target: Target, servers: Sequence[str]
 ) -> list[Violation]:
-    """What the second judge says of the bytes as a runtime would read them."""
+    """Return what the second judge says of the bytes as a runtime would read them."""
     from hetesynth.judge.msccl.judge import profile_violations
     from hetesynth.judge.msccl.linter import lint
     from hetesynth.judge.msccl.reader import read_program
@@ -194,12 +195,13 @@ def contents(path: Path, most: int, way_out: str) -> bytes:
 
 
 def format_of(path: Path) -> FileFormat:
-    """What the file at ``path`` is written in: by how it begins or, where that does not say, by its extension."""
+    """Return the format of the file at ``path``: by how it begins or, where that does not say, by its
+    extension."""
     return _format(head_of(path), path)
 
 
 def head_of(path: Path) -> bytes:
-    """How the file begins; nothing of what cannot be read, of which the reader says why."""
+    """Return how the file begins; nothing if it cannot be read, of which the reader says why."""
     with suppress(OSError, ValueError):
         if path.is_file():
             with open_regular(path) as stream:
@@ -208,7 +210,7 @@ def head_of(path: Path) -> bytes:
 
 
 def kind_of(data: bytes, path: Path) -> FileKind:
-    """What ``data``, the contents of ``path``, is meant to be. JSON that is nothing else is meant to be a
+    """Return what ``data``, the contents of ``path``, is meant to be. JSON that is nothing else is meant to be a
     schedule."""
     kind = _format(data[:HEAD], path).kind
     if kind != "plan":
@@ -261,8 +263,8 @@ Judge = Callable[..., Sequence[Violation]]  # its parameters: those of the judge
 
 
 def read_moves(path: Path) -> tuple[Program | Plan | Table | None, Judge]:
-    """What ``path`` holds, None where an MSCCL XML has no program, and its judge. HetesynthError HS542: none of
-    these."""
+    """Return what ``path`` holds, None where an MSCCL XML has no program, and its judge. HetesynthError HS542:
+    none of these."""
     demand_one_run(path)
     kind = format_of(path)
     if kind.table:
@@ -286,13 +288,13 @@ def read_moves(path: Path) -> tuple[Program | Plan | Table | None, Judge]:
 
 
 def guessed_root(subject: Program | Plan | Table, judge: Judge) -> Rank | None:
-    """Of a rooted collective the first root, of a few, for which ``judge`` finds ``subject`` right."""
+    """Return the first root, of a few, of a rooted collective for which ``judge`` finds ``subject`` right."""
     guesses = range(min(subject.ranks, MAX_GUESSED_ROOTS) if subject.collective in ROOTED else 0)
     return next((root for root in guesses if not judge(root=root, max_findings=1)), None)
 
 
 def refused(path: Path, what: str, violations: Sequence[Violation], code: str, way_out: str) -> HetesynthError:
-    """What to say, with exit code 1, of a file with which nothing is done for what its judge says."""
+    """Return what to say, with exit code 1, of a file with which nothing is done for what its judge says."""
     line = f":{violations[0].line}" if violations and violations[0].line is not None else ""
     why = f"{violations[0].kind}: {violations[0].message}" if violations else "there is no program in it"
     more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
@@ -300,8 +302,8 @@ def refused(path: Path, what: str, violations: Sequence[Violation], code: str, w
 
 
 def forms(target: Target, collective: CollectiveName) -> tuple[bool, ...]:
-    """In place or not: the forms of ``collective`` that programs for ``target`` have, out of place first. A table
-    is for both."""
+    """Return the forms, in place or not, of ``collective`` that programs for ``target`` have, out of place first.
+    A table is for both."""
     from hetesynth.programs.layout import in_place_supported
 
     both = in_place_supported(collective) and collective not in target.out_of_place_only
@@ -320,7 +322,7 @@ SCHEDULE_SUFFIX = ".schedule.json"
 
 
 def suffixes(request: Request) -> list[str]:
-    """What follows the common part of the name of every file that ``request`` makes, programs first."""
+    """Return what follows the common part of the name of every file that ``request`` makes, programs first."""
     programs = [] if request.schedule_only else [s for _, _, s in variants(request.targets, request.collective)]
     return [*programs, SCHEDULE_SUFFIX]
 

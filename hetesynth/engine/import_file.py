@@ -57,7 +57,8 @@ MAX_FILE_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """What the user asks for. ``topology``: the cluster to lay the transfers on. No ``targets``: no programs."""
+    """The question of an import. ``topology``: the cluster to lay the transfers on. No ``targets``: no
+    programs."""
 
     path: Path
     topology: TopologySource | None = None
@@ -88,7 +89,7 @@ class Imported:
 
     @property
     def warnings(self) -> tuple[Warned, ...]:
-        """Where the programs hang, and which calls run them that should not."""
+        """The warnings where the programs hang, and which calls run them that should not."""
         models = () if self.chunking is None else self.chunking.topology.models
         goal, targets = self.problem.collective, self.request.targets
         slower = "the library is expected to be quicker at all sizes: no program is written"
@@ -239,7 +240,7 @@ def _refused(request: ImportRequest, violations: Sequence[Violation]) -> Hetesyn
 
 
 def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None) -> Imported:
-    """As it is where its links are those of the topology, else mapped to the links of the topology."""
+    """Return the schedule as it is where its links are those of the topology, else mapped to these."""
     document, problem, schedule = read_schedule(data, str(request.path))
     violations = schedule_violations(problem, schedule)
     if violations:

@@ -111,7 +111,8 @@ class Lowering:
         return xml_of(self._quickest(self._step_by_step()), options)
 
     def seconds(self) -> float | None:
-        """What the program step by step takes, or the quickest plan; None where the target cannot hold it."""
+        """Return the seconds of the program step by step, or of the quickest plan; None where the target cannot
+        hold it."""
         if self.options.target.format.plan:
             quick = self.quickest_plan()
             return None if quick is None else quick.seconds
@@ -122,8 +123,8 @@ class Lowering:
         return None if predictor is None else predictor.timeline(self.size).makespan
 
     def predictor(self, steady: Pipeline | None = None) -> ProgramPredictor | TablePredictor | None:
-        """Of the program along ``steady``, or step by step, for any size, or of the table; None where the target
-        cannot hold it."""
+        """Return the predictor of the program along ``steady``, or step by step, for any size, or of the table;
+        None where the target cannot hold it."""
         if self.options.target.format.table:
             quick = self.quickest_table()
             return None if quick is None else quick.predictor
@@ -135,7 +136,7 @@ class Lowering:
             return None if lowered is None else self._predictor(lowered.program)
 
     def _predictor(self, program: Program) -> ProgramPredictor:
-        """Of ``program`` with the quickest protocol."""
+        """Return the predictor of ``program`` with the quickest protocol."""
         target, servers = self.options.target, self.options.servers
         return quickest_protocol(self.topology, program, self.size, self.costs, target, servers)
 
@@ -155,7 +156,8 @@ class Lowering:
     # plans
 
     def plan(self, steady: Pipeline | None) -> Plan | None:
-        """That along ``steady``, else the quickest; None where none fits, or plans are too large to be timed."""
+        """Return the plan along ``steady``, else the quickest; None where none fits, or plans are too large to be
+        timed."""
         if isinstance(steady, DispatchedPlan):
             with suppress(HetesynthError), no_collections():  # in place the collective may have none
                 return steady.plan(self.problem, self.schedule, self.options)

@@ -85,7 +85,7 @@ def _numbered(colours: Sequence[Hashable]) -> list[int]:
 
 @dataclass(frozen=True)
 class Loss:
-    """What is lost, as ``--without`` names it. ``repaired``: what is left; None where ``refusal`` says why not.
+    """A loss, as ``--without`` names it. ``repaired``: what is left; None where ``refusal`` says why not.
     ``like``: the loss before it that leaves the same cluster but for names, where rank r is rank ``ranks[r]``."""
 
     kind: LossKind

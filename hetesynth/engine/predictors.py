@@ -65,7 +65,7 @@ def buffer_sizes(text: str, option: str, factor: int = 4) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class CostOptions:
-    """Which cost model is meant; docs/model.md defines the choices. ``runtime``: None leaves out its costs.
+    """The choice of the cost model; docs/model.md defines the choices. ``runtime``: None leaves out its costs.
     ``calibration``: None: what runs reach where the runtime's costs count, else the rates that are stated."""
 
     calibration: CalibrationName | None = None
@@ -74,7 +74,7 @@ class CostOptions:
 
     @classmethod
     def of(cls, request: Request) -> CostOptions:
-        """Those by which the predictions of ``request`` are made."""
+        """Return the options by which the predictions of ``request`` are made."""
         return cls(policy=request.policy, runtime=request.runtime)
 
     @property
@@ -97,15 +97,15 @@ class CostOptions:
         return 0.0 if runtime is None else runtime.launch(topology.models)
 
     def start(self, topology: Topology) -> float:
-        """The same with Simple."""
+        """Return the seconds that a program with Simple takes to start on ``topology``."""
         runtime = costed(self.runtime, self.rates)
         return 0.0 if runtime is None else runtime.start(topology.models, "Simple")
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a collective of ``size`` bytes takes: seconds, and nccl-tests' two bandwidths in bytes per second.
-    ``unsteady``: by how much the simulated loops of a program differ from their mean."""
+    """The prediction for a collective of ``size`` bytes: seconds, and nccl-tests' two bandwidths in bytes per
+    second. ``unsteady``: by how much the simulated loops of a program differ from their mean."""
 
     collective: CollectiveName
     ranks: int
@@ -134,11 +134,11 @@ class _Predictor:
     ranks: int
 
     def run(self, size: int | Fraction) -> tuple[Timeline, float]:
-        """When each task runs for a buffer of ``size`` bytes, and how unsteady its loops are."""
+        """Return when each task runs for a buffer of ``size`` bytes, and how unsteady its loops are."""
         raise NotImplementedError
 
     def timeline(self, size: int | Fraction) -> Timeline:
-        """When each task runs for a buffer of ``size`` bytes."""
+        """Return when each task runs for a buffer of ``size`` bytes."""
         return self.run(size)[0]
 
     def predict(self, size: int) -> Prediction:
@@ -164,7 +164,7 @@ class PlanPredictor(_Predictor):
             raise _misfit(error) from error
 
     def run(self, size: int | Fraction) -> tuple[Timeline, float]:
-        """When each task runs."""
+        """Return when each task runs."""
         return simulate(self.tasks.tasks.graph(float(Fraction(size) / self._pieces))), 0.0
 
     def repriced(self, topology: Topology, options: CostOptions) -> PlanPredictor:
@@ -189,7 +189,7 @@ class TablePredictor(_Predictor):
             raise _misfit(error) from error
 
     def run(self, size: int | Fraction) -> tuple[Timeline, float]:
-        """When each message is sent."""
+        """Return when each message is sent."""
         return simulate(self.tasks.graph(float(Fraction(size) / self._pieces))), 0.0
 
     def repriced(self, topology: Topology, options: CostOptions) -> TablePredictor:
@@ -211,7 +211,7 @@ class SchedulePredictor(_Predictor):
         self.tasks = schedule_tasks(schedule, self.costs)
 
     def run(self, size: int | Fraction) -> tuple[Timeline, float]:
-        """When each transfer runs."""
+        """Return when each transfer runs."""
         chunks = self.problem.collective.chunks_per_rank
         return simulate(self.tasks.graph(chunk_bytes(self.collective, self.ranks, chunks, size))), 0.0
 
@@ -240,12 +240,13 @@ class ProgramPredictor(_Predictor):
         return ProgramPredictor(topology, self.program, options, self.target)
 
     def tasks(self, size: int | Fraction) -> ProgramTasks:
-        """What is simulated, and which instruction each task stands for."""
+        """Return what is simulated, and which instruction each task stands for."""
         whole = Fraction(size) / (self.ranks if self.collective in ("gather", "scatter") else 1)
         return self._loops.tasks(float(whole / self.program.chunks_per_loop))
 
     def run(self, size: int | Fraction) -> tuple[Timeline, float]:
-        """When each task runs; the latest answer is kept, as whoever chose a protocol for a size asks again."""
+        """Return when each task runs; the latest answer is kept, as whoever chose a protocol for a size asks
+        again."""
         if self._latest is None or self._latest[0] != size:
             tasks = self.tasks(size)
             if self._simulated is None or self._simulated[0] is not tasks.tasks:

@@ -81,7 +81,7 @@ def verified_solver(strategy: Strategy, budget: Budget, policy: Policy, **others
 
 
 def unbounded_solver(strategy: Strategy, request: Request) -> Solver:
-    """The same with no budget, for a strategy whose schedules are not told by their steps."""
+    """Return the verified solver with no budget, for a strategy whose schedules are not told by their steps."""
     return verified_solver(strategy, Budget(seed=request.budget.seed), request.policy, bounded=False)
 
 
@@ -93,7 +93,8 @@ class ProblemFactory:
     request: Request
 
     def collective(self, chunks: int = 1) -> Collective:
-        """What is asked for, with ``chunks`` chunks per rank. HetesynthError where the root does not fit."""
+        """Return the collective that is asked for, with ``chunks`` chunks per rank. HetesynthError where the root
+        does not fit."""
         return collective(self.request.collective, self.topology.ranks, chunks, self.request.root)
 
     @property

@@ -44,7 +44,7 @@ def vendor_warnings(
 
 
 def runtime_advice(targets: Sequence[Target], models: Iterable[str], collective: CollectiveName) -> str | None:
-    """What to write for where ``targets`` name no runtime; None where they do."""
+    """Return what to write for where ``targets`` name no runtime; None where they do."""
     if any(target.name != PORTABLE.name for target in targets):
         return None
     fitting = fitting_targets(models, collective)
@@ -54,7 +54,7 @@ def runtime_advice(targets: Sequence[Target], models: Iterable[str], collective:
 
 
 def network_warnings(programs: Iterable[Emitted]) -> tuple[Warned, ...]:
-    """At most one: of several programs and their targets the first says between which ranks."""
+    """Return at most one warning: of several programs and their targets the first says between which ranks."""
     hanging = [p for p in programs if p.over_nics]
     if not hanging:
         return ()
@@ -78,7 +78,7 @@ PROMISE = "--single-root"
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """What may go wrong with programs for ``targets``, and what to do about it."""
+    """A warning about programs for ``targets``, and what to do about it."""
 
     targets: tuple[str, ...]
     message: str
@@ -109,7 +109,8 @@ def demand_single_root(
 def call_warnings(
     targets: Sequence[Target], collective: CollectiveName, root: Rank | None, *, every: bool = False
 ) -> tuple[Warned, ...]:
-    """What an operator must know before programs for ``root`` are installed. ``every``: one of those for all."""
+    """Yield what an operator must know before programs for ``root`` are installed. ``every``: one of those for
+    all."""
     if root is None:
         return ()
     warned: list[Warned] = []

@@ -43,7 +43,7 @@ def supported(costs: Costs, target: Target, name: CollectiveName, servers: Seque
 
 
 def _working(target: Target, name: str, *, between: bool, ll128: bool) -> list[Protocol]:
-    """Those that do not hang ``between`` servers, and LL128 where it may be used."""
+    """Return the protocols that do not hang ``between`` servers, and LL128 where it may be used."""
     own = [p for p in PROTOCOLS if p in dict(target.fifos)]
     agreeing = [p for p in own if not between or target.fifo(p, name).proxy_agrees]
     return [p for p in agreeing if ll128 or p != "LL128"]

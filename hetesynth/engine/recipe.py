@@ -76,7 +76,7 @@ class Recipe:
 
     @property
     def chunking(self) -> ChunkingOptions:
-        """As it was asked for."""
+        """The options of chunking that were asked for."""
         stated = self.tau_ref[:1].isdigit()
         return ChunkingOptions(self.chunk_bytes, Fraction(self.tau_ref) if stated else self.tau_ref, self.rounding)
 

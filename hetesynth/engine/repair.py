@@ -64,7 +64,7 @@ seven were 2 to 43 % slower than fresh without, and none with them."""
 
 @dataclass(frozen=True)
 class Repair:
-    """One repair. ``changes``: from the old cluster to that of ``run``."""
+    """A repair. ``changes``: from the old cluster to that of ``run``."""
 
     run: Compilation
     document: ScheduleDocument
@@ -73,12 +73,12 @@ class Repair:
 
     @cached_property
     def factory(self) -> ProblemFactory:
-        """Of problems on the changed cluster."""
+        """The factory of problems on the changed cluster."""
         return ProblemFactory(self.changes.after, self.run.request)
 
     @cached_property
     def size(self) -> int | None:
-        """That the schedule is chosen for; None where it is that of the fewest steps."""
+        """The size for which the schedule is chosen; None where it is that of the fewest steps."""
         if not self.recipe.by_time or self.recipe.size is not None:
             return self.recipe.size
         chunking = chunk(self.changes.after, self.recipe.chunking)
@@ -161,7 +161,7 @@ class Repair:
         return verified_solver(*question, first_candidate=old, **told).solve(problem)
 
     def _told(self, part: str = "") -> dict[str, Any]:
-        """Who is told of a search."""
+        """The callbacks that are told of a search."""
         record = self.run.decisions.inside(part) if part else self.run.decisions
         return {"progress": self.run.progress, "decisions": record, "trace": self.run.trace}
 
@@ -184,7 +184,7 @@ class Repair:
     def _ranking(
         self, specs: CandidateSpecs, target: Target, record: Decisions, before: Ranked | None = None
     ) -> ProgramRanking:
-        """Of programs, with the effort of a fresh choice."""
+        """Return the ranking of programs, with the effort of a fresh choice."""
         effort = program_effort(self.run.budget, self.changes.after.ranks)
         limit = specs.bounds.seconds(specs.size)
         return ProgramRanking(specs, target, self.run.deadline, record, effort, limit, before=before)
@@ -259,7 +259,7 @@ class ScheduleDifference:
 def schedule_difference(
     changes: CarryOver, document: ScheduleDocument, problem: Problem, schedule: Schedule
 ) -> ScheduleDifference:
-    """From the schedule of ``document`` to ``schedule``, a solution of ``problem``."""
+    """Return the difference from the schedule of ``document`` to ``schedule``, a solution of ``problem``."""
     before = collective(document.collective, document.ranks, document.chunks_per_rank, document.root)
     carried = changes.transfers(document.schedule, before, problem.collective).transfers
     old, new = (Counter((t.chunk, t.link, t.reduce) for t in these) for these in (carried, schedule.transfers))
@@ -319,7 +319,7 @@ def repaired(
     changes: CarryOver,
     progress: Progress = no_progress,
 ) -> Repaired:
-    """The same where the files were read."""
+    """Repair where the files were read."""
     targets = asked.targets or tuple(target(name) for name in recipe.targets)
     if asked.size is not None:
         recipe = replace(recipe, by_time=True, size=asked.size)
@@ -358,7 +358,7 @@ def repaired(
 
 
 def suffixes_of(schedule: Path, targets: tuple[Target, ...], *, schedule_only: bool) -> list[str]:
-    """Of the files that a repair of the file writes."""
+    """Return the suffixes of the files that a repair of the file writes."""
     document = read_document(schedule)
     recipe = recipe_in(document, str(schedule))
     return suffixes(

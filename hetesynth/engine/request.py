@@ -27,7 +27,7 @@ PEER_SHARE = 0.75  # of the thread blocks, for the peers of a rank
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the user asks for.
+    """The request of the user.
 
     ``exclusion``: where HeteCCL's eq. 8 holds, which forbids two additions to one chunk at a rank at once: in the
     schedule (``step``), as the paper does for allreduce, or only in the program, which orders the additions, so

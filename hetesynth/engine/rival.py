@@ -21,7 +21,8 @@ SIZES = tuple(2**power for power in range(10, 35))
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """What ``library`` is expected to take, by the formula of ``how``: its algorithm, channels and protocol.
+    """The seconds that ``library`` is expected to take, by the formula of ``how``: its algorithm, channels and
+    protocol.
 
     Published runs of such machines took ``low`` to ``high`` times ``seconds``. ``unchecked``: why there are none
     of such machines at such sizes, empty where there are."""
@@ -40,7 +41,7 @@ class Rival:
 
     @property
     def explanation(self) -> str:
-        """One line: what it runs, how long it takes, and how far off published runs are."""
+        """The line that says what it runs, how long it takes, and how far off published runs are."""
         runs = (
             f"published runs of others ({self.unchecked})" if self.unchecked else "published runs of such machines"
         )

@@ -53,7 +53,7 @@ class RunReport:
 
     @property
     def correct(self) -> bool:
-        """Whether every run ended with every byte right."""
+        """True if every run ended with every byte right."""
         return bool(self.runs) and all(run.correct for run in self.runs)
 
 
@@ -118,7 +118,7 @@ def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
 
 
 def _judged(request: RunRequest) -> tuple[Program | Plan | Table, RunOptions]:
-    """What the judge passed, and the options with its root."""
+    """Return what the judge passed, and the options with its root."""
     options, (subject, judge) = request.options, read_moves(request.path)
     if subject is not None and options.root is None and (isinstance(subject, Plan) or subject.root is None):
         options = replace(options, root=guessed_root(subject, judge))
@@ -130,7 +130,8 @@ def _judged(request: RunRequest) -> tuple[Program | Plan | Table, RunOptions]:
 
 
 def _function(name: str) -> Any:
-    """What ``name``, a module and a function of it, names. HetesynthError HS820: its library is not installed."""
+    """Return the function that ``name``, its module and name, names. HetesynthError HS820: its library is not
+    installed."""
     module, _, function = name.partition(":")
     try:
         return getattr(import_module(module), function)
@@ -158,7 +159,7 @@ def _memory_fits(job: Job, parts: Sequence[Part]) -> None:
 
 
 def _as_rank(request: RunRequest) -> RunReport | None:
-    """As a rank, which this process is. What rank 0 has to say goes to whoever launched us, or is returned."""
+    """Run as the rank that this process is. What rank 0 has to say goes to whoever launched us, or is returned."""
     from hetesynth.execute.mpi import run_over_mpi
 
     name = os.environ.get(RESULT_DIRECTORY)

@@ -31,7 +31,7 @@ WAY_OUT = "give a schedule JSON or an MSCCL XML"
 
 @dataclass(frozen=True, slots=True)
 class FilePredictions:
-    """What the file at ``path`` costs on ``topology`` at every size asked for."""
+    """The predictions of the file at ``path`` on ``topology`` at every size asked for."""
 
     path: Path
     kind: FileKind

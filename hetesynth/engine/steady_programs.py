@@ -40,8 +40,8 @@ def _named(program: Program, options: LoweringOptions) -> Program:
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """How messages are dispatched: ``pieces`` of every chunk, ``spare`` times the lanes that a link needs
-    (None: one for each tree); a piece is due ``pace`` times as late as its turn among those of its tree
+    """The way in which messages are dispatched: ``pieces`` of every chunk, ``spare`` times the lanes that a link
+    needs (None: one for each tree); a piece is due ``pace`` times as late as its turn among those of its tree
     says."""
 
     pieces: int
@@ -50,7 +50,7 @@ class Arrangement:
 
     @property
     def label(self) -> str:
-        """What tells it from others."""
+        """The words that tell it from other arrangements."""
         lanes = "a lane for each tree" if self.spare is None else f"{self.spare:g} times the lanes"
         turns = "in turn" if self.pace else "the longest way first"
         return f"dispatched, {self.pieces} pieces, {lanes}, {turns}"
@@ -73,7 +73,7 @@ class Dispatched:
 
     @property
     def label(self) -> str:
-        """What tells it from others of the same schedule."""
+        """The words that tell it from others of the same schedule."""
         return self.arrangement.label
 
     def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
@@ -113,18 +113,18 @@ class Dispatching:
 
     @cached_property
     def dispatcher(self) -> Dispatcher:
-        """Of the schedule."""
+        """The dispatcher of the schedule."""
         costs = self.costs.of(self.protocol)
         return Dispatcher(self.schedule, costs, self.protocol, float(self.fifo.overhead), self.fifo.slots)
 
     @property
     def fifo(self) -> Fifo:
-        """Of the connections."""
+        """The FIFO of the connections."""
         return self.options.target.fifo(self.protocol, self.problem.collective.name)
 
     @property
     def most_bytes(self) -> float:
-        """Of a message: longer pieces loop."""
+        """The most bytes of a message: longer pieces loop."""
         return self.fifo.slice_bytes
 
     @property
@@ -133,7 +133,7 @@ class Dispatching:
         return self.most_bytes
 
     def ladder(self, numbers: Sequence[int], unlooped: Sequence[int]) -> list[int]:
-        """Those that are tried first."""
+        """Return the numbers of pieces that are tried first."""
         return [pieces for pieces in unlooped or numbers[-1:] if pieces.bit_count() < 3]
 
     @property
@@ -144,7 +144,7 @@ class Dispatching:
 
     @property
     def least_seconds(self) -> float:
-        """Of the fullest resource."""
+        """The seconds of the fullest resource."""
         return self.dispatcher.period * self.chunk
 
     @cached_property
@@ -153,7 +153,7 @@ class Dispatching:
 
     @property
     def load(self) -> float:
-        """The same for each byte of the buffer."""
+        """The seconds of the fullest resource for each byte of the buffer."""
         return self.least_seconds / self.size
 
     def run(self, arrangement: Arrangement) -> Dispatch:
@@ -175,7 +175,7 @@ class Dispatching:
         return Dispatched(arrangement, self.costs, self.size, self.protocol, dispatch)
 
     def lanes(self, arrangement: Arrangement) -> Lanes:
-        """Of each link."""
+        """Return the lanes of each link."""
         return self.dispatcher.lanes(self._piece(arrangement.pieces), arrangement.spare)
 
     def _loops(self, arrangement: Arrangement) -> float:
@@ -205,7 +205,7 @@ class Dispatching:
 
     @cached_property
     def most_pieces(self) -> int:
-        """That thread blocks have steps for, and readers places."""
+        """The most pieces for which thread blocks have steps, and readers places."""
         target, arcs = self.options.target, self.problem.arcs
         steps: dict[Rank, int] = defaultdict(int)
         for t, adding in zip(
@@ -274,19 +274,19 @@ class Dispatching:
 
 @dataclass(frozen=True, eq=False)
 class PlanDispatching(Dispatching):
-    """The same for a plan, whose messages have any length and whose thread blocks do not receive."""
+    """The dispatching of a plan, whose messages have any length and whose thread blocks do not receive."""
 
     first: ClassVar[tuple[float, ...]] = (3.0,)
     kept: ClassVar[int] = 2
 
     @cached_property
     def dispatcher(self) -> Dispatcher:
-        """Of the schedule."""
+        """The dispatcher of the schedule."""
         return PlanDispatcher(self.schedule, self.costs, "Simple", 1.0, 1, self.servers)
 
     @property
     def servers(self) -> Sequence[str]:
-        """Of each rank."""
+        """The server of each rank."""
         return servers_of(self.problem, self.options)
 
     def pipeline(self, arrangement: Arrangement) -> DispatchedPlan:
@@ -300,7 +300,7 @@ class PlanDispatching(Dispatching):
 
     @property
     def longest(self) -> float:
-        """As of a program: longer ones fill the pipe late."""
+        """The bytes of a piece, as of a program: longer ones fill the pipe late."""
         return 4 << 20
 
     def ladder(self, numbers: Sequence[int], unlooped: Sequence[int]) -> list[int]:
@@ -317,7 +317,8 @@ class PlanDispatching(Dispatching):
 
     @cached_property
     def most_pieces(self) -> int:
-        """That thread blocks have operations for. HetesynthError HS505 where chunks do not take trees."""
+        """The most pieces for which thread blocks have operations. HetesynthError HS505 where chunks do not take
+        trees."""
         from hetesynth.programs.mscclpp.stations import parts_of
 
         number = [1] * self.problem.ranks
@@ -330,8 +331,8 @@ class PlanDispatching(Dispatching):
 def dispatchings(
     problem: Problem, schedule: Schedule, costs: Costs, options: LoweringOptions, size: int, most: float = math.inf
 ) -> list[Dispatching]:
-    """That of a plan, or of a program with each protocol that may pay, by what is expected of them; where one may
-    take less than ``most`` seconds, none that may not."""
+    """Return the dispatching of a plan, or of a program with each protocol that may pay, by what is expected of
+    them; where one may take less than ``most`` seconds, none that may not."""
     question = problem, schedule, costs, options, size
     if options.target.format.plan:
         return [PlanDispatching(*question)]
@@ -350,7 +351,7 @@ def dispatchings(
 
 @dataclass(frozen=True, slots=True)
 class DispatchedPlan:
-    """The same as a plan."""
+    """A schedule dispatched as a plan."""
 
     arrangement: Arrangement
     costs: Costs
@@ -358,11 +359,11 @@ class DispatchedPlan:
 
     @property
     def label(self) -> str:
-        """What tells it from others of the same schedule."""
+        """The words that tell it from others of the same schedule."""
         return f"plan {self.arrangement.label}"
 
     def plan(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Plan:
-        """As ``lower_dispatched_plan``."""
+        """Return the plan. Raises as ``lower_dispatched_plan``."""
         from hetesynth.programs.mscclpp.dispatched import lower_dispatched_plan
 
         dispatching = PlanDispatching(problem, schedule, self.costs, options, self.size)

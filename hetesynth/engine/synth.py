@@ -142,7 +142,7 @@ def for_every_root(
     *,
     began: float | None = None,
 ) -> list[Synthesis]:
-    """One synthesis a root, in order; every root gets its share of what is left of a time budget. After an
+    """Yield one synthesis a root, in order; every root gets its share of what is left of a time budget. After an
     interrupt without one the roots that are left get what a first schedule takes. HetesynthError HS303 where the
     collective has no root, HS514 where a target would take the first file for every root."""
     if not request.schedule_only:
@@ -176,13 +176,14 @@ def write_every_root(syntheses: Sequence[Synthesis], stem: Path) -> list[Path]:
 
 
 def with_warnings(synthesis: Synthesis) -> Synthesis:
-    """The same, its warnings known: why a target cannot hold the library's program may take seconds to tell."""
+    """Return ``synthesis`` with its warnings known: why a target cannot hold the library's program may take
+    seconds to tell."""
     vars(synthesis)["warnings"] = synthesis.warnings  # which keeps them: they are pickled with it
     return synthesis
 
 
 def synthesized(run: Compilation) -> Synthesis:
-    """What ``run`` finds, in this process: after its deadline no candidate is begun."""
+    """Return what ``run`` finds, in this process: after its deadline no candidate is begun."""
     request, shown = run.request, Shown()
     demand_strategy(request.strategy, sized=request.size is not None)
     demand_first_candidate(request)
@@ -362,7 +363,7 @@ def _chosen(
 
 
 def _seconds(ranked: Ranked) -> float:
-    """Of its program, or of its schedule where there is none or it was not timed."""
+    """Return the seconds of its program, or of its schedule where there is none or it was not timed."""
     return ranked.candidate.seconds if ranked.seconds is None else ranked.seconds
 
 

@@ -97,7 +97,7 @@ class TimeOptimality:
 
     @property
     def proof(self) -> str | None:
-        """Why no schedule is quicker."""
+        """The proof that no schedule is quicker."""
         if self.bound is None or not self.launch:
             return None if self.bound is None else self.bound.proof
         return f"{self.bound.proof}, once the kernel has started ({self.launch * 1e6:g} us)"
@@ -108,7 +108,8 @@ class TimeOptimality:
         return _share(self.bound_seconds, self.line_seconds)
 
     def figures(self) -> dict[str, Any]:
-        """What ``--json`` says: microseconds, and 10^9 bytes per second; null where nothing was simulated."""
+        """Return what ``--json`` says: microseconds, and 10^9 bytes per second; null where nothing was
+        simulated."""
         trees = self.tree_bound_seconds
         reached = None if self.seconds is None else bandwidths(self.name, self.ranks, self.size, self.seconds)
         return {
@@ -174,7 +175,8 @@ def _of_programs(
 
 
 def _latencies_meet(prices: Costs) -> bool:
-    """Whether links of different latency share a resource: only there it counts on which side of it bytes are."""
+    """Return True if links of different latency share a resource: only there it counts on which side of it bytes
+    are."""
     of_resource: dict[int, set[float]] = defaultdict(set)
     for resources, alpha in zip(prices.link_resources, prices.link_alpha, strict=True):
         for r in resources:
@@ -262,7 +264,7 @@ MOST_CHARACTERS = 110  # of a verdict
 
 @dataclass(frozen=True, slots=True)
 class TimeVerdict:
-    """What is written, beside the proved limit and the library, at ``size`` bytes.
+    """The program that is written, beside the proved limit and the library, at ``size`` bytes.
 
     ``seconds``: an estimate of its time at the rates that runs reach; ``line_seconds``: its time at line rate;
     None where it was not simulated. ``limit``, ``tree_limit``, ``target_limit``: seconds at line rate that no
@@ -290,12 +292,12 @@ class TimeVerdict:
 
     @property
     def percent_of_target_limit(self) -> float | None:
-        """The same of the limit of programs for the target; None where that is no more."""
+        """The percentage of the limit of programs for the target; None where that is no more."""
         return _share(self.target_limit, self.line_seconds)
 
     @property
     def factor_over_library(self) -> float | None:
-        """How many times as fast as the library, by the estimates of both."""
+        """The factor by which it is faster than the library, by the estimates of both."""
         return None if not self.seconds or isinstance(self.rival, str) else self.rival.seconds / self.seconds
 
     @property
@@ -305,7 +307,7 @@ class TimeVerdict:
 
     @property
     def line(self) -> str:
-        """One sentence of at most 110 characters, as ``verdict_line`` says it."""
+        """The sentence of at most 110 characters, as ``verdict_line`` says it."""
         return verdict_line([self])
 
     @property

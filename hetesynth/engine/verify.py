@@ -34,7 +34,7 @@ class Finding:
 
     @property
     def help(self) -> str:
-        """What to do about it; empty where there is no rule."""
+        """The way out; empty where there is no rule."""
         from hetesynth.judge.rules import BY_ID
 
         rule = self.violation.rule
@@ -65,9 +65,9 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of a file, with the cluster or the file that describes it. ``sms``: multiprocessors of a GPU,
-    None: as the target usually has. ``documents``: whether schedules are checked without a cluster too, as far as
-    that goes."""
+    """The question about a file, with the cluster or the file that describes it. ``sms``: multiprocessors of a
+    GPU, None: as the target usually has. ``documents``: whether schedules are checked without a cluster too, as
+    far as that goes."""
 
     topology: os.PathLike[str] | None = None
     root: Rank | None = None
@@ -113,12 +113,12 @@ def judge_file(path: Path, question: Question) -> Judged:
 
 
 def is_composition(path: Path) -> bool:
-    """Whether the file at ``path`` begins as a composition does."""
+    """Return True if the file at ``path`` begins as a composition does."""
     return b'"hetesynth-composition"' in head_of(path)
 
 
 def is_schedule(path: Path) -> bool:
-    """Whether the file at ``path`` begins as a schedule JSON does."""
+    """Return True if the file at ``path`` begins as a schedule JSON does."""
     return b'"hetesynth-schedule"' in head_of(path)
 
 
@@ -150,8 +150,8 @@ def _judge_composition(path: Path, question: Question) -> Judged:
 
 
 def installed(path: Path, target: Target) -> list[Finding]:
-    """Which calls would run the file at ``path`` once ``target`` has it, where those are not what one may think;
-    nothing of a file that cannot be read, of which ``judge_file`` says why."""
+    """Return which calls would run the file at ``path`` once ``target`` has it, where those are not what one may
+    think; nothing of a file that cannot be read, of which ``judge_file`` says why."""
     check_format(path, target)
     violations: list[Violation] = []
     with suppress(HetesynthError):
@@ -209,7 +209,7 @@ def _judge_xml(path: Path, question: Question) -> Judged:
 
 
 def _merged(by_target: Iterable[tuple[str, Sequence[Violation]]], level: Level = "error") -> list[Finding]:
-    """The same finding for several targets is one."""
+    """Return the findings, the same one for several targets once."""
     targets_of: dict[Violation, list[str]] = {}
     for target, violations in by_target:
         for violation in violations:
