@@ -325,8 +325,7 @@ def import_file(
     tau_ref: str = "slowest",
     rounding: Rounding = "ceil",
 ) -> Imported:
-    """Return what the MSCCL XML or schedule JSON in ``file`` moves as a judged schedule, with programs for
-    ``target``."""
+    """Return what the MSCCL XML or schedule JSON in ``file`` moves as a judged schedule, with programs."""
     from hetesynth.engine import import_file as importing
 
     demand(file=file, topology=file if topology is None else topology, root=root, target=target)

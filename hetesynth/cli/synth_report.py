@@ -119,7 +119,7 @@ MOST_LINES = 8  # of a report
 
 
 def synthesis_report(document: dict[str, Any]) -> Iterator[str]:
-    """Return at most eight lines of what ``synth --json`` prints; ``--explain`` adds the rest."""
+    """Yield at most eight lines of what ``synth --json`` prints; ``--explain`` adds the rest."""
     size, warnings = size_text(document["size"], EXACT), document["warnings"]
     why = "interrupted" if document["ended_by"] == "interrupt" else "too many transfers (--size asks for it)"
     root = "" if document["root"] is None else f", root {document['root']}"
@@ -146,7 +146,7 @@ def synthesis_report(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _details(document: dict[str, Any]) -> Iterator[str]:
-    """Return what ``--explain`` adds: limits, steps, files, seconds, and each decision."""
+    """Yield what ``--explain`` adds: limits, steps, files, seconds, and each decision."""
     yield from (f"  {line}" for line in document["verdict_explanation"])
     if document["bound_us"] is not None:
         yield f"  limit        {document['bound_us']:,.2f} us at line rate: {document['time_bound_proof']}"
@@ -219,14 +219,14 @@ def _files(outputs: Sequence[str]) -> str:
 
 
 def _install(programs: dict[str, Any]) -> Iterator[str]:
-    """Return for each target of ``programs`` the variables that make its runtime take them."""
+    """Yield for each target of ``programs`` the variables that make its runtime take them."""
     for name in dict.fromkeys(program["target"] for program in programs.values()):
         variables = " ".join(f"{variable}={value}" for variable, value in TARGETS[name].environment)
         yield f"  install      {name}: {variables or 'as the runtime asks'}  (hetesynth install-hint {name})"
 
 
 def warning_lines(warnings: Iterable[dict[str, Any]], more: int = 0) -> Iterator[str]:
-    """Return a line a warning: what may go wrong, and what to do about it. ``more``: how many are not shown."""
+    """Yield a line a warning: what may go wrong, and what to do about it. ``more``: how many are not shown."""
     lines = [f"  WARNING      {warned['message']}; {warned['help']}" for warned in warnings]
     if more and lines:
         lines[-1] += f" (and {counted(more, 'warning')} more: --explain)"

@@ -201,8 +201,7 @@ class Synthesis:
 
     @property
     def program_seconds(self) -> float | None:
-        """The seconds that the first program is estimated to take at the size of ``time_optimality``, read from
-        its file."""
+        """The seconds that the first program, read from its file, is estimated to take at the verdict's size."""
         return self.first_times.seconds
 
     @property

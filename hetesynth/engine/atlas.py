@@ -320,8 +320,7 @@ def program_ranges(
         return low, high
 
     def is_beaten(i: int, expected: bool, size: int) -> bool:
-        """Return True if the library is quicker, as ``expected``; half of what counts as alike is left to
-        others."""
+        """Return True if the library is quicker, as ``expected``; half of what counts as alike is for others."""
         return (library(size) < members.members[i].seconds(size) * (1 - ALIKE / 2)) is expected
 
     def is_passed(i: int, follower: int, size: int) -> bool:

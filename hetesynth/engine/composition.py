@@ -140,8 +140,7 @@ INSIDE = ("auto", "tree-packing", "server-rings", "hierarchical")  # what search
 
 @dataclass(frozen=True)
 class Composed:
-    """A composition that its judge passed. ``phase_bound``: of an allreduce, the sum of those of its two
-    phases."""
+    """A composition that its judge passed. ``phase_bound``: of an allreduce, the sum of its phases' bounds."""
 
     run: Compilation
     composition: Composition

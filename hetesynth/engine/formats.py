@@ -195,8 +195,7 @@ def contents(path: Path, most: int, way_out: str) -> bytes:
 
 
 def format_of(path: Path) -> FileFormat:
-    """Return the format of the file at ``path``: by how it begins or, where that does not say, by its
-    extension."""
+    """Return the format of the file at ``path``: by how it begins, or where that is unclear by its extension."""
     return _format(head_of(path), path)
 
 

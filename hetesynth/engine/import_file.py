@@ -57,8 +57,7 @@ MAX_FILE_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """The question of an import. ``topology``: the cluster to lay the transfers on. No ``targets``: no
-    programs."""
+    """The question of an import. ``topology``: the cluster to lay transfers on. No ``targets``: no programs."""
 
     path: Path
     topology: TopologySource | None = None

@@ -111,8 +111,7 @@ class Lowering:
         return xml_of(self._quickest(self._step_by_step()), options)
 
     def seconds(self) -> float | None:
-        """Return the seconds of the program step by step, or of the quickest plan; None where the target cannot
-        hold it."""
+        """Return the seconds of the program step by step, or the quickest plan; None: nothing fits the target."""
         if self.options.target.format.plan:
             quick = self.quickest_plan()
             return None if quick is None else quick.seconds
@@ -156,8 +155,7 @@ class Lowering:
     # plans
 
     def plan(self, steady: Pipeline | None) -> Plan | None:
-        """Return the plan along ``steady``, else the quickest; None where none fits, or plans are too large to be
-        timed."""
+        """Return the plan along ``steady``, else the quickest; None: none fits, or plans are too large to time."""
         if isinstance(steady, DispatchedPlan):
             with suppress(HetesynthError), no_collections():  # in place the collective may have none
                 return steady.plan(self.problem, self.schedule, self.options)

@@ -15,8 +15,7 @@ COMPOSITION_SUFFIX = ".composition.json"
 
 
 def is_composed(request: Request) -> bool:
-    """Return True if pods are composed: strategy auto does it for several pods with too many GPUs to be solved
-    flat."""
+    """Return True if pods are composed: strategy auto does it for several pods with too many GPUs."""
     if request.strategy == COMPOSITION:
         return True
     if request.strategy != "auto" or not isinstance(request.topology, str | os.PathLike):

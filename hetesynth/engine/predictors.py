@@ -245,8 +245,7 @@ class ProgramPredictor(_Predictor):
         return self._loops.tasks(float(whole / self.program.chunks_per_loop))
 
     def run(self, size: int | Fraction) -> tuple[Timeline, float]:
-        """Return when each task runs; the latest answer is kept, as whoever chose a protocol for a size asks
-        again."""
+        """Return when each task runs; the latest answer is kept, as whoever chose a protocol asks again."""
         if self._latest is None or self._latest[0] != size:
             tasks = self.tasks(size)
             if self._simulated is None or self._simulated[0] is not tasks.tasks:

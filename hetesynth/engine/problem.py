@@ -93,8 +93,7 @@ class ProblemFactory:
     request: Request
 
     def collective(self, chunks: int = 1) -> Collective:
-        """Return the collective that is asked for, with ``chunks`` chunks per rank. HetesynthError where the root
-        does not fit."""
+        """Return the collective asked for, with ``chunks`` chunks per rank. HetesynthError: the root is wrong."""
         return collective(self.request.collective, self.topology.ranks, chunks, self.request.root)
 
     @property

@@ -109,8 +109,7 @@ def demand_single_root(
 def call_warnings(
     targets: Sequence[Target], collective: CollectiveName, root: Rank | None, *, every: bool = False
 ) -> tuple[Warned, ...]:
-    """Yield what an operator must know before programs for ``root`` are installed. ``every``: one of those for
-    all."""
+    """Return what operators must know before programs for ``root`` (``every``: for all roots) are installed."""
     if root is None:
         return ()
     warned: list[Warned] = []

@@ -130,8 +130,7 @@ def _judged(request: RunRequest) -> tuple[Program | Plan | Table, RunOptions]:
 
 
 def _function(name: str) -> Any:
-    """Return the function that ``name``, its module and name, names. HetesynthError HS820: its library is not
-    installed."""
+    """Return the function that ``name``, MODULE:FUNCTION, names. HetesynthError HS820: its library is missing."""
     module, _, function = name.partition(":")
     try:
         return getattr(import_module(module), function)

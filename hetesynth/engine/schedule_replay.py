@@ -69,8 +69,7 @@ def problem_of(document: ScheduleDocument, chunking: Chunking, filename: str) ->
 
 
 def replayed(path: Path, document: ScheduleDocument, topology: Topology) -> tuple[list[Violation], list[str]]:
-    """Return what is wrong with the schedule of ``path`` on ``topology`` or with its header's claims; and
-    notes."""
+    """Return what is wrong with the schedule of ``path`` on ``topology`` or its header's claims; and notes."""
     from hetesynth.judge.bounds.judge import recheck
     from hetesynth.judge.schedule.judge import bound_violations, claim_violations, schedule_violations
 

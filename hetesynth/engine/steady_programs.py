@@ -317,8 +317,7 @@ class PlanDispatching(Dispatching):
 
     @cached_property
     def most_pieces(self) -> int:
-        """The most pieces for which thread blocks have operations. HetesynthError HS505 where chunks do not take
-        trees."""
+        """The most pieces for which blocks have operations. HetesynthError HS505: chunks do not take trees."""
         from hetesynth.programs.mscclpp.stations import parts_of
 
         number = [1] * self.problem.ranks

@@ -142,7 +142,7 @@ def for_every_root(
     *,
     began: float | None = None,
 ) -> list[Synthesis]:
-    """Yield one synthesis a root, in order; every root gets its share of what is left of a time budget. After an
+    """Return one synthesis a root, in order; every root gets its share of what is left of a time budget. After an
     interrupt without one the roots that are left get what a first schedule takes. HetesynthError HS303 where the
     collective has no root, HS514 where a target would take the first file for every root."""
     if not request.schedule_only:
@@ -176,8 +176,7 @@ def write_every_root(syntheses: Sequence[Synthesis], stem: Path) -> list[Path]:
 
 
 def with_warnings(synthesis: Synthesis) -> Synthesis:
-    """Return ``synthesis`` with its warnings known: why a target cannot hold the library's program may take
-    seconds to tell."""
+    """Return ``synthesis`` with its warnings known, which may take seconds."""
     vars(synthesis)["warnings"] = synthesis.warnings  # which keeps them: they are pickled with it
     return synthesis
 

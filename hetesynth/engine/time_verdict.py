@@ -108,8 +108,7 @@ class TimeOptimality:
         return _share(self.bound_seconds, self.line_seconds)
 
     def figures(self) -> dict[str, Any]:
-        """Return what ``--json`` says: microseconds, and 10^9 bytes per second; null where nothing was
-        simulated."""
+        """Return what ``--json`` says: microseconds, and 10^9 bytes per second; null: nothing was simulated."""
         trees = self.tree_bound_seconds
         reached = None if self.seconds is None else bandwidths(self.name, self.ranks, self.size, self.seconds)
         return {
@@ -175,8 +174,7 @@ def _of_programs(
 
 
 def _latencies_meet(prices: Costs) -> bool:
-    """Return True if links of different latency share a resource: only there it counts on which side of it bytes
-    are."""
+    """Return True if links of different latency share a resource: else it does not matter where bytes wait."""
     of_resource: dict[int, set[float]] = defaultdict(set)
     for resources, alpha in zip(prices.link_resources, prices.link_alpha, strict=True):
         for r in resources:

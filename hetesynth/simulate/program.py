@@ -114,8 +114,7 @@ class ProgramLoops:
         self._loop(1)
 
     def tasks(self, chunk_bytes: float) -> ProgramTasks:
-        """The tasks when a chunk has ``chunk_bytes``: the same object for all that make more loops than are
-        simulated."""
+        """The tasks when a chunk has ``chunk_bytes``: one object for all sizes with more loops than simulated."""
         message = self._fifo.slice_bytes
         together = int(min(self._most, max(1.0, self._fifo.batch_bytes // chunk_bytes)))
         loop = self._loop(together)

@@ -72,8 +72,7 @@ def to_block(source: Source) -> str:
 
 
 def _meaning(topology: Topology) -> object:
-    """Return what ``topology`` says, whatever the kinds of its parts: links with their rates, groups, GPUs by
-    server."""
+    """Return what ``topology`` says but for the kinds of its parts: links, rates, groups, GPUs by server."""
     links = [(x.src, x.dst, x.kind, x.bandwidth, x.lanes, x.latency) for x in topology.links]
     gpus = topology.servers, topology.models, topology.throughputs
     return gpus, sorted(links), topology.groups, len(topology.wires), topology.chunk_bytes

@@ -14,8 +14,7 @@ MAX_SERVERS = 1024  # as many as a statement may have
 
 @dataclass(frozen=True, slots=True)
 class FirstTopology:
-    """The contents of the file. ``remark``: what is to be known of servers whose GPUs meet outside of them
-    only."""
+    """The contents of the file. ``remark``: what to know of servers whose GPUs meet outside of them only."""
 
     cluster: str
     node_type: str

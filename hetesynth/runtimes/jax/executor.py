@@ -36,8 +36,7 @@ def play(plan: Plan, chunks: Any, axis: str, op: Reduction = "sum") -> Any:
 
 
 def moved(plan: Plan, chunks: Any, axis: str) -> Any:
-    """Return the result where nothing is added: moved as bits, since XLA on CPUs changes NaNs of bfloat16 that it
-    moves."""
+    """Return the result where nothing is added: moved as bits, as XLA on CPUs changes NaNs of bfloat16."""
     if not jnp.issubdtype(chunks.dtype, jnp.floating):
         return play(plan, chunks, axis)
     bits = np.dtype(f"uint{8 * chunks.dtype.itemsize}")

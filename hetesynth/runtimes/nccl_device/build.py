@@ -48,8 +48,7 @@ def device_command(architectures: Sequence[str] = ARCHITECTURES) -> list[str]:
 
 
 def device_link_flags() -> list[str]:
-    """Return the flags that link the kernel's library with NCCL and the CUDA runtime of the wheels, or the
-    system's."""
+    """Return the flags that link the kernel's library with NCCL and CUDA, of the wheels or the system."""
     folders = [w / one / "lib" for w in _nvidia() for one in ("cu13", "nccl") if (w / one / "lib").is_dir()]
     nccl = any((folder / "libnccl.so.2").is_file() for folder in folders)
     paths = [flag for folder in folders for flag in (f"-L{folder}", f"-Xlinker=-rpath={folder}")]

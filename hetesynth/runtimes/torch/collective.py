@@ -147,8 +147,7 @@ class Collective:
         own: Callable[[Any, bool], Any],
         average: bool = False,
     ) -> Any:
-        """Run the call on one tensor, in place. The elements that are left over when it is cut into chunks go by
-        the backend."""
+        """Run the call on one tensor, in place. Elements left over by the cut into chunks go by the backend."""
         flat = _flat(tensor)
         plan = self._plan(state, name, root, op, flat, flat.numel())
         after = partial(flat.div_, state.size) if average else None
@@ -281,8 +280,7 @@ class Collective:
 
 
 def _reduction(op: Any, tensor: Any) -> tuple[Any, Any, bool]:
-    """Return the reduction asked of the backend, its kind, and whether that is divided by the number of ranks in
-    the end."""
+    """Return the backend's reduction, its kind, and whether the result is divided by the number of ranks."""
     kind = getattr(op, "op", op)
     if kind == dist.ReduceOp.AVG and tensor.dtype.is_floating_point:
         return SUM, SUM, True
@@ -301,8 +299,7 @@ def _place(state: Group, rank: int) -> int:
 
 
 def _then(work: Any, after: Callable[[], object] | None, later: Any) -> Any:
-    """Return the backend's result once ``after`` is done; ``later``: the tensor of a call that is not waited
-    for."""
+    """Return the backend's result once ``after`` is done; ``later``: the tensor of a call not waited for."""
     if after is None:
         return work
     if later is not None:

@@ -17,8 +17,7 @@ from hetesynth.runtimes.torch.steps import Part
 
 @dataclass(slots=True)
 class Plan:
-    """The way in which calls of one kind are made. ``part`` None: by the backend, for ``reason``. ``chunk``:
-    elements."""
+    """The way of calls of one kind. ``part`` None: by the backend, for ``reason``. ``chunk``: elements."""
 
     part: Part | None
     reason: str = ""

@@ -15,8 +15,7 @@ import torch.distributed as dist
 
 
 class Handle(dist.Work):
-    """The handle of an asynchronous call that ends in ``tensor``: ``result`` of the worker, or ``event`` on the
-    stream."""
+    """The handle of an asynchronous call: ``tensor`` comes by ``result`` of a worker or ``event`` of a stream."""
 
     def __init__(self, tensor: Any, result: "Future[None] | None" = None, event: Any = None) -> None:
         super().__init__()

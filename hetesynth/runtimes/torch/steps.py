@@ -59,7 +59,7 @@ def _place(place: BufferSlice) -> Place:
 
 
 def _joined(pairs: list[Pair]) -> Iterator[Pair]:
-    """Return the slices with those joined that follow each other in both places."""
+    """Yield the slices with those joined that follow each other in both places."""
     last: Pair | None = None
     for target, source, count in pairs:
         if last is not None:

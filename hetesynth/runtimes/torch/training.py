@@ -10,8 +10,7 @@ from hetesynth.runtimes.torch.collective import Collective
 
 
 def ddp_hook(collective: Collective) -> Callable[[Any, Any], Any]:
-    """Return the hook that averages gradients: ``model.register_comm_hook(group, hook)``; group None: the default
-    one."""
+    """Return the hook that averages gradients: ``model.register_comm_hook(group, hook)``, group None: all."""
 
     def hook(group: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         tensor = bucket.buffer()

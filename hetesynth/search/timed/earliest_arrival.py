@@ -69,8 +69,7 @@ def full_speed_transfers(tables: CopyProblem, link_times: LinkTimes) -> list[int
 
 
 def schedule_of(tables: CopyProblem, timed: TimedRoutes, most: Sequence[int] | None = None) -> Schedule:
-    """Return the schedule in steps: resources serve transfers in the order of their starts, at most ``most`` in a
-    step."""
+    """Return the schedule in steps: resources serve transfers by their starts, at most ``most`` in a step."""
     problem = tables.problem
     current = [0] * len(tables.resources)  # the step that a resource is filling
     full = [r.capacity for r in tables.resources]

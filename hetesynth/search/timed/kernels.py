@@ -285,8 +285,7 @@ class QueueRules(NamedTuple):
 
 
 class ScanRules(NamedTuple):
-    """Rules by which of the transfers that can begin within ``same_start`` seconds of the first the most urgent
-    goes first."""
+    """Rules by which the most urgent goes first of those that can begin within ``same_start`` seconds."""
 
     pressure: float  # seconds of urgency for each second of work that a resource of the rest of its path still has
     same_start: float

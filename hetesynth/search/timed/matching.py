@@ -111,8 +111,7 @@ def wake(lots: Lots, p: Matched, queue: list[tuple[float, int, int]], a: int, se
 
 
 def choose(n: Network, lots: Lots, p: Matched, a: int, now: float) -> tuple[int, float]:
-    """Return where the rows of the chunk begin that arc ``a`` carries at ``now``, -1: none; when the next could
-    go."""
+    """Return where the rows of the chunk begin that arc ``a`` carries at ``now`` (-1: none), and the next time."""
     ranks = len(n.out_start) - 1
     best = -1
     soonest = np.inf

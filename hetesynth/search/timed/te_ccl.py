@@ -56,8 +56,7 @@ class Epochs:
 
     @cached_property
     def windows(self) -> list[tuple[int, int]]:
-        """The window of each resource: a number of epochs, kappa, and the chunks that it carries in them at
-        most."""
+        """The window of each resource: kappa epochs, and the most chunks that it carries in them."""
         of = list[tuple[int, int]]()
         for busy in self.link_times.busy:
             kappa = max(1, ceil(busy / self.tau - NEARLY))
@@ -486,7 +485,7 @@ def te_ccl_strategy(rates: Rates) -> Strategy:
 
 
 def timed_routes(epochs: Epochs, solved: Solved) -> Iterator[TimedRoutes]:
-    """Return when transfers begin: as epochs say, and as soon as they can in the same order."""
+    """Yield when transfers begin: as epochs say, and as soon as they can in the same order."""
     tables, order = epochs.tables, sorted(solved.sent)
     if not order:
         return

@@ -132,8 +132,7 @@ def calibrate(request: CalibrationRequest) -> Calibrated:
 def _demand_possible(
     fitted: Fit, observed: Sequence[tuple[str, Observation]], topology: Topology, links: LinkClass
 ) -> float:
-    """Return what a link carries at most, as stated and by the data sheets of the GPUs that it joins; HS825,
-    HS826."""
+    """Return what a link carries at most, as stated and by its GPUs' data sheets. HetesynthError HS825, HS826."""
     for title in dict.fromkeys(title for title, _ in observed):
         points = sorted((o for t, o in observed if t == title), key=lambda o: o.size)
         half = len({o.size for o in points}) > 1 and len(points) // 2

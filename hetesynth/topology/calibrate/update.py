@@ -217,8 +217,7 @@ class _Editor:
         return _edited(text, edits)
 
     def _end(self, text: str) -> tuple[int, str]:
-        """Return where lines may be added to the cluster, and what goes in front: its brace may not stand
-        alone."""
+        """Return where lines may be added to the cluster, and what goes in front if its brace stands alone."""
         items = parse(checked_source(text, self.name)).items
         end = next(_closing(text, _offset(text, item.span)) for item in items if isinstance(item, syntax.Cluster))
         line = text.rfind("\n", 0, end) + 1
@@ -247,8 +246,7 @@ class _Editor:
         return list(dict.fromkeys(map(part_of, owners)))
 
     def _effects(self, after: Topology) -> tuple[str, ...]:
-        """Return what else changed, a sentence for each class; HS847 where the links have not the fitted
-        figures."""
+        """Return what else changed, a sentence for each class; HS847: links have not the fitted figures."""
         links, alpha, rate = self.links, self.figures.alpha, self.figures.rate
         if len(after.links) != len(self.topology.links):
             raise _no_place(links, "rate")
@@ -301,7 +299,7 @@ def _with_own_types(text: str, name: str, links: LinkClass) -> str:
 
 
 def _items(text: str, name: str) -> list[object]:
-    """Yield the statements of types and of the cluster, those inside of loops too."""
+    """Return the statements of types and of the cluster, those inside of loops too."""
     items: list[object] = [*parse(checked_source(text, name)).items]
     for item in items:  # grows while it is walked
         items += item.items if isinstance(item, _Block | syntax.Loop) else ()

@@ -161,8 +161,7 @@ def amd_model(name: str) -> AmdModel | None:
 
 
 def gpu_vendor(name: str) -> Vendor | None:
-    """Return who makes the GPU that ``name`` names, of those whose runtimes are known; None where it does not
-    tell."""
+    """Return who makes the GPU ``name``, of those whose runtimes are known; None where it does not tell."""
     if _AMD.search(name):
         return "AMD"
     return "NVIDIA" if gpu_model(name) is not None or "NVIDIA" in name.upper() else None

@@ -311,8 +311,7 @@ def _machine(server: _Server, table: DeviceTable | None, options: ReadOptions) -
 
 
 def _between_cpus(server: _Server, name: str, model: GpuModel | None) -> tuple[Fraction, Remark]:
-    """Return the rate that NCCL counts between two CPUs: of those that lscpu tells, else those usual beside such
-    GPUs."""
+    """Return NCCL's rate between two CPUs: of those that lscpu tells, else of those usual beside such GPUs."""
     if facts := server.cpus:
         vendor, arch, number = (facts.get(key, "") for key in ("Vendor ID", "Architecture", "Model"))
         rate = cpu_rate(vendor, arch, int(number) if re.fullmatch(r"\d{1,4}", number) else 0)

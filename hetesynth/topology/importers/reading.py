@@ -98,8 +98,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The facts of a file, or of several of one server: servers, or the network between them, or a cluster as
-    text."""
+    """The facts of a file, or several of one server: servers, the network between them, or a cluster as text."""
 
     machines: tuple[Machine, ...] = ()
     text: str = ""

@@ -32,8 +32,7 @@ def overridden(
 
 
 def _loss(option: str, line: int, text: str, sources: dict[str, str]) -> Loss:
-    """Return the loss that one value of an option states, the text of line ``line`` of what its findings point
-    into."""
+    """Return the loss that a value of an option states, the text of line ``line`` of what findings point into."""
     from hetesynth.topology.language.parser import parse
 
     head, value = ("down" if "->" in text else "without"), text

@@ -145,8 +145,7 @@ def lowered(file: syntax.File, findings: Findings) -> syntax.File:
 
 @dataclass(slots=True)
 class _Lowering:
-    """The state of lowering a file: its statements by what they belong to, nodes in the order of their
-    definition."""
+    """The state of lowering a file: statements by what they belong to, nodes in the order of definition."""
 
     findings: Findings
     nodes: dict[str, _Owner] = field(default_factory=dict)
@@ -351,8 +350,7 @@ class _Lowering:
                 yield Join("attach", tuple(attached), (name,), True, (), span)
 
     def _outlets(self, gpus: tuple[Amount, ...], node: _Owner, *, outside: bool = False) -> tuple[Word, ...]:
-        """Return where the ways out of ``gpus`` begin: their PCIe switches, each once, and the GPUs behind
-        none."""
+        """Return where the ways out of ``gpus`` begin: their PCIe switches, each once, and GPUs behind none."""
         given = {gpu.number for gpu in gpus}
         outlets: dict[str, Word] = {}
         for gpu in gpus:

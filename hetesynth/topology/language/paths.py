@@ -164,8 +164,7 @@ class _Graph:
         return paths
 
     def _hop_pairs(self, u: int, v: int) -> list[tuple[int, int]]:
-        """Return as many paths as the side with more equally good hops has, i-th with i-th where that is
-        shortest."""
+        """Return as many paths as the side with more equal hops has, i-th with i-th where that is shortest."""
         starts = self._starts_of(u)
         reached = [(self._best(starts, end), j) for j, (_, end) in enumerate(self.last[v])]
         least = min((cost for (cost, _), _ in reached), default=_UNREACHED)

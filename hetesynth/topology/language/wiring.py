@@ -308,8 +308,7 @@ def by_server(parts: Sequence[Part]) -> Servers:
 
 
 def even(servers: Servers, number: int | None, what: str, span: Span, findings: Findings) -> int | None:
-    """Return how many NICs every server has, ``number`` where stated; None, with a finding about one that
-    differs."""
+    """Return how many NICs every server has, ``number`` where stated; None, with a finding: one differs."""
     expected = max(len(nics) for _, nics in servers) if number is None else number
     for server, nics in servers:
         if len(nics) != expected:

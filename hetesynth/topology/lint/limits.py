@@ -156,7 +156,7 @@ def _too_much(limits: Limits, reach: _Reach) -> Iterator[str]:
 
 
 def _too_little(limits: Limits, reached: list[_Reach]) -> Iterator[str]:
-    """Return what is wrong where all GPUs of a server have as little."""
+    """Yield what is wrong where all GPUs of a server have as little."""
     total, spec = max(reach.stated + reach.other for reach in reached), limits.links * limits.spec
     has = f"where {limits.name} has {limits.links} links of {gb(limits.spec)}, {gb(spec)}"
     if total == 0 and limits.always and len(reached) > 1:
