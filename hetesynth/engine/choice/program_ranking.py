@@ -235,7 +235,7 @@ class ProgramRanking:
     @property
     def sorted(self) -> list[Ranked]:
         """The timed programs, the quickest first."""
-        return sorted(self.ranked, key=lambda r: r.seconds or 0.0)
+        return sorted(self.ranked, key=lambda r: r.seconds or math.inf)
 
     def dispatchings(self, problem: Problem, schedule: Schedule) -> list[Dispatching]:
         """Return ``schedule`` to be dispatched for the size and the target, with each protocol that may pay."""
