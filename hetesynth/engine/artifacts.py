@@ -1,4 +1,4 @@
-"""From a schedule to judged files: replayed, its bound rechecked, every program read back and executed before."""
+"""Judged files of a schedule: it is replayed, its bound rechecked, every program read back and executed before."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def addressable(request: Request, size: int) -> bool:
 
 
 def demand_addressable(request: Request, size: int) -> None:
-    """Every target must be able to address a buffer of ``size`` bytes."""
+    """Raise HetesynthError HS509 where a target of ``request`` cannot address a buffer of ``size`` bytes."""
     plans = not request.schedule_only and any(t.format.plan for t in request.targets)
     if plans and size > MAX_BUFFER_BYTES:
         raise too_large(size)
 
 
 def demand_carried(synthesis: Synthesis, size: int) -> None:
-    """Every program must be of use for a buffer of ``size`` bytes."""
+    """Raise HetesynthError HS509 where a program is of no use for a buffer of ``size`` bytes."""
     call = runtime_bytes(synthesis.problem.collective.name, synthesis.problem.ranks, size)
     limit = carried(synthesis)
     if limit is not None and call > limit:
@@ -74,7 +74,7 @@ def demand_carried(synthesis: Synthesis, size: int) -> None:
 
 
 def carried(synthesis: Synthesis) -> int | None:
-    """The largest call, as runtimes count, for which all programs are of use; None: any."""
+    """Return the bytes of the largest call, as runtimes count, for which all programs are of use; None: any."""
     return min((p.carries for p in synthesis.programs.values() if p.carries is not None), default=None)
 
 
@@ -84,8 +84,8 @@ UNFIT = frozenset({"HS501", "HS502", "HS503", "HS504", "HS508", "HS509"})  # a p
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The choice of a schedule for a size. ``trees``: their number in steady state, in all or of each root.
-    ``runner_up``: the next best program's label and seconds."""
+    """The choice of a schedule for a size. ``trees``: of a schedule in steady state the number of its trees, in
+    all or of each root. ``runner_up``: the next best program's label and seconds."""
 
     label: str
     tried: int
@@ -97,8 +97,8 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ProgramSpec:
-    """The programs that are written of a schedule, for which ``extent`` of the buffer in bytes (None: no limit),
-    and how they run in steady state."""
+    """The targets for which programs of a schedule are written, the ``extent`` of the buffer in bytes that they
+    are for (None: no limit), and the pipeline by which they run in steady state."""
 
     targets: tuple[Target, ...]
     extent: SizeRange | None = None
@@ -107,9 +107,9 @@ class ProgramSpec:
 
 @dataclass(frozen=True, slots=True)
 class FileTimes:
-    """The times of a file: what it is estimated to take in ``seconds``, what it takes at line rate (None: not
-    simulated), and the first and last size of the buffer for which it is no slower than the library. ``compared``:
-    the library's time is known, so that ``useful`` None means that it is quicker at all sizes."""
+    """The estimated ``seconds`` of a file, its seconds at line rate (None: not simulated), and the first and last
+    size of the buffer for which it is no slower than the library. ``compared``: the library's time is known, so
+    that ``useful`` None means that the library is quicker at all sizes."""
 
     seconds: float | None = None
     line_seconds: float | None = None
@@ -128,7 +128,7 @@ ANY = SizeRange(0, None, "")
 
 @dataclass(frozen=True)
 class SolvedRequest:
-    """A schedule that was found, from which files are made. ``strategy``: what found it. ``time_optimality`` and
+    """A schedule that was found, from which files are made. ``strategy``: what found it. ``time_optimality``,
     ``choice``: of a schedule for a size; else None, and the time is that of the size that the chunks make."""
 
     compilation: Compilation
@@ -143,7 +143,7 @@ class SolvedRequest:
 
 @dataclass(frozen=True)
 class StepModel:
-    """The schedule of the fewest steps, judged, where the program that is written is of another one."""
+    """The schedule of the fewest steps, judged, where the program that is written is of another schedule."""
 
     strategy: str
     chunking: Chunking
@@ -154,15 +154,15 @@ class StepModel:
 
     @property
     def chunks(self) -> int:
-        """Per rank."""
+        """The number of chunks per rank."""
         return self.problem.collective.chunks_per_rank
 
 
 @dataclass(frozen=True)
 class Synthesis:
     """A verified schedule and its verified programs, ready to be written. ``step_model``: the result of the step
-    search, where it is not what is written. ``abandoned``: Ctrl-C left no time for some programs; for all of them
-    where the schedule is alone. ``cegis``: what CEGIS did, in all searches."""
+    search, where another schedule is written. ``abandoned``: Ctrl-C left no time for some programs, or for all of
+    them where there is only the schedule. ``cegis``: what CEGIS did, in all searches."""
 
     request: Request
     strategy: str
@@ -191,17 +191,17 @@ class Synthesis:
 
     @property
     def chunks(self) -> int:
-        """Per rank."""
+        """The number of chunks per rank."""
         return self.problem.collective.chunks_per_rank
 
     @property
     def first_times(self) -> FileTimes:
-        """The times of the first program; unknown ones where there is none."""
+        """The times of the first program; ``UNKNOWN`` where there is none."""
         return next(iter(self.times.values()), UNKNOWN)
 
     @property
     def program_seconds(self) -> float | None:
-        """The seconds that the first program, read from its file, is estimated to take at the verdict's size."""
+        """The estimated seconds of the first program at the size of ``time_optimality``, read from its file."""
         return self.first_times.seconds
 
     @property
@@ -211,18 +211,18 @@ class Synthesis:
 
     @property
     def name(self) -> str:
-        """The name of the files where nobody names them."""
+        """The common part of the names of the files, where the user states none."""
         chunks = f"-c{self.by_steps.chunks}" if self.by_steps.chunks > 1 else ""
         return f"{self.topology.name}-{self.request.collective}{chunks}"
 
     @property
     def by_steps(self) -> Synthesis | StepModel:
-        """The result of the step model: of the schedule of the fewest steps, or of the one for a stated size."""
+        """The result whose steps are reported: ``step_model``, or this one if None, as for a stated size."""
         return self.step_model or self
 
     @cached_property
     def warnings(self) -> tuple[Warned, ...]:
-        """The warnings: of programs that may go wrong, of a quicker library, of what an interrupt left out."""
+        """The warnings of what may go wrong with programs, of a quicker library, an interrupt and the sketch."""
         left: tuple[Warned, ...] = ()
         if self.abandoned:
             left = (Warned(tuple(t.name for t in self.targets), ABANDONED, "the same command again makes them"),)
@@ -235,7 +235,7 @@ class Synthesis:
 
     @property
     def _of_sketch(self) -> tuple[Warned, ...]:
-        """The warnings of what the sketch says and is not kept, or not used."""
+        """The warnings of what the sketch says that the schedule does not keep, or that is not used."""
         sketch, names = self.request.sketch, tuple(t.name for t in self.targets)
         if sketch is None:
             return ()
@@ -248,7 +248,7 @@ class Synthesis:
         )
 
     def write(self, stem: Path) -> list[Path]:
-        """Write every file next to each other, all or none; the paths, XML first."""
+        """Write all files next to each other, all or none, and return their paths, programs first."""
         from hetesynth.files.atomic import write_all
 
         paths = {stem.with_name(stem.name + suffix): data for suffix, data in self.files.items()}
@@ -258,13 +258,13 @@ class Synthesis:
 
     @property
     def advice(self) -> str | None:
-        """The advice which runtime to write for, where the programs are for none."""
+        """A sentence on which runtime to write for, where the programs are for none; else None."""
         models = self.topology.models
         return runtime_advice(self.targets, models, self.request.collective) if self.programs else None
 
 
 def library_warnings(verdict: TimeVerdict, targets: Sequence[Target], always: bool) -> tuple[Warned, ...]:
-    """Return what to say where the library is quicker; ``always``: the program is written all the same."""
+    """Return a warning where the library is quicker; ``always``: the program is written all the same."""
     rival, names = verdict.rival, tuple(t.name for t in targets)
     if isinstance(rival, str) or not verdict.slower_than_library:
         return ()
@@ -280,7 +280,7 @@ def library_warnings(verdict: TimeVerdict, targets: Sequence[Target], always: bo
 
 
 def demand_callable(request: Request, *, every_root: bool = False) -> None:
-    """HetesynthError HS513 or HS514 when a target never runs what is asked for, or runs it for other roots too."""
+    """Raise HetesynthError HS513, HS514 if a target never runs the collective, or runs it for other roots too."""
     for target in request.targets:
         demand_collective(target, request.collective)
     if not request.schedule_only:
@@ -288,7 +288,7 @@ def demand_callable(request: Request, *, every_root: bool = False) -> None:
 
 
 def finished(solved: SolvedRequest) -> Synthesis:
-    """The judged files of a schedule; after a second Ctrl-C of the schedule alone."""
+    """Return the judged files of a schedule; after a second Ctrl-C the schedule without programs."""
     if not abandoned():
         try:
             return judged_files(solved)
@@ -299,13 +299,13 @@ def finished(solved: SolvedRequest) -> Synthesis:
 
 
 def judged_files(solved: SolvedRequest) -> Synthesis:
-    """Return the judged files of a schedule. A second Ctrl-C raises KeyboardInterrupt."""
+    """Return the judged files of a schedule; a second Ctrl-C raises KeyboardInterrupt."""
     with finishing():
         return _files(solved, bare=solved.compilation.request.schedule_only)
 
 
 def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
-    """The files, judged. ``bare``: the schedule and no programs."""
+    """Return the judged files of a schedule. ``bare``: the schedule and no programs."""
     with solved.compilation.timer.phase("bound"):
         solution = bounded(solved.problem, solved.solution, solved.compilation.request.policy)
         solved = replace(solved, solution=solution)
@@ -365,7 +365,7 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
 
 
 def header_of(chunking: Chunking, certificate: Certificate) -> dict[str, JsonValue]:
-    """Return what the header of every schedule says that was made, or checked, on a cluster."""
+    """Return the fields in the header of every schedule that was made, or checked, on a cluster."""
     return {
         "cluster": chunking.topology.name,
         "ranks": [dict(place) for place in places_document(chunking.topology)],
@@ -381,7 +381,7 @@ def header_of(chunking: Chunking, certificate: Certificate) -> dict[str, JsonVal
 
 
 def step_model(solved: SolvedRequest) -> StepModel:
-    """The result of the step search, judged like what is written."""
+    """Return the result of the step search, judged like a schedule that is written."""
     rechecked = _verified(solved)
     with solved.compilation.timer.phase("predict"):
         optimality = _implied_time(solved, simulated=True)
@@ -389,7 +389,7 @@ def step_model(solved: SolvedRequest) -> StepModel:
 
 
 def _verified(solved: SolvedRequest) -> Recheck:
-    """The schedule replayed and the bound rechecked. Raises InternalError where either is wrong."""
+    """Replay the schedule and return the recheck of its bound. Raises InternalError where either is wrong."""
     run, problem, solution = solved.compilation, solved.problem, solved.solution
     timer, budget = run.timer, run.budget
     with timer.phase("verify"):
@@ -403,7 +403,7 @@ def _verified(solved: SolvedRequest) -> Recheck:
 
 
 def _implied_time(solved: SolvedRequest, *, simulated: bool) -> TimeOptimality:
-    """The time for the size that the chunks make, unless the schedule is too large to be simulated."""
+    """Return the time for the size that the chunks make; not simulated where the schedule is too large for it."""
     request, problem = solved.compilation.request, solved.problem
     size = implied_size(problem, solved.chunking.chunk_bytes)
     options = CostOptions.of(request)
@@ -413,7 +413,7 @@ def _implied_time(solved: SolvedRequest, *, simulated: bool) -> TimeOptimality:
 
 def _programs(solved: SolvedRequest, size: int) -> tuple[dict[str, Emitted], dict[str, FileTimes]]:
     """Return every program by its suffix, lowered, its range of sizes stated, and judged, and the times of each
-    target's; after a second Ctrl-C those that are judged by then."""
+    target's first program; after a second Ctrl-C the programs that are judged by then."""
     timer, request = solved.compilation.timer, solved.compilation.request
     problem, solution = solved.problem, solved.solution
     spec, topology = solved.programs, solved.chunking.topology
@@ -471,8 +471,8 @@ def file_times(
     options: CostOptions,
     extent: SizeRange = ANY,
 ) -> FileTimes:
-    """Return what the file of ``program``, read back, takes for ``size`` bytes, and where in ``extent`` it is no
-    slower than the library."""
+    """Return the seconds of the file of ``program``, read back, for ``size`` bytes, and the sizes in ``extent`` at
+    which it is no slower than the library."""
     target, largest = program.target, program.carries
     predictor = contents_predictor(program.data, target.name, target, topology, options)
     if predictor is None:
@@ -493,7 +493,7 @@ def file_times(
 
 
 def judged(program: Emitted, problem: Problem, options: LoweringOptions, suffix: str) -> Emitted:
-    """``program``, made of ``problem`` as ``options`` say, which the judge of its bytes passed."""
+    """Return ``program``, made of ``problem`` as ``options`` say. Raises InternalError if its judge refuses it."""
     judge = FORMATS[options.target.format].judge
     violations = judge(program.data, options.name, problem, options.target, options.servers)
     demand_clean(violations, f"program {options.name}{suffix}")
@@ -501,6 +501,6 @@ def judged(program: Emitted, problem: Problem, options: LoweringOptions, suffix:
 
 
 def demand_clean(violations: Sequence[Violation], what: str) -> None:
-    """InternalError where a judge refuses what was made here."""
+    """Raise InternalError if a judge found ``violations`` in ``what``, which was made here."""
     if violations:
         raise InternalError(f"the {what} does not verify ({len(violations)} findings): {violations[0].message}")

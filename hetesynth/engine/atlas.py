@@ -1,6 +1,6 @@
-"""The right program for each range of sizes: what a user installs to have it at every size. A program is used as
-long as it is within 1 % of the best and not slower than the library, so that ranges are few; sizes for which no
-program is that are left to the library. The frontier is that of SCCL, section 3.5."""
+"""The programs for ranges of sizes: what a user installs to have one at every size. A program is used as long as
+it is within 1 % of the best and not slower than the library, so that ranges are few; sizes for which there is no
+such program are left to the library. The frontier is that of SCCL, section 3.5."""
 
 import json
 import math
@@ -45,9 +45,9 @@ MARK = b'"kind": "hetesynth atlas'  # what index.json of any atlas begins with, 
 
 @dataclass(frozen=True)
 class Range:
-    """Sizes ``extent`` of the collective's buffer, of those ``asked`` for, and the files of a ``member`` of the
-    pool for them. ``carries``: the largest call of a plan. ``times``: of sizes of the pool what the first program
-    takes at the rates that runs reach, and at line rate."""
+    """The sizes ``extent`` of the collective's buffer, a part of those ``asked`` for, and the files for them of
+    ``member`` of the pool. ``carries``: the largest call of a plan. ``times``: by size of the pool the seconds of
+    the first program at the rates that runs reach, and at line rate."""
 
     asked: SizeRange
     extent: SizeRange
@@ -58,20 +58,20 @@ class Range:
 
     @property
     def calls(self) -> tuple[int, int]:
-        """The least and the most bytes as runtimes count (0: no limit)."""
+        """The least and the most bytes of a call, as runtimes count (0: no limit)."""
         least, most = self.extent.calls(self.synthesis.request.collective, self.synthesis.topology.ranks)
         plans = all(target.format.plan for target in self.synthesis.targets)
         return least, (self.plan_bytes or most) if plans else most
 
     @property
     def plan_bytes(self) -> int | None:
-        """The largest call of a plan of this range."""
+        """The bytes of the largest call of a plan of this range; None where no limit is known."""
         most = self.extent.calls(self.synthesis.request.collective, self.synthesis.topology.ranks)[1]
         return None if self.carries is None else min(most or self.carries, self.carries)
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The first and the last size."""
+        """The first and the last size; the last of ``SIZES`` where the range has no end."""
         return self.low, SIZES[-1] if self.high is None else self.high
 
     @property
@@ -81,7 +81,7 @@ class Range:
 
     @property
     def high(self) -> int | None:
-        """The largest size, None: there is none."""
+        """The largest size; None: there is none."""
         return self.extent.high if self.extent.closed or self.extent.high is None else self.extent.high - 1
 
     def holds(self, size: int) -> bool:
@@ -102,7 +102,7 @@ class Atlas:
 
     @property
     def request(self) -> Request:
-        """The request that was asked."""
+        """The request that the atlas answers."""
         return self.compilation.request
 
     @property
@@ -111,7 +111,7 @@ class Atlas:
         return self.pool.cut_short or bool(self.compilation.budget.clock_decisions)
 
     def write(self, folder: Path) -> list[Path]:
-        """Write the folder, which is new, empty or an atlas that it replaces, whole; the paths in it."""
+        """Write the whole folder, which is new, empty or an atlas to be replaced; return the paths in it."""
         write_folder(folder, self.files, MARK)
         return [folder / name for name in self.files]
 
@@ -138,7 +138,7 @@ class Atlas:
         return contents
 
     def _name(self, k: int, suffix: str) -> str:
-        """Programs of each target have a folder of their own: some runtimes read every file of a folder."""
+        """Return a file's name, in a folder of its target: some runtimes read every file of a folder."""
         stem = f"{self.topology.name}-{self.request.collective}-{k}"
         program = self.ranges[k].synthesis.programs.get(suffix)
         if program is None:
@@ -213,7 +213,7 @@ def atlas(
     request: Request, sizes: Sequence[int], progress: Progress = no_progress, asked: Sequence[SizeRange] = ALL
 ) -> Atlas:
     """Choose and make the programs for ``sizes``, with files of their own for each range that is ``asked`` for;
-    where every target is MSCCL++ the sizes end where its offsets do."""
+    where every target is MSCCL++ the sizes end where its 32-bit offsets do."""
     demand_callable(request)
     usable = [size for size in sizes if addressable(request, size)]
     if not usable:
@@ -276,12 +276,12 @@ def atlas(
 def selected_ranges(
     seconds: Sequence[Sequence[float]], library: Sequence[float], tolerance: float
 ) -> list[tuple[int, int, int]]:
-    """(first size, last size, member) of the fewest ranges in which each member, which takes ``seconds[i][j]``, is
-    at each size within ``tolerance`` of the best, and no slower than the library."""
+    """Return (first size, last size, member), as indices, of the fewest ranges in which each member, which takes
+    ``seconds[i][j]``, is at each size within ``tolerance`` of the best, and no slower than the library."""
     best = [min(column) for column in zip(*seconds, strict=True)]
 
     def reach(i: int, first: int) -> int:
-        """The first size from ``first`` on at which member i does not do."""
+        """Return the index of the first size from ``first`` on at which member i is too slow."""
         j = first
         while j < len(best) and seconds[i][j] < math.inf and seconds[i][j] <= best[j] * (1 + tolerance):
             if library[j] < seconds[i][j] * (1 - ALIKE):
@@ -305,22 +305,22 @@ def selected_ranges(
 def program_ranges(
     members: Pool, asked: SizeRange, library: Callable[[int], float]
 ) -> list[tuple[SizeRange, int]]:
-    """The ranges within ``asked``, each with its member. Where two meet the border is where the second becomes
-    quicker, where one meets sizes of the library where it or the library does, found by bisection."""
+    """Return the ranges within ``asked``, each with its member. Borders are found by bisection: between two ranges
+    where the second becomes quicker, next to sizes of the library where the range or the library does."""
     places = [j for j, size in enumerate(members.sizes) if asked.holds(size)]
     sizes = [members.sizes[j] for j in places]
     seconds = [[row[j] for j in places] for row in members.seconds]
     selected = selected_ranges(seconds, [members.library[j] for j in places], 0.01)
 
     def bracket(low: int, high: int, is_later: Callable[[int], bool]) -> tuple[int, int]:
-        """Sizes that are near each other, between which ``is_later`` begins to hold."""
+        """Return two sizes near each other between which ``is_later`` begins to hold."""
         while high > low * 1.01 and high - low > 1:
             middle = max(low + 1, min(high - 1, round(math.sqrt(low * high))))
             low, high = (low, middle) if is_later(middle) else (middle, high)
         return low, high
 
     def is_beaten(i: int, expected: bool, size: int) -> bool:
-        """Return True if the library is quicker, as ``expected``; half of what counts as alike is for others."""
+        """Return True if "the library is quicker" is as ``expected``; half of ``ALIKE`` is left as a margin."""
         return (library(size) < members.members[i].seconds(size) * (1 - ALIKE / 2)) is expected
 
     def is_passed(i: int, follower: int, size: int) -> bool:
@@ -348,7 +348,7 @@ def program_ranges(
 
 
 def _round(low: int, high: int) -> int:
-    """The roundest even number above ``low``, up to ``high``; ``high`` where there is none."""
+    """Return the roundest even number above ``low``, up to ``high``; ``high`` where there is none."""
     unit = int(10 ** len(str(high)))
     while unit > 1 and (low // unit + 1) * unit > high:
         unit //= 10
@@ -357,7 +357,7 @@ def _round(low: int, high: int) -> int:
 
 
 def _made_range(run: Compilation, members: Pool, member: int, asked: SizeRange, extent: SizeRange) -> Range:
-    """Return the files of ``member`` for the part of ``extent`` in which the first of them is of use."""
+    """Return the files of ``member`` for the part of ``extent`` in which the first program is of use."""
     topology, name, ranks = (
         members.candidates[member].chunking.topology,
         run.request.collective,
@@ -389,7 +389,7 @@ def _made_range(run: Compilation, members: Pool, member: int, asked: SizeRange, 
 
 
 def member_files(run: Compilation, members: Pool, member: int, extent: SizeRange) -> Synthesis:
-    """Return a member's files for ``extent``, without plans for MSCCL++ where all of it is past their limit."""
+    """Return a member's files for ``extent``, without MSCCL++ plans where the whole extent is past their limit."""
     candidate, entry = members.candidates[member], members.members[member]
     time_optimality = members.schedule_at(member, entry.made_for)
     spec = ProgramSpec(run.request.targets, extent, entry.steady)

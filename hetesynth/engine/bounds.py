@@ -1,4 +1,4 @@
-"""Lower bounds on steps without a search, and what their judge says of them."""
+"""Lower bounds on steps without a search, and their recheck by the judge of bounds."""
 
 import math
 from dataclasses import asdict
@@ -44,7 +44,7 @@ def bounds_document(request: Request, *, check: bool) -> dict[str, Any]:
 
 
 def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
-    """Every lower bound for ``request``, best first."""
+    """Return the problem of ``request`` and every lower bound on its steps, best first."""
     _, problem = load_problem(request, PhaseTimer())
     stranded = reach(problem).stranded
     if stranded is not None:
@@ -60,7 +60,7 @@ def recheck_bound(
     problem: Problem, bound: LowerBound, seconds: float = 10.0, clock: ClockDecisions | None = None, units: int = 0
 ) -> Recheck:
     """Return what the judge says of ``bound``; a solver's query is put to a fresh solver for ``seconds`` and
-    ``units`` of its resources (0: no limit). ``clock``: is told where the seconds were not enough."""
+    ``units`` of its resources (0: no limit). ``clock``: the record of rechecks that lacked seconds."""
 
     def unsat(query: str) -> bool | None:
         from hetesynth.search.smt.clauses import unsatisfiable

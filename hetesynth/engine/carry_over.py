@@ -1,4 +1,4 @@
-"""An old schedule in the words of a changed cluster: the same GPUs by name, the same links by their path."""
+"""An old schedule on a changed cluster: the same GPUs by name, the same links by their path."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from hetesynth.model.topology import Link, Rank, Topology
 
 @dataclass(frozen=True)
 class CarryOver:
-    """The way from the cluster ``before`` to the cluster ``after``; GPUs are the same where their names are."""
+    """A mapping from the cluster ``before`` to the cluster ``after``; GPUs are the same where their names are."""
 
     before: Topology
     after: Topology
@@ -48,18 +48,18 @@ class CarryOver:
 
     @property
     def lost_gpus(self) -> tuple[str, ...]:
-        """The names of the GPUs that are gone."""
+        """The names of the GPUs that are in the old cluster only."""
         return tuple(self.before.vertices[old].name for old, new in enumerate(self.ranks) if new is None)
 
     @property
     def new_gpus(self) -> tuple[str, ...]:
-        """The names of the GPUs that are new."""
+        """The names of the GPUs that are in the new cluster only."""
         kept = set(self.ranks)
         return tuple(self.after.vertices[rank].name for rank in range(self.after.ranks) if rank not in kept)
 
     @property
     def lost_links(self) -> int:
-        """Between GPUs that are still there."""
+        """The number of lost links between GPUs that are still there."""
         ranks = self.ranks
         return sum(
             new is None and ranks[link.src] is not None and ranks[link.dst] is not None
@@ -67,7 +67,7 @@ class CarryOver:
         )
 
     def root(self, old: Rank | None) -> Rank | None:
-        """The new number of a root. HetesynthError HS652 where it is lost."""
+        """Return the new number of the root ``old``; None: there is none. HetesynthError HS652: it is lost."""
         if old is None:
             return None
         new = self.ranks[old]
@@ -77,8 +77,8 @@ class CarryOver:
         return new
 
     def chunks(self, before: Collective, after: Collective) -> list[int | None]:
-        """The new number of each old chunk, as its block and part tell; None: it is lost, or blocks are cut
-        otherwise."""
+        """Return the new number of each old chunk, as its block and part tell; None: it is lost, or blocks are cut
+        into another number of chunks."""
         if before.chunks_per_rank != after.chunks_per_rank:
             return [None] * len(before.chunks)
         new = {(chunk.block, chunk.part): chunk.index for chunk in after.chunks}
@@ -89,7 +89,7 @@ class CarryOver:
         return mapped
 
     def transfers(self, schedule: Schedule, before: Collective, after: Collective) -> Schedule:
-        """``schedule`` as far as its chunks and links are still there."""
+        """Return the transfers of ``schedule`` whose chunks and links are still there, by their new numbers."""
         chunks, links = self.chunks(before, after), self.links
         kept: list[Transfer] = []
         for t in schedule.transfers:
@@ -101,14 +101,14 @@ class CarryOver:
 
 
 def _path(topology: Topology, link: Link) -> tuple[str, ...]:
-    """The names of the vertices along ``link``."""
+    """Return the names of the vertices along ``link``."""
     names = [topology.vertices[link.src].name]
     names += [topology.vertices[topology.wires[w].dst].name for w in link.wires]
     return tuple(names)
 
 
 def demand_same_cluster(document: ScheduleDocument, topology: Topology, name: str) -> None:
-    """HetesynthError HS651 where the links of the document, or the hash in it, are not those of ``topology``."""
+    """Raise HetesynthError HS651 where links or topology hash of the document are not those of ``topology``."""
     other, stated = foreign_link(document, topology.links), document.header.get("topology_sha256")
     reason = None if other is None else other[1]
     if document.ranks != topology.ranks:

@@ -1,4 +1,4 @@
-"""What strategies take at several sizes, every figure simulated beside the bound."""
+"""A comparison of strategies at several sizes, every figure simulated beside the bound."""
 
 import math
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ INTERRUPTED = "interrupted before it was predicted"
 
 @dataclass(frozen=True)
 class Entry:
-    """The result of a strategy at a size: ``time_optimality`` and the candidate that took it, or why there is
-    none. ``simulated``: whether the time is that of its program, or estimated from its schedule."""
+    """A strategy at a size: ``time_optimality`` and the candidate that took it, or why there is none.
+    ``simulated``: True if the time is that of its program; False: it is estimated from its schedule."""
 
     strategy: str
     size: int
@@ -37,7 +37,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All entries, by size, then in the order of the strategies."""
+    """The entries of all strategies at all sizes, by size, then in the order of the strategies."""
 
     topology: Topology
     request: Request
@@ -54,7 +54,7 @@ class Comparison:
         return verdict_line([v for _, v in self.verdicts]) if self.verdicts else "no strategy has a program"
 
     def figures(self) -> dict[str, Any]:
-        """Return what ``compare --json`` prints. Scripts depend on these names."""
+        """Return what ``compare --json`` prints; scripts depend on these names."""
         return {
             "verdict": self.verdict,
             "verdicts": [
@@ -83,7 +83,7 @@ class Comparison:
         }
 
     def write(self, file: Path) -> list[Path]:
-        """Draw algorithm bandwidth in GB/s against size, of every strategy and of the bound; the path."""
+        """Draw algorithm bandwidth in GB/s by size, of each strategy and the bound; return the path in a list."""
         from hetesynth.files.atomic import write_atomically
         from hetesynth.report.size_plot import size_plot
 
@@ -103,8 +103,8 @@ class Comparison:
 def compare(
     request: Request, sizes: Sequence[int], strategies: Sequence[str], progress: Progress = no_progress
 ) -> Comparison:
-    """Every strategy at every size; the budget of ``request`` is for all of them, in equal parts, and Ctrl-C
-    leaves what is known by then."""
+    """Compare every strategy at every size; the strategies share the budget of ``request`` in equal parts, and
+    after Ctrl-C the results known by then are returned."""
     names = tuple(dict.fromkeys(strategies))
     for name in names:
         demand_strategy(name, sized=True)

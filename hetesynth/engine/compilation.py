@@ -1,5 +1,5 @@
-"""One run of the compiler: what is asked for, what it may spend, and who is told; one a root, where all are asked
-for."""
+"""A run of the compiler: what is asked for, what it may spend, and who is told; a run for each root, where all are
+asked for."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,13 +16,13 @@ from hetesynth.search.search import Progress, no_progress
 
 @dataclass
 class PhaseTimer:
-    """Wall seconds by phase."""
+    """The wall seconds of a run by phase."""
 
     phases: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Add the time inside to phase ``name``."""
+        """Add the seconds spent in the context to phase ``name``."""
         started = now()
         try:
             yield
@@ -31,15 +31,15 @@ class PhaseTimer:
 
     @property
     def total(self) -> float:
-        """All phases together."""
+        """The seconds of all phases together."""
         return sum(self.phases.values())
 
 
 @dataclass(frozen=True)
 class Compilation:
-    """``budget``: what this run spends, with its own record of what the clock decided. ``every_root``: there are
-    runs for the other roots as well. ``deadline``: when all of it should have ended. ``decisions``: what was
-    tried, and why not. ``trace``: what CEGIS did. ``improved``: is handed each better ``Synthesis``."""
+    """A run. ``budget``: what this run spends, with its own record of what the clock decided. ``every_root``:
+    there are runs for the other roots as well. ``deadline``: when the run should have ended. ``decisions``: what
+    was tried, and why not. ``trace``: what CEGIS did. ``improved``: is handed each better ``Synthesis``."""
 
     request: Request
     budget: Budget
@@ -56,7 +56,7 @@ class Compilation:
 
     @property
     def budget_left(self) -> Budget:
-        """The part of ``budget`` that is left until ``deadline``; no limit where somebody else ends the run."""
+        """The part of ``budget`` left until ``deadline``; without a time limit if another process ends the run."""
         if self.improved is not None:
             return replace(self.budget, seconds=None)
         seconds = self.budget.seconds
@@ -73,7 +73,7 @@ def compilation(
     every_root: bool = False,
     improved: Callable[[Any], None] | None = None,
 ) -> Compilation:
-    """A run for ``request`` that spends ``budget``, that of the request if None."""
+    """Return a run for ``request`` that spends ``budget``, by default that of the request."""
     spent = replace(budget or request.budget, clock_decisions=ClockDecisions())
     record = Decisions() if decisions is None else decisions
     steps = CegisTrace() if trace is None else trace

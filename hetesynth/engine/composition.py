@@ -1,4 +1,4 @@
-"""From a topology file to a judged composition of schedules of pods and, where they can hold it, programs. The
+"""A judged composition of schedules of pods, made from a topology file, and programs where they can hold it. The
 links between GPUs of different pods are never built."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hetesynth.topology.language import load_pods
 
 @dataclass(frozen=True)
 class ComposedFiles:
-    """A composition and the programs of the same cluster. ``no_program``: why there are none."""
+    """A composition and the programs of the same cluster. ``no_program``: why there are no programs."""
 
     composed: Composed
     synthesis: Synthesis | None
@@ -40,12 +40,12 @@ class ComposedFiles:
 
     @property
     def name(self) -> str:
-        """The name of the files where nobody names them."""
+        """The common part of the names of the files, where the user states none."""
         task = self.composed.composition.task
         return f"{task.cluster.name}-{task.collective}" + (f"-c{task.chunks}" if task.chunks > 1 else "")
 
     def write(self, stem: Path) -> list[Path]:
-        """All files next to each other, all or none."""
+        """Write all files next to each other, all or none, and return their paths."""
         from hetesynth.files.atomic import write_all
 
         if self.synthesis is not None:
@@ -58,7 +58,7 @@ class ComposedFiles:
 
 
 def compose_files(request: Request, progress: Progress) -> ComposedFiles:
-    """The files of ``request``. HetesynthError: the cluster cannot be composed."""
+    """Return the files of ``request``. HetesynthError: the cluster cannot be composed."""
     run = compilation(request, progress)
     done = composed(run)
     ranks, most = done.composition.task.cluster.ranks, 128
@@ -77,7 +77,7 @@ FORMAT = "hetesynth-composition"
 
 
 def composition_document(composition: Composition, header: Mapping[str, Any]) -> bytes:
-    """The document of ``composition``. Gates of an addition were looked for on the reversed cluster."""
+    """Return the JSON of ``composition``. Gates of additions, found on the reversed cluster, are turned around."""
 
     def text(value: object) -> str:
         return json.dumps(value, sort_keys=True, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
@@ -140,7 +140,8 @@ INSIDE = ("auto", "tree-packing", "server-rings", "hierarchical")  # what search
 
 @dataclass(frozen=True)
 class Composed:
-    """A composition that its judge passed. ``phase_bound``: of an allreduce, the sum of its phases' bounds."""
+    """A composition that its judge passed. ``phase_bound``: of an allreduce, the sum of the bounds of its two
+    phases; else None."""
 
     run: Compilation
     composition: Composition
@@ -156,12 +157,12 @@ class Composed:
 
     @property
     def gap(self) -> float:
-        """The time of the composition over the bound, minus 1."""
+        """The time of the composition over the bound, minus 1; infinite where the bound is 0."""
         return float(self.seconds / self.bound.seconds) - 1 if self.bound.seconds else math.inf
 
 
 def composed(run: Compilation) -> Composed:
-    """The composition that ``run`` asks for, judged. HetesynthError where there is none."""
+    """Return the composition that ``run`` asks for, judged. HetesynthError where there is none."""
     from hetesynth.judge.composition.document import MAX_CELLS, MAX_RANKS
     from hetesynth.judge.composition.judge import judge_composition
 

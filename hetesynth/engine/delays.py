@@ -1,4 +1,4 @@
-"""A range of delays between data centres: the far end is what is optimized, both ends and the middle are shown.
+"""A range of delays between data centers: the far end is what is optimized, both ends and the middle are shown.
 
 With more latency on a wire no fixed schedule or program is quicker, so each is slowest at the far end, and what is
 quickest there has the best worst case over the range.
@@ -22,7 +22,8 @@ Range = tuple[Fraction, Fraction]
 
 
 def delay_range(text: str) -> Range:
-    """Seconds: ``20ms..60ms``, or one delay. HetesynthError HS307 where a part is no time, HS626 for others."""
+    """Return both ends, in seconds, of ``20ms..60ms`` or one delay. HetesynthError HS307 where a part is no time,
+    HS626 where the range ends before it begins, or begins below ``WAN_LATENCY``."""
     low, dots, high = text.partition("..")
     first = parse_quantity(low, "time", "--delay")
     last = parse_quantity(high, "time", "--delay") if dots else first
@@ -33,8 +34,8 @@ def delay_range(text: str) -> Range:
 
 
 def delayed(topology: Topology, delay: Fraction) -> Topology:
-    """``topology`` where every wire between data centres, with the router that it enters, has this delay.
-    HetesynthError HS626: there is none."""
+    """Return ``topology`` with this delay on every wire between data centers, which counts the router that the
+    wire enters. HetesynthError HS626: there is no such wire."""
     far = {i for i, wire in enumerate(topology.wires) if wire.latency >= WAN_LATENCY}
     if not far:
         raise HetesynthError(
@@ -56,8 +57,8 @@ def delayed(topology: Topology, delay: Fraction) -> Topology:
 def at_delays(
     file: Path, topology: Topology, ends: Range, size: int, options: CostOptions, target: Target
 ) -> Sequence[dict[str, Any]]:
-    """Return what ``file`` takes at both ends and in the middle, in microseconds, beside the proved limit there;
-    the percent of that which is reached is of both at line rate."""
+    """Return a row of figures at both ends and in the middle: the microseconds of ``file``, the proved limit
+    there, and the percent of the limit that is reached, with both at line rate."""
     rows = []
     for delay in dict.fromkeys((ends[0], sum(ends, Fraction(0)) / 2, ends[1])):
         there = delayed(topology, delay)

@@ -1,4 +1,4 @@
-"""Schedule -> file: one row of ``FORMATS`` per file format; and what kind of file somebody gave."""
+"""Schedule -> file: one row of ``FORMATS`` per file format; and the kind of a file that somebody gave."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ HEAD = 1024  # bytes of a file that show which format it has
 
 @dataclass(frozen=True)
 class Emitted:
-    """A file in memory. ``notes``: what was done to meet limits. ``carries``: the largest call in bytes that it
-    can be used for, None for no limit. ``over_nics``: what goes wrong where it passes NICs."""
+    """A file in memory. ``notes``: what was done to meet limits. ``carries``: the largest call in bytes that the
+    file can be used for, None for no limit. ``over_nics``: what goes wrong where messages pass NICs."""
 
     target: Target
     in_place: bool
@@ -49,9 +49,8 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """The functions by which files of a format are made, and judged by code that shares nothing with it: ``judge``
-    takes bytes, a name for messages, the problem they solve, the target and the server of each rank (none: not
-    known)."""
+    """The functions that make files of one format and that judge them, by separate code: ``judge`` takes bytes, a
+    name for messages, the problem they solve, the target and the server of each rank (none: not known)."""
 
     emit: Callable[[Problem, Schedule, LoweringOptions], Emitted]
     judge: Callable[[bytes, str, Problem, Target, Sequence[str]], list[Violation]]
@@ -64,7 +63,7 @@ def _emit_xml(problem: Problem, schedule: Schedule, options: LoweringOptions) ->
 
 
 def xml_of(lowered: Lowered, options: LoweringOptions) -> Emitted:
-    """The file that holds a program in MSCCL XML."""
+    """Return the file that holds a program in MSCCL XML."""
     from hetesynth.judge.msccl.linter import network_violations
     from hetesynth.programs.msccl.xml_writer import write_msccl_xml
     from hetesynth.programs.summary import program_summary
@@ -83,7 +82,7 @@ def xml_of(lowered: Lowered, options: LoweringOptions) -> Emitted:
 def _judge_xml(
     data: bytes, name: str, problem: Problem, target: Target, servers: Sequence[str]
 ) -> list[Violation]:
-    """Return what the second judge says of the bytes as a runtime would read them."""
+    """Return the violations that the second judge finds in the bytes as a runtime would read them."""
     from hetesynth.judge.msccl.judge import profile_violations
     from hetesynth.judge.msccl.linter import lint
     from hetesynth.judge.msccl.reader import read_program
@@ -101,12 +100,12 @@ def _emit_plan(problem: Problem, schedule: Schedule, options: LoweringOptions) -
 
 
 def servers_of(problem: Problem, options: LoweringOptions) -> Sequence[str]:
-    """The server of each rank; one where none are known."""
+    """Return the server of each rank; the same for all where none are known."""
     return options.servers or ("",) * problem.ranks
 
 
 def plan_of(plan: Plan, options: LoweringOptions) -> Emitted:
-    """The file that holds a plan."""
+    """Return the file that holds a plan."""
     from hetesynth.programs.mscclpp.json_writer import write_plan_json
     from hetesynth.programs.mscclpp.lower import largest_call
     from hetesynth.programs.summary import program_summary
@@ -137,7 +136,7 @@ def _emit_table(problem: Problem, schedule: Schedule, options: LoweringOptions) 
 
 
 def table_of(table: Table, options: LoweringOptions) -> Emitted:
-    """The file that holds a table."""
+    """Return the file that holds a table."""
     from hetesynth.programs.summary import table_summary
     from hetesynth.programs.tables.writer import write_table
 
@@ -183,7 +182,7 @@ FORMATS: dict[FileFormat, Backend] = {
 
 
 def contents(path: Path, most: int, way_out: str) -> bytes:
-    """The first ``most`` + 1 bytes of the regular file at ``path``. HetesynthError HS540 where it is none."""
+    """Return the first ``most`` + 1 bytes of the regular file at ``path``. HetesynthError HS540: it is none."""
     try:
         if path.exists() and not path.is_file():
             raise OSError("not a regular file")
@@ -195,12 +194,12 @@ def contents(path: Path, most: int, way_out: str) -> bytes:
 
 
 def format_of(path: Path) -> FileFormat:
-    """Return the format of the file at ``path``: by how it begins, or where that is unclear by its extension."""
+    """Return the format of the file at ``path``, told by how it begins or, failing that, by its extension."""
     return _format(head_of(path), path)
 
 
 def head_of(path: Path) -> bytes:
-    """Return how the file begins; nothing if it cannot be read, of which the reader says why."""
+    """Return how a file begins; nothing of a file that cannot be read: its reader says why."""
     with suppress(OSError, ValueError):
         if path.is_file():
             with open_regular(path) as stream:
@@ -209,8 +208,8 @@ def head_of(path: Path) -> bytes:
 
 
 def kind_of(data: bytes, path: Path) -> FileKind:
-    """Return what ``data``, the contents of ``path``, is meant to be. JSON that is nothing else is meant to be a
-    schedule."""
+    """Return the kind of file that ``data``, the contents of ``path``, is meant to be. JSON that is nothing else
+    is meant to be a schedule."""
     kind = _format(data[:HEAD], path).kind
     if kind != "plan":
         return kind
@@ -225,8 +224,8 @@ def _format(head: bytes, path: Path) -> FileFormat:
 
 
 def demand_one_run(path: Path) -> None:
-    """HetesynthError HS543: the run that wrote ``path`` was killed between its renames. Asked before a file is
-    read that others belong to: beside it there may be files of an older run."""
+    """Raise HetesynthError HS543 if the run that wrote ``path`` was killed between its renames. Called before a
+    file is read that belongs to others: beside it there may be files of an older run."""
     from hetesynth.files import atomic, folders
 
     try:
@@ -251,7 +250,7 @@ def demand_one_run(path: Path) -> None:
 
 
 def demand_algorithm(read: ReadResult, path: Path) -> None:
-    """HetesynthError HS542 where ``path`` holds no MSCCL XML at all; what is wrong with one is for the judge."""
+    """Raise HetesynthError HS542 if ``path`` holds no MSCCL XML; what is wrong with one is for the judge."""
     if read.algo_line is None:
         why = read.violations[0].message if read.violations else "there is no <algo> element"
         message = f"{path} is no MSCCL XML: {why}"
@@ -262,8 +261,8 @@ Judge = Callable[..., Sequence[Violation]]  # its parameters: those of the judge
 
 
 def read_moves(path: Path) -> tuple[Program | Plan | Table | None, Judge]:
-    """Return what ``path`` holds, None where an MSCCL XML has no program, and its judge. HetesynthError HS542:
-    none of these."""
+    """Return the program, plan or table in ``path``, None where an MSCCL XML has no program, and its judge.
+    HetesynthError HS542: the file holds none of these."""
     demand_one_run(path)
     kind = format_of(path)
     if kind.table:
@@ -287,13 +286,13 @@ def read_moves(path: Path) -> tuple[Program | Plan | Table | None, Judge]:
 
 
 def guessed_root(subject: Program | Plan | Table, judge: Judge) -> Rank | None:
-    """Return the first root, of a few, of a rooted collective for which ``judge`` finds ``subject`` right."""
+    """Return the first root, of a few, with which ``judge`` passes a rooted ``subject``; None: there is none."""
     guesses = range(min(subject.ranks, MAX_GUESSED_ROOTS) if subject.collective in ROOTED else 0)
     return next((root for root in guesses if not judge(root=root, max_findings=1)), None)
 
 
 def refused(path: Path, what: str, violations: Sequence[Violation], code: str, way_out: str) -> HetesynthError:
-    """Return what to say, with exit code 1, of a file with which nothing is done for what its judge says."""
+    """Return the error, with exit code 1, for a file that is not used because of what its judge says."""
     line = f":{violations[0].line}" if violations and violations[0].line is not None else ""
     why = f"{violations[0].kind}: {violations[0].message}" if violations else "there is no program in it"
     more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
@@ -301,7 +300,7 @@ def refused(path: Path, what: str, violations: Sequence[Violation], code: str, w
 
 
 def forms(target: Target, collective: CollectiveName) -> tuple[bool, ...]:
-    """Return the forms, in place or not, of ``collective`` that programs for ``target`` have, out of place first.
+    """Return the forms (in place or not) of ``collective`` that programs for ``target`` have, out of place first.
     A table is for both."""
     from hetesynth.programs.layout import in_place_supported
 
@@ -310,7 +309,7 @@ def forms(target: Target, collective: CollectiveName) -> tuple[bool, ...]:
 
 
 def demand_collective(target: Target, collective: CollectiveName) -> None:
-    """HetesynthError HS513 when ``target`` does not know ``collective``, naming the targets that do."""
+    """Raise HetesynthError HS513 if ``target`` does not know ``collective``, naming the targets that do."""
     if collective not in target.collectives:
         others = ", ".join(t.name for t in TARGETS.values() if collective in t.collectives)
         message = f"target {target.name} ({target.runtime}) has no {collective}"
@@ -321,13 +320,13 @@ SCHEDULE_SUFFIX = ".schedule.json"
 
 
 def suffixes(request: Request) -> list[str]:
-    """Return what follows the common part of the name of every file that ``request`` makes, programs first."""
+    """Return the ends, after the common part, of the names of all files that ``request`` makes, programs first."""
     programs = [] if request.schedule_only else [s for _, _, s in variants(request.targets, request.collective)]
     return [*programs, SCHEDULE_SUFFIX]
 
 
 def variants(targets: tuple[Target, ...], collective: CollectiveName) -> Iterator[tuple[Target, bool, str]]:
-    """(target, in place, suffix) of every program that the collective can have."""
+    """Yield (target, in place, suffix) of every program that the collective can have."""
     for target in targets:
         for in_place in forms(target, collective):
             yield target, in_place, target.suffix(in_place=in_place, several=len(targets) > 1)

@@ -1,5 +1,5 @@
-"""Files of others back into the compiler: MSCCL XML -> Program, or a table -> judge -> lifting -> Schedule ->
-judge -> schedule JSON and programs for other targets, each judged. A schedule JSON enters in the middle."""
+"""Import of files that others made: MSCCL XML -> Program, or a table -> judge -> lifting -> Schedule -> judge ->
+schedule JSON and programs for other targets, each judged. A schedule JSON enters in the middle."""
 
 import os
 import re
@@ -57,7 +57,7 @@ MAX_FILE_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """The question of an import. ``topology``: the cluster to lay transfers on. No ``targets``: no programs."""
+    """The user's request. ``topology``: the cluster to lay the transfers on. No ``targets``: no programs."""
 
     path: Path
     topology: TopologySource | None = None
@@ -72,7 +72,7 @@ class ImportRequest:
 @dataclass(frozen=True)
 class Imported:
     """A verified schedule and verified programs, ready to be written. ``lifted``: how the schedule was made; None
-    when the file held it as it is. ``certificate``: only on a topology. ``files``: suffix -> contents."""
+    when the file held it as it is. ``certificate``: None without a topology. ``files``: suffix -> contents."""
 
     request: ImportRequest
     kind: Literal["program", "schedule", "table"]
@@ -88,7 +88,7 @@ class Imported:
 
     @property
     def warnings(self) -> tuple[Warned, ...]:
-        """The warnings where the programs hang, and which calls run them that should not."""
+        """The warnings of programs that hang, of calls that run a program wrongly, and of programs withheld."""
         models = () if self.chunking is None else self.chunking.topology.models
         goal, targets = self.problem.collective, self.request.targets
         slower = "the library is expected to be quicker at all sizes: no program is written"
@@ -96,7 +96,7 @@ class Imported:
         return lost + program_warnings(self.programs.values(), targets, models, goal, every=False)
 
     def write(self, stem: Path) -> list[Path]:
-        """Write every file, all or none; the paths, programs first. Refuses to write over what was imported."""
+        """Write all files, all or none; return their paths, programs first. HS707: one is the imported file."""
         from hetesynth.files.atomic import write_all
 
         paths = {stem.with_name(stem.name + suffix): data for suffix, data in self.files.items()}
@@ -109,8 +109,8 @@ class Imported:
 
 
 def import_file(request: ImportRequest) -> Imported:
-    """Read, judge, lift, judge. HetesynthError HS702 (exit 1): a judge refuses the file; HS520, HS542: it is no
-    schedule and no program; HS701, HS703-HS706: it cannot be said as a schedule here."""
+    """Read, judge and lift a file, and judge the result. HetesynthError HS702 (exit 1): a judge refuses the file;
+    HS520, HS542: it is no schedule and no program; HS701, HS703-HS706: it cannot be said as a schedule here."""
     demand_one_run(request.path)
     data = contents(request.path, MAX_FILE_BYTES, "give an MSCCL XML, a schedule JSON or a table")
     if len(data) > MAX_FILE_BYTES:
@@ -162,8 +162,8 @@ def import_file(request: ImportRequest) -> Imported:
 
 
 def read_schedule(data: bytes, filename: str = "<schedule>") -> tuple[ScheduleDocument, Problem, Schedule]:
-    """A schedule JSON as written, and on the links it uses, numbered from 0, each as wide as its busiest step; not
-    judged."""
+    """Return a schedule JSON as written, and its problem and schedule on the links it uses, numbered from 0, each
+    as wide as its busiest step; not judged."""
     document = read_schedule_json(data, filename)
     goal = asked_collective(document, filename)
     number = {index: i for i, (index, _, _) in enumerate(document.links)}
@@ -181,7 +181,7 @@ def read_schedule(data: bytes, filename: str = "<schedule>") -> tuple[ScheduleDo
 
 
 def _graph(request: ImportRequest, chunking: Chunking | None, goal: Collective) -> Problem | None:
-    """The problem on the topology, if there is one."""
+    """Return the problem of ``goal`` on the topology, None without one. HetesynthError HS706: other ranks."""
     if chunking is None:
         return None
     if chunking.topology.ranks != goal.ranks:
@@ -191,7 +191,7 @@ def _graph(request: ImportRequest, chunking: Chunking | None, goal: Collective) 
 
 
 def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) -> Imported:
-    """The program, where the judge finds it right, lifted; its root, where it names none, is one that suits it."""
+    """Return the program, judged and lifted; a root that is not stated is one for which the program is right."""
     from hetesynth.judge.msccl.judge import program_violations
     from hetesynth.judge.msccl.reader import read_program
 
@@ -215,7 +215,7 @@ def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) 
 
 
 def _of_table(request: ImportRequest, data: bytes, chunking: Chunking | None) -> Imported:
-    """The table, where the judge finds it right, a round a step; mapped to the links of the topology."""
+    """Return the table, judged, as a schedule of a step per round, mapped to the links of the topology."""
     from hetesynth.judge.tables.judge import table_violations
     from hetesynth.judge.tables.reader import read_table
     from hetesynth.programs.lifting.table import lift_table
@@ -239,7 +239,7 @@ def _refused(request: ImportRequest, violations: Sequence[Violation]) -> Hetesyn
 
 
 def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None) -> Imported:
-    """Return the schedule as it is where its links are those of the topology, else mapped to these."""
+    """Return the schedule, judged: as it is where its links are the topology's, else mapped to these."""
     document, problem, schedule = read_schedule(data, str(request.path))
     violations = schedule_violations(problem, schedule)
     if violations:
@@ -272,5 +272,5 @@ NOT_IMPORTED: dict[FileKind, tuple[str, str]] = {
 
 
 def _title(text: str) -> str:
-    """``text`` as a name that every reader takes."""
+    """Return ``text`` as a name that every reader takes."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", text)[: MAX_PROGRAM_NAME - len("_inplace")] or "imported"

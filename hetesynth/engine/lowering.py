@@ -1,5 +1,5 @@
-"""How a schedule becomes the file of a target: a program that was dispatched or that a library runs, the quickest
-plan or table; where the target cannot hold those, its steps one after the other."""
+"""Lowering of a schedule to the file of a target: a program that was dispatched or that a library runs, the
+quickest plan or table; where the target cannot hold those, the steps one after the other."""
 
 import math
 from collections import defaultdict
@@ -33,8 +33,8 @@ Pair = tuple[Rank, Rank]
 
 
 def chunk_seconds(costs: Costs, protocol: Protocol) -> dict[Pair, float]:
-    """Seconds for each byte of a chunk that one thread block sends between ranks over all links, nobody else
-    sending."""
+    """Return the seconds for each byte of a chunk that one thread block sends between two ranks over all their
+    links, nobody else sending."""
     rates: dict[Pair, float] = defaultdict(float)
     for ends, rate in zip(costs.link_ends, costs.link_rate, strict=True):
         rates[ends] += rate
@@ -48,7 +48,7 @@ EQUAL = 1e-9  # of the time: programs nearer than that are equally quick, and th
 
 @dataclass(frozen=True, slots=True)
 class QuickPlan:
-    """A plan and what it takes. ``steady``: how it runs in steady state, None where it is lowered step by step."""
+    """A plan and its seconds. ``steady``: how it runs in steady state, None where it is lowered step by step."""
 
     plan: Plan
     seconds: float
@@ -62,7 +62,7 @@ MOST_MESSAGES = 60_000
 
 @dataclass(frozen=True, slots=True)
 class QuickTable:
-    """A table with its predictor, and what it takes."""
+    """The predictor of a table, and the seconds of the table."""
 
     predictor: TablePredictor
     seconds: float
@@ -70,8 +70,8 @@ class QuickTable:
 
 @dataclass(frozen=True, eq=False)
 class Lowering:
-    """A schedule that is to be lowered as ``options`` say, so that it is quickest for ``size`` bytes by ``costs``;
-    the topology, the problem and the schedule count by their identity."""
+    """A schedule to be lowered as ``options`` say, so that it is quickest for ``size`` bytes by ``costs``. Two are
+    equal only if topology, problem and schedule are the same objects."""
 
     topology: Topology
     problem: Problem
@@ -91,7 +91,7 @@ class Lowering:
         return hash(self._identity)
 
     def emitted(self, steady: Pipeline | None = None) -> Emitted:
-        """Return the file: of ``steady`` where the target holds it, else the quickest."""
+        """Return the file: along ``steady`` where the target holds such a program, else of the quickest."""
         options = self.options
         if options.target.format.plan:
             plan = self.plan(steady)
@@ -111,7 +111,7 @@ class Lowering:
         return xml_of(self._quickest(self._step_by_step()), options)
 
     def seconds(self) -> float | None:
-        """Return the seconds of the program step by step, or the quickest plan; None: nothing fits the target."""
+        """Return the seconds of the program step by step, or of the quickest plan or table; None: none fits."""
         if self.options.target.format.plan:
             quick = self.quickest_plan()
             return None if quick is None else quick.seconds
@@ -122,7 +122,7 @@ class Lowering:
         return None if predictor is None else predictor.timeline(self.size).makespan
 
     def predictor(self, steady: Pipeline | None = None) -> ProgramPredictor | TablePredictor | None:
-        """Return the predictor of the program along ``steady``, or step by step, for any size, or of the table;
+        """Return the predictor, for any size, of the program along ``steady`` or step by step, or of the table;
         None where the target cannot hold it."""
         if self.options.target.format.table:
             quick = self.quickest_table()
@@ -140,11 +140,11 @@ class Lowering:
         return quickest_protocol(self.topology, program, self.size, self.costs, target, servers)
 
     def _quickest(self, lowered: Lowered) -> Lowered:
-        """``lowered`` with the quickest protocol."""
+        """Return ``lowered`` with the quickest protocol."""
         return replace(lowered, program=self._predictor(lowered.program).program)
 
     def _pipelined(self, steady: Pipeline | None) -> Lowered | None:
-        """The program along ``steady``, if there is one that fits."""
+        """Return the program along ``steady``; None where there is none that fits."""
         if steady is None or isinstance(steady, DispatchedPlan):
             return None
         try:
@@ -155,7 +155,7 @@ class Lowering:
     # plans
 
     def plan(self, steady: Pipeline | None) -> Plan | None:
-        """Return the plan along ``steady``, else the quickest; None: none fits, or plans are too large to time."""
+        """Return the plan along ``steady``, else the quickest; None: none fits, or they are too large to time."""
         if isinstance(steady, DispatchedPlan):
             with suppress(HetesynthError), no_collections():  # in place the collective may have none
                 return steady.plan(self.problem, self.schedule, self.options)
@@ -165,8 +165,8 @@ class Lowering:
         return None if quick is None else quick.plan
 
     def quick_plan(self, steady: DispatchedPlan | None) -> QuickPlan | None:
-        """The plan along ``steady``, or step by step; None where the runtime cannot hold it, or not for the
-        size."""
+        """Return the plan along ``steady``, or step by step; None where the runtime cannot hold it, or not for
+        ``size`` bytes."""
         servers = servers_of(self.problem, self.options)
         with suppress(HetesynthError), no_collections():
             if steady is None:
@@ -180,7 +180,7 @@ class Lowering:
         return None
 
     def quickest_plan(self) -> QuickPlan | None:
-        """The quickest; None where the runtime can hold none."""
+        """Return the quickest plan; None where the runtime can hold none."""
         costs = self.costs.costs(self.topology)
         dispatching = PlanDispatching(self.problem, self.schedule, costs, self.options, self.size)
         listed: list[DispatchedPlan] = []
@@ -193,14 +193,14 @@ class Lowering:
     # tables
 
     def quickest_table(self) -> QuickTable | None:
-        """The quickest that verifies; None where none does."""
+        """Return the quickest table that verifies; None where none does."""
         return _quickest_table(replace(self, options=self.options.unnamed))
 
     # programs step by step
 
     def _step_by_step(self) -> Lowered:
-        """The program with fused receives where the target has them, which are a third fewer instructions where
-        data is added; plain ones need fewer thread blocks that are shared. HetesynthError where neither fits."""
+        """Return the program with fused receives where the target has them, which are a third fewer instructions
+        where data is added; plain ones need fewer shared thread blocks. HetesynthError where neither fits."""
         options, prices = self.options, self.costs.costs(self.topology)
         options = replace(options, chunk_seconds=chunk_seconds(prices, options.protocol))
         if not (options.target.ops > PLAIN_OPS and options.fusion != "none"):
@@ -213,7 +213,7 @@ class Lowering:
 
 @lru_cache(maxsize=64)
 def _quickest_table(q: Lowering) -> QuickTable | None:
-    """Answered once for the choice and for the file: twice as many pieces while that is quicker."""
+    """Return the quickest table, found once for choice and file: twice as many pieces while that is quicker."""
     from hetesynth.judge.tables.judge import table_violations
 
     goal, target, best = q.problem.collective, q.options.target, None

@@ -1,5 +1,5 @@
-"""One schedule for every single GPU, NIC, link or server lost, made ahead. Losses that leave the same cluster but
-for names share one, with the ranks renumbered."""
+"""A schedule for every loss of a single GPU, NIC, link or server, made ahead. Losses that leave the same cluster
+but for names share a schedule, with the ranks renumbered."""
 
 import json
 import re
@@ -30,7 +30,7 @@ from hetesynth.topology.language.overridden import overridden
 
 
 def isomorphism(one: Topology, other: Topology) -> tuple[int, ...] | None:
-    """The vertex of ``other`` for each vertex of ``one``."""
+    """Return the vertex of ``other`` for each of ``one``; None: no mapping that keeps wires and links is found."""
     pair, number = (one, other), len(one.vertices)
     sizes = {(len(t.vertices), t.ranks, len(t.wires), len(t.links), t.chunk_bytes) for t in pair}
     if len(sizes) > 1 or one.groups or other.groups:
@@ -59,7 +59,7 @@ def isomorphism(one: Topology, other: Topology) -> tuple[int, ...] | None:
 
 
 def _described(topology: Topology, to: tuple[int, ...]) -> tuple[Counter[Hashable], Counter[Hashable]]:
-    """The wires and the links, vertices renamed by ``to``."""
+    """Return the wires and the links, counted, with vertices renamed by ``to``."""
     wires, links = topology.wires, topology.links
     return (
         Counter((to[w.src], to[w.dst], w.kind, w.bandwidth, w.lanes, w.latency) for w in wires),
@@ -68,7 +68,7 @@ def _described(topology: Topology, to: tuple[int, ...]) -> tuple[Counter[Hashabl
 
 
 def _refined(wires: list[list[tuple[int, Hashable]]], colours: list[int]) -> list[int]:
-    """Colours that tell vertices apart by their wires."""
+    """Return ``colours`` refined until vertices of one color have the same wires to the same colors."""
     while True:
         ends = (Counter((colours[end], what) for end, what in of_vertex) for of_vertex in wires)
         finer = _numbered([(colour, frozenset(end.items())) for colour, end in zip(colours, ends, strict=True)])
@@ -78,7 +78,7 @@ def _refined(wires: list[list[tuple[int, Hashable]]], colours: list[int]) -> lis
 
 
 def _numbered(colours: Sequence[Hashable]) -> list[int]:
-    """A number for each colour, in their order."""
+    """Return a number for each color, equal for equal ones, in the order of their first appearance."""
     numbers: dict[Hashable, int] = {}
     return [numbers.setdefault(colour, len(numbers)) for colour in colours]
 
@@ -86,7 +86,7 @@ def _numbered(colours: Sequence[Hashable]) -> list[int]:
 @dataclass(frozen=True)
 class Loss:
     """A loss, as ``--without`` names it. ``repaired``: what is left; None where ``refusal`` says why not.
-    ``like``: the loss before it that leaves the same cluster but for names, where rank r is rank ``ranks[r]``."""
+    ``like``: an earlier loss that leaves the same cluster but for names; rank r is rank ``ranks[r]`` there."""
 
     kind: LossKind
     name: str
@@ -98,14 +98,14 @@ class Loss:
 
 @dataclass(frozen=True)
 class NMinusOne:
-    """The schedule of the whole cluster and of each loss."""
+    """The schedules of the whole cluster and of each loss."""
 
     request: Request
     whole: Synthesis
     losses: tuple[Loss, ...]
 
     def write(self, folder: Path) -> list[Path]:
-        """Write the folder, which is new, empty or an atlas that it replaces, whole; the paths in it."""
+        """Write the whole folder, which is new, empty or an atlas to be replaced; return the paths in it."""
         write_folder(folder, self.files, MARK)
         return [folder / name for name in self.files]
 
@@ -120,7 +120,7 @@ class NMinusOne:
 
     @cached_property
     def files(self) -> dict[str, bytes]:
-        """Every file by its name in the folder: that of the whole cluster, of each loss, and the index."""
+        """Every file by its name in the folder: those of the whole cluster and of each loss, and the index."""
         stem = f"{self.whole.topology.name}-{self.request.collective}"
         contents = {f"whole/{stem}{suffix}": data for suffix, data in self.whole.files.items()}
         for loss in self.losses:
@@ -160,7 +160,7 @@ class NMinusOne:
 def n_minus_one(
     request: Request, kinds: Sequence[LossKind] = LOSS_KINDS, progress: Progress = no_progress
 ) -> NMinusOne:
-    """Make them. Raises HetesynthError where there is no schedule of the whole cluster."""
+    """Make the schedules of the whole cluster and of each loss. HetesynthError: the whole cluster has none."""
     whole = synthesize(request, progress)
     before = load_topology(request.topology)
     losses: list[Loss] = []
@@ -194,7 +194,7 @@ def n_minus_one(
 
 
 def single_losses(topology: Topology, kinds: Sequence[LossKind] = LOSS_KINDS) -> Iterator[tuple[LossKind, str]]:
-    """Every single loss, as ``--without`` names it."""
+    """Yield the kind and the name, as for ``--without``, of every single loss of ``kinds``."""
     if "gpu" in kinds and topology.ranks > 2:
         yield from (("gpu", vertex.name) for vertex in topology.vertices[: topology.ranks])
     if "nic" in kinds:

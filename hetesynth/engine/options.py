@@ -1,4 +1,4 @@
-"""What options of a request take: the same for the command line and for Python."""
+"""The values that options of a request take: the same for the command line and for Python."""
 
 import math
 import os
@@ -14,7 +14,7 @@ from hetesynth.search.chunking import ROUNDINGS
 
 
 def _whole_number(least: int, most: int) -> tuple[Callable[[Any], bool], str]:
-    """Return the test that a value is a whole number in a range, and the words for that."""
+    """Return the test that a value is a whole number from ``least`` to ``most``, and the words for that."""
     words = f"a whole number from {least}" + (f" to {most}" if most < MANY else "")
     return lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value <= most, words
 
@@ -92,7 +92,7 @@ _NONE = frozenset(
 
 
 def demand_options(options: Mapping[str, Any]) -> None:
-    """HetesynthError HS308 where an option of a request is not known, or has a value that it does not take."""
+    """Raise HetesynthError HS308 if an option of a request is not known, or has a value that it does not take."""
     for name in options.keys() - _TAKES.keys():
         help_ = did_you_mean(name, _TAKES, f"there are {', '.join(_TAKES)}")
         raise HetesynthError(f"there is no option {name!r}", code="HS308", help=help_)
@@ -100,7 +100,7 @@ def demand_options(options: Mapping[str, Any]) -> None:
 
 
 def demand(**values: Any) -> None:
-    """HetesynthError HS308 where an option or argument has a value that it does not take."""
+    """Raise HetesynthError HS308 where an option or argument has a value that it does not take."""
     for name, value in values.items():
         takes, words = _EVERY[name]
         if not (takes(value) or (value is None and name in _NONE)):

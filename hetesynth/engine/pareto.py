@@ -1,4 +1,4 @@
-"""The frontier of steps and rounds (SCCL, algorithm 1): judged files of each point, and which is quickest when."""
+"""The frontier of steps and rounds (SCCL, algorithm 1): judged files of each point, and the quickest by size."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,8 +23,8 @@ MODEL_UNITS = 20_000_000  # of Z3 for each model, at effort 1
 
 @dataclass(frozen=True)
 class ParetoPoint:
-    """A point with its judged files. ``found``: seconds since the point before; ``seconds``: of its first program
-    by size in bytes, simulated; none without a program."""
+    """A point with its judged files. ``found``: seconds of the search since the point before. ``seconds``: of its
+    first program by size in bytes, simulated; empty without a program."""
 
     point: Point
     synthesis: Synthesis
@@ -33,7 +33,7 @@ class ParetoPoint:
 
     @property
     def counted_chunks(self) -> int:
-        """C as the paper has it: of an allreduce and an alltoall the chunks of all blocks of a rank."""
+        """The paper's C: chunks per rank; of an allreduce and an alltoall the chunks of all blocks of a rank."""
         every = self.point.problem.collective.name in ("allreduce", "alltoall")
         return self.point.chunks * (self.point.problem.ranks if every else 1)
 
@@ -43,7 +43,7 @@ class ParetoPoint:
         return f"c{self.counted_chunks}-s{self.point.steps}-r{self.point.rounds}"
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the point as values for JSON."""
         return {
             "chunks": self.counted_chunks,
             "steps": self.point.steps,
@@ -56,8 +56,8 @@ class ParetoPoint:
 
 
 def pareto(run: Compilation, most: int, extra: int, sizes: tuple[int, ...]) -> list[ParetoPoint]:
-    """The points with up to ``most`` chunks a rank and ``extra`` more rounds than steps; after Ctrl-C those that
-    are there. HetesynthError HS601, HS602 where there is none."""
+    """Return the points with up to ``most`` chunks a rank and ``extra`` more rounds than steps; after Ctrl-C the
+    points found by then. HetesynthError HS601, HS602: there are none."""
     request = run.request
     chunking, one = load_problem(replace(request, chunks=1), run.timer)
     stranded = reach(one).stranded
@@ -92,20 +92,20 @@ def pareto(run: Compilation, most: int, extra: int, sizes: tuple[int, ...]) -> l
 
 
 def picture(points: list[ParetoPoint], title: str) -> bytes | None:
-    """Bandwidth by size, a curve for each point; None where nothing was simulated."""
+    """Return an SVG of bandwidth by size, a curve for each point; None where nothing was simulated."""
     curves = {p.name: [(float(n), n / s / 1e9) for n, s in p.seconds.items()] for p in points if p.seconds}
     return size_plot(title, curves).encode() if curves else None
 
 
 def files_of(points: list[ParetoPoint], title: str) -> dict[str, bytes]:
-    """Every file of every point, and the picture, by name."""
+    """Return every file of every point, and the picture, by name."""
     files = {f"{p.name}{suffix}": data for p in points for suffix, data in p.synthesis.files.items()}
     drawn = picture(points, title)
     return files if drawn is None else {**files, "frontier.svg": drawn}
 
 
 def quickest(points: list[ParetoPoint]) -> list[tuple[str, str]]:
-    """Size and the point that is quickest there, where that changes."""
+    """Return each size from which on another point is quickest, and the name of that point."""
     simulated = [p for p in points if p.seconds]
     rows: list[tuple[str, str]] = []
     for n in simulated[0].seconds if simulated else ():

@@ -1,4 +1,4 @@
-"""Which files a command makes and where: what cannot be written is said before the work, not after it."""
+"""The files that a command makes: what cannot be written is said before the work, not after it."""
 
 import os
 from collections.abc import Collection, Iterable
@@ -15,7 +15,7 @@ COMPOSITION_SUFFIX = ".composition.json"
 
 
 def is_composed(request: Request) -> bool:
-    """Return True if pods are composed: strategy auto does it for several pods with too many GPUs."""
+    """Return True if pods are composed: strategy auto does it for several with too many GPUs to be solved flat."""
     if request.strategy == COMPOSITION:
         return True
     if request.strategy != "auto" or not isinstance(request.topology, str | os.PathLike):
@@ -32,7 +32,7 @@ def is_composed(request: Request) -> bool:
 
 
 def check_folder(output: Path | None) -> None:
-    """HetesynthError HS511, HS510 where the folder of ``output`` is not there or cannot be written to."""
+    """Raise HetesynthError HS511, HS510 where the folder of ``output`` is missing or cannot be written to."""
     from hetesynth.files.atomic import check_writable
 
     directory = Path() if output is None else output if output.is_dir() else output.parent
@@ -43,7 +43,7 @@ def check_folder(output: Path | None) -> None:
 
 
 def named_stem(output: Path | None, suffixes: Collection[str]) -> Path | None:
-    """The common part that ``output`` names, None where it names a folder or nothing: all files can be written."""
+    """Return the stem that ``output`` names, whose files can all be written; None: a folder or nothing."""
     if output is None or output.is_dir():
         return None
     from hetesynth.files.atomic import check_targets
@@ -56,7 +56,7 @@ def named_stem(output: Path | None, suffixes: Collection[str]) -> Path | None:
 
 
 def stem_of(output: Path, suffixes: Collection[str]) -> Path:
-    """The common part of all output paths, from the name of any of them or from the common part itself.
+    """Return the common part of all output paths, from the name of any of them or from the common part itself.
     ``suffixes``: what may follow it. HetesynthError HS512: a name that looks like a file but would be none."""
     others = (".xml", ".json", ".inplace", ".schedule")  # what a file that is none of these ends in
     extensions = {Path(suffix).suffix for suffix in suffixes if suffix != SCHEDULE_SUFFIX} or {".xml", ".json"}
@@ -81,7 +81,7 @@ def check_places(
     log: Path | None,
     inputs: Iterable[object],
 ) -> None:
-    """HetesynthError HS570 where two of the files, those at ``stem`` too, are one; and as ``demand_place``."""
+    """Raise HetesynthError HS570 where two files, those at ``stem`` too, are one; and as ``demand_place`` does."""
     ours = set() if stem is None else {os.path.realpath(stem.with_name(stem.name + suffix)) for suffix in suffixes}
     ends = () if stem is not None else tuple(suffixes)
     if page is not None and trace is not None and os.path.realpath(page) == os.path.realpath(trace):
@@ -98,7 +98,7 @@ def check_places(
 
 
 def demand_place(path: Path) -> None:
-    """HetesynthError HS571, HS510 now, not after the work, where ``path`` cannot be written."""
+    """Raise HetesynthError HS571, HS510 where ``path`` cannot be written, before the work rather than after it."""
     from hetesynth.files.atomic import check_targets, check_writable
 
     if path.is_dir() or not path.parent.is_dir():

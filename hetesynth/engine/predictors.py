@@ -1,4 +1,4 @@
-"""What schedules, programs and plans cost in time: a predictor keeps what does not depend on the size."""
+"""The predicted time of schedules, programs and plans: a predictor keeps what does not depend on the size."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def buffer_size(text: str, option: str) -> int:
 
 
 def buffer_sizes(text: str, option: str, factor: int = 4) -> tuple[int, ...]:
-    """A size, several with commas, or a range such as ``1KB..4GB`` in steps of ``factor``."""
+    """Return the sizes that ``text`` states: one, several with commas, or ``1KB..4GB`` in steps of ``factor``."""
     sizes: list[int] = []
     for part in text.split(",")[: MAX_SIZES + 1]:
         low, dots, high = part.partition("..")
@@ -65,8 +65,8 @@ def buffer_sizes(text: str, option: str, factor: int = 4) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class CostOptions:
-    """The choice of the cost model; docs/model.md defines the choices. ``runtime``: None leaves out its costs.
-    ``calibration``: None: what runs reach where the runtime's costs count, else the rates that are stated."""
+    """The choice of a cost model; docs/model.md defines the choices. ``runtime``: None leaves out its costs.
+    ``calibration``: None: the rates that runs reach where the runtime's costs count, else the stated rates."""
 
     calibration: CalibrationName | None = None
     policy: Policy = DEFAULT
@@ -84,28 +84,28 @@ class CostOptions:
 
     @property
     def line_rate(self) -> CostOptions:
-        """Return the same at the rates that the topology states, at which limits are proved."""
+        """The options with the rates of the topology, for which limits are proved; a stated calibration stays."""
         return self if self.calibration is not None else replace(self, calibration="spec")
 
     def costs(self, topology: Topology) -> Costs:
-        """The prices of ``topology``."""
+        """Return the prices of ``topology``."""
         return costs(topology, self.rates, self.runtime)
 
     def launch(self, topology: Topology) -> float:
-        """Seconds that every program takes to start on ``topology``."""
+        """Return the seconds that every program takes to start on ``topology``."""
         runtime = costed(self.runtime, self.rates)
         return 0.0 if runtime is None else runtime.launch(topology.models)
 
     def start(self, topology: Topology) -> float:
-        """Return the seconds that a program with Simple takes to start on ``topology``."""
+        """Return the seconds that a program with protocol Simple takes to start on ``topology``."""
         runtime = costed(self.runtime, self.rates)
         return 0.0 if runtime is None else runtime.start(topology.models, "Simple")
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The prediction for a collective of ``size`` bytes: seconds, and nccl-tests' two bandwidths in bytes per
-    second. ``unsteady``: by how much the simulated loops of a program differ from their mean."""
+    """The predicted seconds of a collective of ``size`` bytes, and nccl-tests' two bandwidths in bytes per second.
+    ``unsteady``: by how much the simulated loops of a program differ from their mean."""
 
     collective: CollectiveName
     ranks: int
@@ -134,15 +134,15 @@ class _Predictor:
     ranks: int
 
     def run(self, size: int | Fraction) -> tuple[Timeline, float]:
-        """Return when each task runs for a buffer of ``size`` bytes, and how unsteady its loops are."""
+        """Return the timeline of the tasks for a buffer of ``size`` bytes, and how unsteady the loops are."""
         raise NotImplementedError
 
     def timeline(self, size: int | Fraction) -> Timeline:
-        """Return when each task runs for a buffer of ``size`` bytes."""
+        """Return the timeline of the tasks for a buffer of ``size`` bytes."""
         return self.run(size)[0]
 
     def predict(self, size: int) -> Prediction:
-        """The prediction for a buffer of ``size`` bytes."""
+        """Return the prediction for a buffer of ``size`` bytes."""
         timeline, unsteady = self.run(size)
         reached = bandwidths(self.collective, self.ranks, size, timeline.makespan)
         rates = reached.algorithm, reached.bus
@@ -164,7 +164,7 @@ class PlanPredictor(_Predictor):
             raise _misfit(error) from error
 
     def run(self, size: int | Fraction) -> tuple[Timeline, float]:
-        """Return when each task runs."""
+        """Return the timeline of the tasks for a buffer of ``size`` bytes, and 0, as plans do not loop."""
         return simulate(self.tasks.tasks.graph(float(Fraction(size) / self._pieces))), 0.0
 
     def repriced(self, topology: Topology, options: CostOptions) -> PlanPredictor:
@@ -173,7 +173,7 @@ class PlanPredictor(_Predictor):
 
 
 class TablePredictor(_Predictor):
-    """Predicts one table; task i is message i of it. ``target``: whose executor runs it."""
+    """Predicts one table; task i is its message i. ``target``: the target whose executor runs the table."""
 
     kind = "table"
 
@@ -189,7 +189,7 @@ class TablePredictor(_Predictor):
             raise _misfit(error) from error
 
     def run(self, size: int | Fraction) -> tuple[Timeline, float]:
-        """Return when each message is sent."""
+        """Return the timeline of the messages for a buffer of ``size`` bytes, and 0, as tables do not loop."""
         return simulate(self.tasks.graph(float(Fraction(size) / self._pieces))), 0.0
 
     def repriced(self, topology: Topology, options: CostOptions) -> TablePredictor:
@@ -198,7 +198,7 @@ class TablePredictor(_Predictor):
 
 
 class SchedulePredictor(_Predictor):
-    """Predicts one schedule; task i is transfer i of it. ``problem.arcs`` are the links of ``topology``."""
+    """Predicts one schedule; task i is its transfer i. ``problem.arcs`` are the links of ``topology``."""
 
     kind = "schedule"
 
@@ -211,14 +211,14 @@ class SchedulePredictor(_Predictor):
         self.tasks = schedule_tasks(schedule, self.costs)
 
     def run(self, size: int | Fraction) -> tuple[Timeline, float]:
-        """Return when each transfer runs."""
+        """Return the timeline of the transfers for a buffer of ``size`` bytes, and 0, as schedules do not loop."""
         chunks = self.problem.collective.chunks_per_rank
         return simulate(self.tasks.graph(chunk_bytes(self.collective, self.ranks, chunks, size))), 0.0
 
 
 class ProgramPredictor(_Predictor):
-    """Predicts one program: the makespan counts all loops over slices of large buffers, the arrays hold those that
-    were simulated. ``target``: whose messages they are."""
+    """Predicts one program: the makespan counts all loops over slices of large buffers, the arrays hold the loops
+    that were simulated. ``target``: the target whose messages they are."""
 
     kind = "program"
 
@@ -240,12 +240,13 @@ class ProgramPredictor(_Predictor):
         return ProgramPredictor(topology, self.program, options, self.target)
 
     def tasks(self, size: int | Fraction) -> ProgramTasks:
-        """Return what is simulated, and which instruction each task stands for."""
+        """Return the tasks that are simulated for ``size`` bytes, and the instruction that each stands for."""
         whole = Fraction(size) / (self.ranks if self.collective in ("gather", "scatter") else 1)
         return self._loops.tasks(float(whole / self.program.chunks_per_loop))
 
     def run(self, size: int | Fraction) -> tuple[Timeline, float]:
-        """Return when each task runs; the latest answer is kept, as whoever chose a protocol asks again."""
+        """Return the timeline, and how unsteady the loops are; the latest answer is kept, as whoever chose a
+        protocol for a size asks again."""
         if self._latest is None or self._latest[0] != size:
             tasks = self.tasks(size)
             if self._simulated is None or self._simulated[0] is not tasks.tasks:
@@ -288,5 +289,5 @@ def contents_predictor(
 
 
 def sizes_between(low: int, high: int, factor: int = 4) -> tuple[int, ...]:
-    """``low``, ``low`` x ``factor``, ... and ``high`` itself."""
+    """Return ``low``, ``low`` x ``factor``, ... and ``high`` itself."""
     return (*takewhile(lambda size: size < high, (low * factor**k for k in count())), high)

@@ -1,4 +1,4 @@
-"""From the topology file to the problem, its solver and what strategy cegis begins with."""
+"""The problem of a topology file, its solver, and the candidate that strategy cegis begins with."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ CEGIS = "cegis"  # beside it only a repair begins with a candidate
 
 
 def demand_first_candidate(request: Request) -> None:
-    """HetesynthError HS624 where the strategy begins with no candidate, HS625 where none of a file is taken."""
+    """Raise HetesynthError HS624 if the strategy begins with no candidate, HS625 if it takes none of a file."""
     if request.first_candidate is None:
         return
     if request.strategy != CEGIS:
@@ -40,8 +40,8 @@ def demand_first_candidate(request: Request) -> None:
 
 
 def first_candidate(request: Request, problem: Problem, topology: Topology) -> Candidate:
-    """The candidate that ``request`` states for ``problem`` on ``topology``: by default the paper's one pass of
-    greedy. HetesynthError HS520, HS540 for a file that is no schedule, HS625 for one of another problem."""
+    """Return the candidate that ``request`` states for ``problem`` on ``topology``: by default one pass of greedy,
+    as in the paper. HetesynthError HS520, HS540: a file that is no schedule, HS625: one of another problem."""
     stated = request.first_candidate
     if not isinstance(stated, Path):
         return stated or "greedy"
@@ -74,35 +74,35 @@ def first_candidate(request: Request, problem: Problem, topology: Topology) -> C
 
 
 def verified_solver(strategy: Strategy, budget: Budget, policy: Policy, **others: Any) -> Solver:
-    """The solver that offers what ``strategy`` finds to the judge; ``others``: more of its fields."""
+    """Return the solver that offers what ``strategy`` finds to the judge; ``others``: more of its fields."""
     from hetesynth.judge.schedule.judge import schedule_violations
 
     return Solver(strategy, budget, schedule_violations, policy=policy, **others)
 
 
 def unbounded_solver(strategy: Strategy, request: Request) -> Solver:
-    """Return the verified solver with no budget, for a strategy whose schedules are not told by their steps."""
+    """Return a verified solver without budget and bound, for schedules that are not told by their steps."""
     return verified_solver(strategy, Budget(seed=request.budget.seed), request.policy, bounded=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ProblemFactory:
-    """The problems of one request on one topology: they differ in their capacities and chunks per rank."""
+    """The problems of one request on one topology, which differ in their capacities and chunks per rank."""
 
     topology: Topology
     request: Request
 
     def collective(self, chunks: int = 1) -> Collective:
-        """Return the collective asked for, with ``chunks`` chunks per rank. HetesynthError: the root is wrong."""
+        """Return the collective, with ``chunks`` chunks per rank. HetesynthError where the root does not fit."""
         return collective(self.request.collective, self.topology.ranks, chunks, self.request.root)
 
     @property
     def root(self) -> Rank | None:
-        """The root, where the collective has one."""
+        """The root of the collective; None where it has none."""
         return self.collective().root
 
     def problem(self, chunking: Chunking, chunks: int | None = None) -> Problem:
-        """The problem with these capacities; ``chunks`` per rank, by default those of the request."""
+        """Return the problem with these capacities; ``chunks`` per rank, by default those of the request."""
         request, ranks = self.request, self.topology.ranks
         goal = self.collective(request.chunks if chunks is None else chunks)
         step = request.exclusion == "step" or (request.exclusion == "auto" and goal.name == "allreduce")
@@ -113,8 +113,8 @@ class ProblemFactory:
 
 
 def usable_topology(request: Request) -> Topology:
-    """The cluster with the links that programs for the targets use, all where no program is asked for, and that
-    the sketch allows."""
+    """Return the cluster with the links that programs for the targets use (all links where no program is asked
+    for) and that the sketch allows."""
     topology = load_topology(request.topology)
     if not request.schedule_only:
         topology = usable(topology, request.targets)
@@ -122,7 +122,7 @@ def usable_topology(request: Request) -> Topology:
 
 
 def load_problem(request: Request, timer: PhaseTimer) -> tuple[Chunking, Problem]:
-    """Parse and quantize: from the topology file to the problem."""
+    """Return the chunking and the problem of ``request``, parsed and quantized from its topology file."""
     with timer.phase("parse"):
         topology = usable_topology(request)
     with timer.phase("chunking"):
@@ -134,14 +134,14 @@ def load_problem(request: Request, timer: PhaseTimer) -> tuple[Chunking, Problem
 
 
 def demand_several_ranks(topology: Topology) -> None:
-    """HetesynthError HS404 for a cluster of one GPU."""
+    """Raise HetesynthError HS404 for a cluster of one GPU."""
     if topology.ranks == 1:
         message = "this cluster has one GPU: nothing to communicate"
         raise HetesynthError(message, code="HS404", help="add GPUs or instances")
 
 
 def no_schedule(reason: str) -> HetesynthError:
-    """The answer is no."""
+    """Return the error, HS601 with exit code 1, that says that there is no schedule, and the ``reason``."""
     message = f"there is no schedule: {reason}"
     way_out = "check the direction of the links; `hetesynth topo show --all` lists them"
     return HetesynthError(message, code="HS601", exit_code=1, help=way_out)

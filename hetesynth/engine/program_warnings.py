@@ -1,6 +1,6 @@
-"""What an operator must know of programs before they are installed: roots, GPU vendors, NICs. A runtime that
-selects files by ranks, collective, size and in-place form runs a broadcast from root 3 for a call with root 0 as
-well, and the data is wrong; whoever writes such a file must promise that all calls have its root."""
+"""Warnings to read before programs are installed: of roots, GPU vendors, NICs. A runtime that selects files by
+ranks, collective, size and in-place form runs a broadcast from root 3 for a call with root 0 as well, and the data
+is wrong; whoever writes such a file must promise that all calls have its root."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hetesynth.topology.importers.gpu_models import gpu_vendor
 
 
 def fitting_targets(models: Iterable[str], collective: CollectiveName | None = None) -> tuple[str, ...]:
-    """The usual runtimes of such GPUs that run ``collective``; none for GPUs of several vendors or of another."""
+    """Return the usual runtimes of GPUs of ``models`` that run ``collective``; none for mixed or other vendors."""
     vendors = {gpu_vendor(model) for model in models}
     vendor = vendors.pop() if len(vendors) == 1 else None
     names = () if vendor is None else USUAL_TARGETS[vendor]
@@ -26,7 +26,7 @@ def fitting_targets(models: Iterable[str], collective: CollectiveName | None = N
 def vendor_warnings(
     targets: Sequence[Target], models: Iterable[str], collective: CollectiveName
 ) -> tuple[Warned, ...]:
-    """A warning for each target that does not run on all of the GPUs."""
+    """Return a warning for each target that does not run on all of the GPUs."""
     shown = tuple(dict.fromkeys(models))
     fitting = ",".join(fitting_targets(shown, collective))
     way_out = f"--target {fitting} writes what loads there"
@@ -44,7 +44,7 @@ def vendor_warnings(
 
 
 def runtime_advice(targets: Sequence[Target], models: Iterable[str], collective: CollectiveName) -> str | None:
-    """Return what to write for where ``targets`` name no runtime; None where they do."""
+    """Return a sentence on what to write for where ``targets`` name no runtime; None where they do."""
     if any(target.name != PORTABLE.name for target in targets):
         return None
     fitting = fitting_targets(models, collective)
@@ -54,7 +54,7 @@ def runtime_advice(targets: Sequence[Target], models: Iterable[str], collective:
 
 
 def network_warnings(programs: Iterable[Emitted]) -> tuple[Warned, ...]:
-    """Return at most one warning: of several programs and their targets the first says between which ranks."""
+    """Return at most one warning of hangs over NICs, in which the first program says between which ranks."""
     hanging = [p for p in programs if p.over_nics]
     if not hanging:
         return ()
@@ -66,7 +66,7 @@ def network_warnings(programs: Iterable[Emitted]) -> tuple[Warned, ...]:
 def program_warnings(
     programs: Collection[Emitted], targets: Sequence[Target], models: Iterable[str], goal: Collective, every: bool
 ) -> tuple[Warned, ...]:
-    """All that may go wrong with ``programs`` on GPUs of ``models``; ``every``: there are some for all roots."""
+    """Return all warnings of ``programs`` on GPUs of ``models``; ``every``: there are programs for all roots."""
     if not programs:
         return ()
     strange, hangs = vendor_warnings(targets, models, goal.name), network_warnings(programs)
@@ -78,7 +78,7 @@ PROMISE = "--single-root"
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """A warning about programs for ``targets``, and what to do about it."""
+    """A warning of what may go wrong with programs for ``targets``, and what to do about it."""
 
     targets: tuple[str, ...]
     message: str
@@ -88,8 +88,8 @@ class Warned:
 def demand_single_root(
     targets: Sequence[Target], collective: CollectiveName, *, promised: bool, every: bool = False
 ) -> None:
-    """HetesynthError HS514 when a runtime among ``targets`` would run a program for one root for every root,
-    unless that is ``promised``; ``portable`` is no runtime. ``every``: there are programs for all roots."""
+    """Raise HetesynthError HS514 when a runtime among ``targets`` would run a program for one root for every root,
+    unless one root is ``promised``; ``portable`` is no runtime. ``every``: there are programs for all roots."""
     if collective not in ROOTED or (promised and not every):
         return
     blind = [t for t in targets if not t.tells_roots and t.name != PORTABLE.name]
@@ -109,7 +109,7 @@ def demand_single_root(
 def call_warnings(
     targets: Sequence[Target], collective: CollectiveName, root: Rank | None, *, every: bool = False
 ) -> tuple[Warned, ...]:
-    """Return what operators must know before programs for ``root`` (``every``: for all roots) are installed."""
+    """Return warnings of calls that programs for ``root`` get wrong. ``every``: there are some for all roots."""
     if root is None:
         return ()
     warned: list[Warned] = []

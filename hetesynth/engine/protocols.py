@@ -1,9 +1,8 @@
 """The protocol with which a program is quickest for a size.
 
-A program is the same with each. What differs: what a message carries, the messages that a connection holds, bytes
-on the wire, the start, what a thread block copies, and what a hop takes. One that was fitted to the two messages
-of Simple runs with the eight of the others.
-"""
+A program is the same with each protocol. What differs: what a message carries, the messages that a connection
+holds, bytes on the wire, the start, what a thread block copies, and what a hop takes. A program that was fitted to
+the two messages of Simple runs with the eight of the others."""
 
 import math
 from collections.abc import Sequence
@@ -22,8 +21,8 @@ from hetesynth.search.bounds.regions import components
 
 
 def runnable(program: Program, costs: Costs, target: Target, servers: Sequence[str] = ()) -> list[Protocol]:
-    """The protocols that are known to work over every link of ``program``; its own where hops are not counted.
-    ``servers``: of each rank, where those are left out that hang between servers (``Fifo.proxy_agrees``)."""
+    """Return the protocols that are known to work over every link of ``program``; its own where hops are not
+    counted. ``servers``: of each rank, given to leave out what hangs between servers (``Fifo.proxy_agrees``)."""
     if not costs.hops:
         return [program.protocol]
     pairs = {(gpu.rank, block.send_peer) for gpu in program.gpus for block in gpu.thread_blocks}
@@ -36,14 +35,14 @@ def runnable(program: Program, costs: Costs, target: Target, servers: Sequence[s
 
 
 def supported(costs: Costs, target: Target, name: CollectiveName, servers: Sequence[str]) -> list[Protocol]:
-    """The protocols of which some program for the collective is ``runnable`` on GPUs of these ``servers``."""
+    """Return the protocols with which some program of the collective is ``runnable`` on these ``servers``."""
     pairs = (ends for ends, safe in zip(costs.link_ends, costs.ll128, strict=True) if safe)
     joined = len(components(len(servers), pairs)) == 1
     return _working(target, name, between=len({*servers}) > 1, ll128=joined)
 
 
 def _working(target: Target, name: str, *, between: bool, ll128: bool) -> list[Protocol]:
-    """Return the protocols that do not hang ``between`` servers, and LL128 where it may be used."""
+    """Return the target's protocols that do not hang ``between`` servers, LL128 only where ``ll128`` allows it."""
     own = [p for p in PROTOCOLS if p in dict(target.fifos)]
     agreeing = [p for p in own if not between or target.fifo(p, name).proxy_agrees]
     return [p for p in agreeing if ll128 or p != "LL128"]
@@ -57,8 +56,8 @@ def quickest_protocol(
     target: Target = PORTABLE,
     servers: Sequence[str] = (),
 ) -> ProgramPredictor:
-    """The predictor of ``program`` with that of the ``runnable`` protocols that is quickest for ``size`` bytes.
-    Not tried is what takes longer than another by its bytes alone."""
+    """Return the predictor of ``program`` with the ``runnable`` protocol that is quickest for ``size`` bytes.
+    Protocols that take longer than another by their start and bytes alone are not tried."""
     stated = ProgramPredictor(topology, program, options, target)
     protocols, costs = runnable(program, stated.costs, target, servers), stated.costs
     if protocols == [program.protocol]:
@@ -78,7 +77,7 @@ def quickest_protocol(
 
 
 def _fullest(predictor: ProgramPredictor, size: int) -> float:
-    """Seconds that the bytes alone take on the fullest resource of the wires."""
+    """Return the seconds that the bytes alone take on the fullest resource of the wires."""
     tasks = predictor.tasks(size)
     graph, wires = tasks.tasks.graph(1.0), len(predictor.costs.resource_rate)
     load = np.bincount(graph.uses, np.repeat(graph.size, np.diff(graph.uses_start)), len(graph.rate))[:wires]

@@ -1,4 +1,4 @@
-"""How a schedule was made, as its document keeps it, so that a repair need not search all of it again."""
+"""The way a schedule was made, as its document keeps it, so that a repair need not search all of it again."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ HOLDS: dict[str, Callable[[Any], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """``by_time``: the schedule was chosen for a size, ``size`` or, None, that of ``chunks`` chunks per rank of
-    ``chunk_bytes`` (None: the topology's). ``way``: how its program was lowered; ``trees``: of one along these."""
+    """The options of a schedule. ``by_time``: chosen for ``size`` or, None, for the size of ``chunks`` chunks per
+    rank of ``chunk_bytes`` (None: the topology's). ``way``: how it was lowered, along how many ``trees``."""
 
     chunks: int
     chunk_bytes: int | None
@@ -71,12 +71,12 @@ class Recipe:
     trees: int | None = None
 
     def plain(self) -> dict[str, JsonValue]:
-        """For JSON."""
+        """Return the recipe as values for JSON."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     @property
     def chunking(self) -> ChunkingOptions:
-        """The options of chunking that were asked for."""
+        """The chunking options that were asked for."""
         stated = self.tau_ref[:1].isdigit()
         return ChunkingOptions(self.chunk_bytes, Fraction(self.tau_ref) if stated else self.tau_ref, self.rounding)
 
@@ -84,7 +84,7 @@ class Recipe:
 def recipe_of(
     request: Request, steady: Pipeline | None, size: int | None, *, by_time: bool, trees: int | None
 ) -> Recipe:
-    """Return the recipe of a schedule for ``request``, chosen for ``size`` bytes, whose program is lowered so."""
+    """Return the recipe of a schedule for ``request`` and ``size`` bytes, with its program along ``steady``."""
     way: Way = "steps" if steady is None else "trees"
     return Recipe(
         by_time=by_time,
@@ -104,7 +104,7 @@ def recipe_of(
 
 
 def recipe_in(document: ScheduleDocument, name: str) -> Recipe:
-    """The recipe in the header of ``document``, the file ``name``; where there is none, what the header tells."""
+    """Return the recipe in the header of ``document``, the file ``name``; without one, what the header tells."""
     header = document.header
     stated: Any = header.get("recipe")
     if stated is None:  # of a schedule of the fewest steps, or of whatever a document says no more of
@@ -126,7 +126,7 @@ def recipe_in(document: ScheduleDocument, name: str) -> Recipe:
 
 
 def topology_hash(topology: Topology) -> str:
-    """SHA-256 of what schedules depend on: GPUs by name, wires, groups, how many links."""
+    """Return the SHA-256 of what schedules depend on: GPUs by name, wires, groups, how many links."""
     topology, digest = topology.whole or topology, hashlib.sha256()
     digest.update(repr([vertex.name for vertex in topology.vertices]).encode())
     for wire in topology.wires:

@@ -1,5 +1,5 @@
-"""Repair: an old schedule file and a changed cluster to a verified schedule with its programs, and what changed.
-The program is lowered as the one before; where that is not near the limit, some of a fresh choice is tried."""
+"""Repair of an old schedule on a changed cluster: a verified schedule with its programs, and what changed. The
+program is lowered as the one before; where it is not near the limit, a part of a fresh choice is tried."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ seven were 2 to 43 % slower than fresh without, and none with them."""
 
 @dataclass(frozen=True)
 class Repair:
-    """A repair. ``changes``: from the old cluster to that of ``run``."""
+    """A repair of the schedule in ``document``. ``changes``: from the old cluster to that of ``run``."""
 
     run: Compilation
     document: ScheduleDocument
@@ -78,14 +78,14 @@ class Repair:
 
     @cached_property
     def size(self) -> int | None:
-        """The size for which the schedule is chosen; None where it is that of the fewest steps."""
+        """The size in bytes that the schedule is chosen for; None: it is the schedule of the fewest steps."""
         if not self.recipe.by_time or self.recipe.size is not None:
             return self.recipe.size
         chunking = chunk(self.changes.after, self.recipe.chunking)
         return implied_size(self.factory.problem(chunking, self.recipe.chunks), chunking.chunk_bytes)
 
     def solved(self) -> SolvedRequest:
-        """The repaired schedule with its program. Raises HetesynthError where there is none."""
+        """Return the repaired schedule with its program. Raises HetesynthError where there is none."""
         demand_several_ranks(self.changes.after)
         request, target = self.run.request, timed_target(self.run.request)
         if self.size is None:
@@ -108,8 +108,8 @@ class Repair:
         return candidate.solved(self.run, spec, specs.bounds.optimality(self.size, candidate.seconds), choice)
 
     def _by_steps(self, target: Target | None) -> SolvedRequest:
-        """The schedule of the fewest steps; where it is not near the bound, what a fresh run finds, if that has
-        fewer."""
+        """Return the mended schedule of the fewest steps or, if that is not near the bound, the schedule of a
+        fresh run, if it has fewer."""
         solved, request = self._mended(chunk(self.changes.after, self.recipe.chunking)), self.run.request
         mended, budget = solved.solution, self.run.budget_left
         bound = mended.bound.steps if mended.within is None else mended.within
@@ -131,7 +131,7 @@ class Repair:
         return replace(solved, programs=replace(solved.programs, steady=ranked.steady))
 
     def _mended(self, chunking: Chunking) -> SolvedRequest:
-        """The old schedule on the changed cluster, step by step."""
+        """Return the old schedule mended, step by step, on the new cluster. HetesynthError HS601, HS654: none."""
         problem = self.factory.problem(chunking, self.document.chunks_per_rank)
         with self.run.timer.phase("search"):
             outcome = self._solution(problem)
@@ -146,7 +146,7 @@ class Repair:
         return SolvedRequest(self.run, NAME, chunking, problem, outcome, programs)
 
     def _solution(self, problem: Problem, *, quick: bool = False) -> Solution | Infeasible | GaveUp:
-        """``quick``: what is mended, with no search for fewer steps."""
+        """Return the old schedule mended for ``problem``, or why not. ``quick``: no search for fewer steps."""
         document = self.document
         before = collective(document.collective, document.ranks, document.chunks_per_rank, document.root)
         old = self.changes.transfers(document.schedule, before, problem.collective)  # what is left of it
@@ -161,12 +161,12 @@ class Repair:
         return verified_solver(*question, first_candidate=old, **told).solve(problem)
 
     def _told(self, part: str = "") -> dict[str, Any]:
-        """The callbacks that are told of a search."""
+        """Return the arguments of a solver by which its progress, decisions and CEGIS trace are recorded."""
         record = self.run.decisions.inside(part) if part else self.run.decisions
         return {"progress": self.run.progress, "decisions": record, "trace": self.run.trace}
 
     def _timed(self, solved: SolvedRequest, target: Target | None, size: int) -> Ranked:
-        """The mended schedule with the time of its program, lowered like the one before."""
+        """Return the mended schedule with the time of its program, lowered like the one before."""
         request, topology = self.run.request, self.changes.after
         schedule, options = solved.solution.schedule, CostOptions.of(request)
         label = f"{NAME}, c={solved.problem.collective.chunks_per_rank}"
@@ -184,13 +184,13 @@ class Repair:
     def _ranking(
         self, specs: CandidateSpecs, target: Target, record: Decisions, before: Ranked | None = None
     ) -> ProgramRanking:
-        """Return the ranking of programs, with the effort of a fresh choice."""
+        """Return a ranking of programs, with the effort of a fresh choice; ``before``: one that was timed."""
         effort = program_effort(self.run.budget, self.changes.after.ranks)
         limit = specs.bounds.seconds(specs.size)
         return ProgramRanking(specs, target, self.run.deadline, record, effort, limit, before=before)
 
     def _quickest(self, specs: CandidateSpecs, target: Target | None, ranked: Ranked) -> Ranked:
-        """``ranked``, or where that is not near the limit what is quicker of what a fresh choice opens with."""
+        """Return ``ranked``, or if it is not near the limit what is quicker of what a fresh choice opens with."""
         limit = specs.bounds.seconds(specs.size)
         seconds = ranked.candidate.seconds if target is None else ranked.seconds
         if seconds is not None and limit >= NEAR_LIMIT * seconds:
@@ -217,8 +217,8 @@ class Repair:
         return transfers(self.run.request.collective, self.changes.after.ranks, 1)
 
     def _routes(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> Iterator[Route]:
-        """Along the mended trees, unless chunks are cut otherwise now, and along as many packed anew, where chunks
-        do not go along paths."""
+        """Yield the routes along the mended trees, unless chunks are cut otherwise now, and along as many trees
+        packed anew, where chunks do not go along paths."""
         request, ranks, ranking = self.run.request, self.changes.after.ranks, candidates.ranking
         chunks, trees = self.document.chunks_per_rank, self.recipe.trees
         problem = self.factory.problem(specs.paper_chunking(chunks), chunks)
@@ -248,7 +248,7 @@ class Repair:
 
 @dataclass(frozen=True)
 class ScheduleDifference:
-    """Transfers in their step still, in another, new ones, and those of the old schedule that are not."""
+    """The numbers of transfers in their old step, in another step, of new ones, and of old ones that are gone."""
 
     same: int
     moved: int
@@ -272,8 +272,8 @@ def schedule_difference(
 
 @dataclass(frozen=True)
 class RepairRequest:
-    """The old schedule (None: it is at hand), the cluster it was made for, and the changed one. No ``targets``:
-    the old ones."""
+    """The file of the old schedule (None: it was read before), the cluster it was made for, and the changed one.
+    No ``targets``: the old ones."""
 
     schedule: Path | None
     before: TopologySource
@@ -298,7 +298,7 @@ class Repaired:
     difference: ScheduleDifference
 
     def write(self, stem: Path) -> list[Path]:
-        """Write the files, all or none; their paths."""
+        """Write the files, all or none, and return their paths."""
         return self.synthesis.write(stem)
 
 
@@ -319,7 +319,7 @@ def repaired(
     changes: CarryOver,
     progress: Progress = no_progress,
 ) -> Repaired:
-    """Repair where the files were read."""
+    """Repair the schedule of ``document``, which was read before, along ``changes``. Raises as ``repair`` does."""
     targets = asked.targets or tuple(target(name) for name in recipe.targets)
     if asked.size is not None:
         recipe = replace(recipe, by_time=True, size=asked.size)
@@ -358,7 +358,7 @@ def repaired(
 
 
 def suffixes_of(schedule: Path, targets: tuple[Target, ...], *, schedule_only: bool) -> list[str]:
-    """Return the suffixes of the files that a repair of the file writes."""
+    """Return the suffixes of the files that a repair of the file ``schedule`` writes."""
     document = read_document(schedule)
     recipe = recipe_in(document, str(schedule))
     return suffixes(
@@ -372,7 +372,7 @@ def suffixes_of(schedule: Path, targets: tuple[Target, ...], *, schedule_only: b
 
 
 def read_document(path: Path) -> ScheduleDocument:
-    """The schedule in the file. Raises HetesynthError HS520, HS540 or, for a composition, HS653."""
+    """Return the schedule in the file. Raises HetesynthError HS520, HS540 or, for a composition, HS653."""
     if is_composition(path):
         message = f"{path} is a composition of pods: the inside of a pod was solved once for all of its type"
         way_out = "synthesize the changed cluster anew, with --strategy composition or without"

@@ -1,4 +1,4 @@
-"""What the user asks for: made once for a command; every stage reads it, none changes it."""
+"""The user's request: made once for a command; every stage reads it, none changes it."""
 
 import os
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ PEER_SHARE = 0.75  # of the thread blocks, for the peers of a rank
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The request of the user.
+    """The user's request for a schedule and its programs.
 
     ``exclusion``: where HeteCCL's eq. 8 holds, which forbids two additions to one chunk at a rank at once: in the
     schedule (``step``), as the paper does for allreduce, or only in the program, which orders the additions, so

@@ -1,4 +1,4 @@
-"""What the library (NCCL, RCCL) takes, by its own formulas, and for which sizes a file is no slower."""
+"""The time of the library (NCCL, RCCL) by its own formulas, and the sizes for which a file is no slower."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ SIZES = tuple(2**power for power in range(10, 35))
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """The seconds that ``library`` is expected to take, by the formula of ``how``: its algorithm, channels and
-    protocol.
+    """The expected time of ``library``, by the formula of ``how``: its algorithm, channels and protocol.
 
-    Published runs of such machines took ``low`` to ``high`` times ``seconds``. ``unchecked``: why there are none
-    of such machines at such sizes, empty where there are."""
+    Published runs of such machines took ``low`` to ``high`` times ``seconds``. ``unchecked``: why there are no
+    runs of such machines at such sizes, empty where there are."""
 
     library: str
     how: str
@@ -36,12 +35,12 @@ class Rival:
 
     @property
     def name(self) -> str:
-        """``NCCL (ring, 24 channels, Simple)``."""
+        """The library and how it runs, such as ``NCCL (ring, 24 channels, Simple)``."""
         return f"{self.library} ({self.how})"
 
     @property
     def explanation(self) -> str:
-        """The line that says what it runs, how long it takes, and how far off published runs are."""
+        """A line that says what the library runs, how long that takes, and how far off published runs are."""
         runs = (
             f"published runs of others ({self.unchecked})" if self.unchecked else "published runs of such machines"
         )
@@ -51,7 +50,7 @@ class Rival:
 
 @lru_cache(maxsize=1024)
 def library_rival(topology: Topology, name: CollectiveName, size: int, limit: float) -> Rival | str:
-    """Return what the library takes for ``size`` bytes, or in words why that is not known.
+    """Return the library's expected time for ``size`` bytes, or in words why it is not known.
 
     ``limit``: seconds below which nothing without switches that reduce can be; a formula below it has not seen a
     part of the fabric, and the library is granted the limit."""

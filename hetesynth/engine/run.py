@@ -26,8 +26,8 @@ MAX_LOCAL_RANKS = 512
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """``unchecked``: run what the judge refuses too. ``backend``: one of ``BACKENDS``; None: MPI, and tables in
-    this process."""
+    """A file to run. ``unchecked``: run it even if the judge refuses it. ``backend``: one of ``BACKENDS``; None:
+    MPI, and for tables this process."""
 
     path: Path
     options: RunOptions = field(default_factory=RunOptions)
@@ -37,7 +37,8 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """``size``: bytes of the larger buffer. ``chunk``: bytes. ``passes``: loops over the buffer."""
+    """The report of a run. ``size``: bytes of the larger buffer. ``chunk``: bytes of a chunk. ``passes``: loops
+    over the buffer."""
 
     file: str
     collective: str
@@ -53,12 +54,12 @@ class RunReport:
 
     @property
     def correct(self) -> bool:
-        """True if every run ended with every byte right."""
+        """True if there are runs and each of them ended with every byte right."""
         return bool(self.runs) and all(run.correct for run in self.runs)
 
 
 def run_file(request: RunRequest) -> RunReport | None:
-    """Runs the file. None: this is a rank other than 0 and all went well or rank 0 says what did not."""
+    """Run the file and return the report; None in a rank for which rank 0, or whoever launched it, reports."""
     kind = format_of(request.path)
     if request.backend is None:
         request = replace(request, backend="inprocess" if kind.table else "mpi")
@@ -110,7 +111,7 @@ def run_file(request: RunRequest) -> RunReport | None:
 
 
 def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
-    """Reads and judges an XML or a plan. HetesynthError HS542: no MSCCL XML, HS809: refused by the judge."""
+    """Return the job of an XML or a plan, judged. HetesynthError HS542: no MSCCL XML, HS809: it is refused."""
     subject, options = _judged(request)
     if isinstance(subject, Table):
         raise InternalError("a table is run by its executor")
@@ -118,7 +119,7 @@ def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
 
 
 def _judged(request: RunRequest) -> tuple[Program | Plan | Table, RunOptions]:
-    """Return what the judge passed, and the options with its root."""
+    """Return the program, plan or table that the judge passed, and the options with its root."""
     options, (subject, judge) = request.options, read_moves(request.path)
     if subject is not None and options.root is None and (isinstance(subject, Plan) or subject.root is None):
         options = replace(options, root=guessed_root(subject, judge))
@@ -130,7 +131,7 @@ def _judged(request: RunRequest) -> tuple[Program | Plan | Table, RunOptions]:
 
 
 def _function(name: str) -> Any:
-    """Return the function that ``name``, MODULE:FUNCTION, names. HetesynthError HS820: its library is missing."""
+    """Return the function ``name``, as module:function. HetesynthError HS820: its library is not installed."""
     module, _, function = name.partition(":")
     try:
         return getattr(import_module(module), function)
@@ -140,7 +141,7 @@ def _function(name: str) -> Any:
 
 
 def _run_table(request: RunRequest, name: str) -> RunReport:
-    """The runs of a table by the executor ``name``. HetesynthError HS809: refused by the judge."""
+    """Return the report of a table run by the executor ``name``. HetesynthError HS809: refused by the judge."""
     table, options = _judged(request)
     if not isinstance(table, Table):
         raise InternalError("what begins as a table is none")
@@ -158,7 +159,7 @@ def _memory_fits(job: Job, parts: Sequence[Part]) -> None:
 
 
 def _as_rank(request: RunRequest) -> RunReport | None:
-    """Run as the rank that this process is. What rank 0 has to say goes to whoever launched us, or is returned."""
+    """Run as a rank, which this process is; the report of rank 0 goes to whoever launched it, or is returned."""
     from hetesynth.execute.mpi import run_over_mpi
 
     name = os.environ.get(RESULT_DIRECTORY)

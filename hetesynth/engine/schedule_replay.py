@@ -24,8 +24,8 @@ MAX_TICKS = 4_000_000
 
 
 def asked_collective(document: ScheduleDocument, filename: str) -> Collective:
-    """The collective; HetesynthError HS520 when so few transfers cannot deliver it, or there are too many
-    ticks."""
+    """Return the collective of ``document``. HetesynthError HS520: its transfers are too few to deliver it, or
+    there are too many ticks."""
     ranks, parts = document.ranks, document.chunks_per_rank
     blocks = {
         "broadcast": 1,
@@ -49,12 +49,12 @@ def asked_collective(document: ScheduleDocument, filename: str) -> Collective:
 def read_schedule(
     path: Path, way_out: str = "give a schedule JSON that `hetesynth synth` wrote"
 ) -> ScheduleDocument:
-    """The document at ``path``. HetesynthError HS540, HS520: it cannot be read, or is none."""
+    """Return the document at ``path``. HetesynthError HS540: it cannot be read, HS520: it is no schedule."""
     return read_schedule_json(contents(path, MAX_BYTES, way_out), str(path))
 
 
 def foreign_link(document: ScheduleDocument, links: Sequence[Link | Arc]) -> tuple[int, str] | None:
-    """The first link of ``document`` that is not one of ``links`` under its number, and that in words."""
+    """Return the first link of ``document`` that is not in ``links`` by its number, and that in words; or None."""
     for index, src, dst in document.links:
         if index >= len(links) or (links[index].src, links[index].dst) != (src, dst):
             there = "there is none" if index >= len(links) else f"here {links[index].src} and {links[index].dst}"
@@ -63,13 +63,13 @@ def foreign_link(document: ScheduleDocument, links: Sequence[Link | Arc]) -> tup
 
 
 def problem_of(document: ScheduleDocument, chunking: Chunking, filename: str) -> Problem:
-    """The problem that ``document`` says it solves. HetesynthError HS520: it cannot."""
+    """Return the problem that ``document`` says it solves. HetesynthError HS520: it cannot solve it."""
     goal = asked_collective(document, filename)
     return chunking.problem(goal, exclusive_reduction=document.exclusive_reduction)
 
 
 def replayed(path: Path, document: ScheduleDocument, topology: Topology) -> tuple[list[Violation], list[str]]:
-    """Return what is wrong with the schedule of ``path`` on ``topology`` or its header's claims; and notes."""
+    """Return the violations of the schedule of ``path`` on ``topology`` or of its header's claims, and notes."""
     from hetesynth.judge.bounds.judge import recheck
     from hetesynth.judge.schedule.judge import bound_violations, claim_violations, schedule_violations
 
@@ -100,7 +100,7 @@ def replayed(path: Path, document: ScheduleDocument, topology: Topology) -> tupl
 
 
 def chunking_of(document: ScheduleDocument, topology: Topology) -> ChunkingOptions:
-    """Chunks and steps as the schedule has them on ``topology``, for which it was made."""
+    """Return the chunking options that the schedule was made with on ``topology``, by its header."""
     header: Mapping[str, Any] = document.header  # whose values the reader checked
     rounding, latencies = header.get("rounding", "ceil"), header.get("latencies", True)
     size = header.get("chunk_bytes") or chunk(topology).chunk_bytes

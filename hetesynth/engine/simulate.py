@@ -1,4 +1,4 @@
-"""What a file takes: a schedule, a program or a plan, at one size or many, once its judge accepts it."""
+"""The predicted time of a file, a schedule, program or plan, at one size or many, once its judge accepts it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ WAY_OUT = "give a schedule JSON or an MSCCL XML"
 
 @dataclass(frozen=True, slots=True)
 class FilePredictions:
-    """The predictions of the file at ``path`` on ``topology`` at every size asked for."""
+    """The predictions for the file at ``path`` on ``topology`` at every size asked for."""
 
     path: Path
     kind: FileKind
@@ -57,7 +57,7 @@ def simulate_file(
 def file_predictor(
     path: Path, topology: Topology, options: CostOptions, target: Target = PORTABLE
 ) -> SchedulePredictor | AnyPredictor:
-    """The predictor of what ``path`` holds: JSON is a schedule, a plan or a table, anything else MSCCL XML."""
+    """Return the predictor of what ``path`` holds: a schedule, a plan or a table in JSON, or else MSCCL XML."""
     from hetesynth.files.schedule_json import MAX_BYTES
 
     demand_one_run(path)
@@ -82,7 +82,7 @@ def file_predictor(
 
 
 def schedule_predictor(path: Path, topology: Topology, options: CostOptions) -> SchedulePredictor:
-    """The predictor of a schedule JSON. Raises HetesynthError where it is none for ``topology``."""
+    """Return the predictor of a schedule JSON. Raises HetesynthError where it is none for ``topology``."""
     from hetesynth.engine.schedule_replay import asked_collective, foreign_link, read_schedule
     from hetesynth.judge.schedule.judge import schedule_violations
 

@@ -1,4 +1,4 @@
-"""How the trees of a schedule become a program or a plan that keeps all of them busy."""
+"""Programs and plans made of the trees of a schedule so that all of them are kept busy."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ AllReduce of 1 GB on 64 H20, and up to 23 % slower on smaller clusters."""
 
 
 def _named(program: Program, options: LoweringOptions) -> Program:
-    """``program`` under the name and for the sizes of ``options``."""
+    """Return ``program`` under the name and for the sizes of ``options``."""
     return replace(program, name=options.name, min_bytes=options.min_bytes, max_bytes=options.stated_max_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """The way in which messages are dispatched: ``pieces`` of every chunk, ``spare`` times the lanes that a link
-    needs (None: one for each tree); a piece is due ``pace`` times as late as its turn among those of its tree
-    says."""
+    """The way messages are dispatched: ``pieces`` of every chunk, ``spare`` times the lanes that a link needs
+    (None: one for each tree); the pieces of a tree are due one after the other over ``pace`` times the seconds of
+    the fullest resource (0: the longest way goes first)."""
 
     pieces: int
     spare: float | None
@@ -50,7 +50,7 @@ class Arrangement:
 
     @property
     def label(self) -> str:
-        """The words that tell it from other arrangements."""
+        """The words that tell the arrangement from others."""
         lanes = "a lane for each tree" if self.spare is None else f"{self.spare:g} times the lanes"
         turns = "in turn" if self.pace else "the longest way first"
         return f"dispatched, {self.pieces} pieces, {lanes}, {turns}"
@@ -58,9 +58,9 @@ class Arrangement:
 
 @dataclass(slots=True)
 class Dispatched:
-    """Messages of a schedule for a buffer of ``size`` bytes dispatched as ``arrangement`` says, on links of
-    ``costs``, as they move by ``protocol``. ``dispatch``: how they are, and of which schedule. ``latest``: its
-    program, and what it was made of."""
+    """The pipeline of a program for a buffer of ``size`` bytes: messages on links of ``costs``, moved by
+    ``protocol``, are dispatched as ``arrangement`` says. ``dispatch``: the last dispatch, with its schedule and
+    FIFO. ``latest``: the last program, with what it was made of."""
 
     arrangement: Arrangement
     costs: Costs
@@ -73,11 +73,11 @@ class Dispatched:
 
     @property
     def label(self) -> str:
-        """The words that tell it from others of the same schedule."""
+        """The words that tell the pipeline from others of the same schedule."""
         return self.arrangement.label
 
     def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
-        """The program. Raises as ``lower_dispatched``."""
+        """Return the program of ``schedule``. Raises as ``lower_dispatched`` does."""
         options.check(problem.collective.name)
         if self.latest is not None:
             of, along, under, lowered = self.latest
@@ -91,15 +91,15 @@ class Dispatched:
         return lowered
 
     def forget(self) -> None:
-        """The latest program is needed no more."""
+        """Drop the latest program, which is needed no more."""
         self.latest = None
 
 
 @dataclass(frozen=True, eq=False)
 class Dispatching:
-    """``schedule`` for a buffer of ``size`` bytes, its messages to be dispatched as they move by ``protocol``,
-    which need not be that to whose FIFO a program is fitted. ``first``: spare lanes with which numbers of pieces
-    are tried; ``kept``: how many arrangements are lowered."""
+    """The dispatches of ``schedule`` for a buffer of ``size`` bytes, with messages that move by ``protocol``,
+    which need not be the one to whose FIFO a program is fitted. ``first``: spare lanes with which numbers of
+    pieces are tried; ``kept``: how many arrangements are lowered."""
 
     first: ClassVar[tuple[float, ...]] = (1.0, 2.0)
     kept: ClassVar[int] = 3
@@ -129,16 +129,16 @@ class Dispatching:
 
     @property
     def longest(self) -> float:
-        """Bytes of a piece, where there are steps for as many."""
+        """The most bytes of a piece, where there are steps for so many pieces."""
         return self.most_bytes
 
     def ladder(self, numbers: Sequence[int], unlooped: Sequence[int]) -> list[int]:
-        """Return the numbers of pieces that are tried first."""
+        """Return the numbers of pieces that are tried first: of ``unlooped``, or else the last of ``numbers``."""
         return [pieces for pieces in unlooped or numbers[-1:] if pieces.bit_count() < 3]
 
     @property
     def chunk(self) -> float:
-        """Bytes."""
+        """The bytes of a chunk."""
         collective = self.problem.collective
         return chunk_bytes(collective.name, collective.ranks, collective.chunks_per_rank, self.size)
 
@@ -157,7 +157,7 @@ class Dispatching:
         return self.least_seconds / self.size
 
     def run(self, arrangement: Arrangement) -> Dispatch:
-        """The dispatch of a loop, found once: what is expected is also what has to fit."""
+        """Return the dispatch of a loop, found once: for the seconds expected and for the check that it fits."""
         if arrangement not in self._dispatches:
             pieces, lanes, loops = arrangement.pieces, self.lanes(arrangement), self._loops(arrangement)
             piece, pace = self._piece(pieces), arrangement.pace * self.least_seconds / loops
@@ -170,7 +170,7 @@ class Dispatching:
         return self._dispatches[arrangement]
 
     def pipeline(self, arrangement: Arrangement) -> Dispatched | DispatchedPlan:
-        """The program or plan."""
+        """Return the pipeline of the program or plan for ``arrangement``."""
         dispatch = self.schedule, self.fifo, self.run(arrangement)
         return Dispatched(arrangement, self.costs, self.size, self.protocol, dispatch)
 
@@ -186,26 +186,26 @@ class Dispatching:
 
     @cached_property
     def estimate(self) -> float:
-        """Seconds, before anything is dispatched: the start, those of the fullest resource, and half of the
+        """The seconds estimated before anything is dispatched: the start, the fullest resource, and half of the
         longest way with as many pieces as fit."""
         longest = self.dispatcher.longest(self._piece(self.most_pieces))
         return self.dispatcher.begin + self.least_seconds + 0.5 * longest
 
     def expected(self, arrangement: Arrangement, period: float = 0.0) -> float:
-        """Seconds: a loop, and for each further one ``period``, or what the fullest resource or lane needs."""
+        """Return the seconds of a loop, and for each more ``period``, or those of the fullest resource or lane."""
         dispatch, further = self.run(arrangement), self._loops(arrangement) - 1
         late = 1.0 if arrangement.spare is None else SHARED
         return dispatch.makespan + (further * late * max(period, dispatch.period) if further else 0.0)
 
     def fitted(self, arrangement: Arrangement) -> float | None:
-        """Seconds expected with thread blocks as they fit; None: they do not suffice."""
+        """Return the seconds expected with thread blocks as they fit; None: there are too few thread blocks."""
         way = next(arranged(self.problem, self.schedule, self.run(arrangement), self.options.target), None)
         period = 0.0 if way is None or arrangement.spare is None else longest_block(*way)
         return None if way is None else self.expected(arrangement, period)
 
     @cached_property
     def most_pieces(self) -> int:
-        """The most pieces for which thread blocks have steps, and readers places."""
+        """The most pieces of a chunk that thread blocks have steps for, and readers of the file places for."""
         target, arcs = self.options.target, self.problem.arcs
         steps: dict[Rank, int] = defaultdict(int)
         for t, adding in zip(
@@ -218,8 +218,8 @@ class Dispatching:
         return max(1, min(room // max(steps.values(), default=1), target.max_offset // chunks))
 
     def best(self, messages: float) -> tuple[Iterator[tuple[float, Arrangement]], int]:
-        """Arrangements that fit, with the seconds expected, the quickest first, and how many messages were
-        dispatched to find them: about ``messages`` at most. Whether one fits is looked at when it is asked for."""
+        """Return the arrangements that fit, each with its expected seconds, the quickest first, and how many
+        messages were dispatched to find them: about ``messages`` at most. Each is fitted when it is asked for."""
         numbers = [n for n in PIECES if n <= self.most_pieces and (n == 1 or self.chunk / n >= LEAST_PIECE)]
         unlooped = [n for n in numbers if self.chunk / n <= self.longest]
         seconds: dict[Arrangement, float] = {}
@@ -257,8 +257,8 @@ class Dispatching:
     def _fitting(
         self, seconds: dict[Arrangement, float], numbers: Sequence[int]
     ) -> Iterator[tuple[float, Arrangement]]:
-        """The first ``kept`` that fit, then the best with half as many pieces and so on: of small pieces less is
-        sure. Where none fits, the best with the most of ``numbers`` of pieces that does."""
+        """Yield the first ``kept`` that fit, then the best with half as many pieces and so on: of small pieces the
+        time is less sure. Where none fits, yield the best with the most of ``numbers`` of pieces that does."""
         number, pieces, listed = 0, math.inf, sorted(seconds, key=seconds.__getitem__)
         fewer = [replace(listed[0], pieces=n) for n in reversed(numbers) if n < listed[0].pieces]
         for arrangement in [*listed, *fewer]:
@@ -274,7 +274,7 @@ class Dispatching:
 
 @dataclass(frozen=True, eq=False)
 class PlanDispatching(Dispatching):
-    """The dispatching of a plan, whose messages have any length and whose thread blocks do not receive."""
+    """The dispatches of a plan, whose messages have any length and whose thread blocks do not receive."""
 
     first: ClassVar[tuple[float, ...]] = (3.0,)
     kept: ClassVar[int] = 2
@@ -290,26 +290,26 @@ class PlanDispatching(Dispatching):
         return servers_of(self.problem, self.options)
 
     def pipeline(self, arrangement: Arrangement) -> DispatchedPlan:
-        """The plan."""
+        """Return the pipeline of the plan for ``arrangement``."""
         return DispatchedPlan(arrangement, self.costs, self.size)
 
     @property
     def most_bytes(self) -> float:
-        """Plans do not loop."""
+        """The most bytes of a message, infinite: plans do not loop."""
         return math.inf
 
     @property
     def longest(self) -> float:
-        """The bytes of a piece, as of a program: longer ones fill the pipe late."""
+        """The most bytes of a piece, as of a program: longer ones fill the pipe late."""
         return 4 << 20
 
     def ladder(self, numbers: Sequence[int], unlooped: Sequence[int]) -> list[int]:
-        """Fewer than of a program; often as many as fit are best."""
+        """Return the numbers of pieces tried first, fewer than for a program; often the most that fit are best."""
         powers = {pieces for pieces in unlooped if pieces.bit_count() == 1}
         return sorted(powers | {*numbers[-5::2]})
 
     def fitted(self, arrangement: Arrangement) -> float | None:
-        """Seconds expected; None: thread blocks do not suffice."""
+        """Return the seconds expected; None: there are too few thread blocks."""
         from hetesynth.programs.mscclpp.dispatched import placed_stations
 
         placed = placed_stations(self.problem, self.schedule, self.run(arrangement), self.servers)
@@ -317,7 +317,7 @@ class PlanDispatching(Dispatching):
 
     @cached_property
     def most_pieces(self) -> int:
-        """The most pieces for which blocks have operations. HetesynthError HS505: chunks do not take trees."""
+        """The most pieces that thread blocks have operations for. HetesynthError HS505: chunks take no trees."""
         from hetesynth.programs.mscclpp.stations import parts_of
 
         number = [1] * self.problem.ranks
@@ -330,8 +330,8 @@ class PlanDispatching(Dispatching):
 def dispatchings(
     problem: Problem, schedule: Schedule, costs: Costs, options: LoweringOptions, size: int, most: float = math.inf
 ) -> list[Dispatching]:
-    """Return the dispatching of a plan, or of a program with each protocol that may pay, by what is expected of
-    them; where one may take less than ``most`` seconds, none that may not."""
+    """Return the dispatching of a plan, or one for each protocol that may pay for a program, the least estimate
+    first; where one may take less than ``most`` seconds, none that may not."""
     question = problem, schedule, costs, options, size
     if options.target.format.plan:
         return [PlanDispatching(*question)]
@@ -350,7 +350,7 @@ def dispatchings(
 
 @dataclass(frozen=True, slots=True)
 class DispatchedPlan:
-    """A schedule dispatched as a plan."""
+    """The pipeline of a plan for a buffer of ``size`` bytes, its messages dispatched as ``arrangement`` says."""
 
     arrangement: Arrangement
     costs: Costs
@@ -358,11 +358,11 @@ class DispatchedPlan:
 
     @property
     def label(self) -> str:
-        """The words that tell it from others of the same schedule."""
+        """The words that tell the pipeline from others of the same schedule."""
         return f"plan {self.arrangement.label}"
 
     def plan(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Plan:
-        """Return the plan. Raises as ``lower_dispatched_plan``."""
+        """Return the plan of ``schedule``. Raises as ``lower_dispatched_plan`` does."""
         from hetesynth.programs.mscclpp.dispatched import lower_dispatched_plan
 
         dispatching = PlanDispatching(problem, schedule, self.costs, options, self.size)
@@ -376,7 +376,7 @@ Pipeline = Dispatched | DispatchedPlan
 
 @contextmanager
 def no_collections() -> Iterator[None]:
-    """Without collections of garbage: lowering makes many objects and no garbage, and took 1.6 times as long."""
+    """Turn garbage collection off: lowering makes many objects, no garbage, and took 1.6 times as long with it."""
     running = gc.isenabled()
     gc.disable()
     try:

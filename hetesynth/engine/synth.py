@@ -78,11 +78,11 @@ def synthesize(
     began: float | None = None,
     every_root: bool = False,
 ) -> Synthesis:
-    """The main job. HetesynthError when there is no schedule (exit 1) or none was found (exit 3). Where ``budget``
-    has seconds the work is done in a process that hands over each better ``Synthesis`` and is killed when they are
-    over: the last one is the result, and says that it was cut short. ``began``: from which moment of
-    ``time.monotonic`` they count. ``decisions``, ``trace``: records to write to, which are there where nothing is
-    found too."""
+    """Return the synthesis of ``request``. HetesynthError when there is no schedule (exit 1) or none was found
+    (exit 3). Where ``budget`` has seconds the work is done in a process that hands over each better ``Synthesis``
+    and is killed when they are over: the last one is the result, and says that it was cut short. ``began``: the
+    moment of ``time.monotonic`` from which the seconds count. ``decisions``, ``trace``: records to write to, kept
+    where nothing is found too."""
     spent = budget or request.budget
     record = Decisions() if decisions is None else decisions
     steps = CegisTrace() if trace is None else trace
@@ -142,8 +142,8 @@ def for_every_root(
     *,
     began: float | None = None,
 ) -> list[Synthesis]:
-    """Return one synthesis a root, in order; every root gets its share of what is left of a time budget. After an
-    interrupt without one the roots that are left get what a first schedule takes. HetesynthError HS303 where the
+    """Return one synthesis for each root, in order; every root gets its share of what is left of a time budget.
+    After an interrupt the roots that are left get what a first schedule takes. HetesynthError HS303 where the
     collective has no root, HS514 where a target would take the first file for every root."""
     if not request.schedule_only:
         demand_single_root(request.targets, request.collective, promised=False, every=True)
@@ -163,7 +163,7 @@ def for_every_root(
 
 
 def write_every_root(syntheses: Sequence[Synthesis], stem: Path) -> list[Path]:
-    """Every file of every root, ``stem-root3.xml`` and so on, all or none; the paths, root by root."""
+    """Write all files of all roots, ``stem-root3.xml`` and so on, all or none; return the paths, root by root."""
     from hetesynth.files.atomic import write_all
 
     paths = {
@@ -176,13 +176,13 @@ def write_every_root(syntheses: Sequence[Synthesis], stem: Path) -> list[Path]:
 
 
 def with_warnings(synthesis: Synthesis) -> Synthesis:
-    """Return ``synthesis`` with its warnings known, which may take seconds."""
+    """Return ``synthesis`` with its warnings made, which it keeps: they are pickled with it."""
     vars(synthesis)["warnings"] = synthesis.warnings  # which keeps them: they are pickled with it
     return synthesis
 
 
 def synthesized(run: Compilation) -> Synthesis:
-    """Return what ``run`` finds, in this process: after its deadline no candidate is begun."""
+    """Return the synthesis that ``run`` finds, in this process: after its deadline no candidate is begun."""
     request, shown = run.request, Shown()
     demand_strategy(request.strategy, sized=request.size is not None)
     demand_first_candidate(request)
@@ -209,7 +209,8 @@ def synthesized(run: Compilation) -> Synthesis:
 
 @dataclass
 class Shown:
-    """``best``: what no Ctrl-C loses, and its ``seconds``. ``handed``: of whose files were handed over last."""
+    """The results so far. ``best``: what no Ctrl-C loses, and its ``seconds``. ``handed``: the seconds of the one
+    whose files were handed over last."""
 
     best: SolvedRequest | None = None
     seconds: float = math.inf
@@ -217,7 +218,7 @@ class Shown:
 
 
 def verdict_of(synthesis: Synthesis) -> TimeVerdict | None:
-    """Return the verdict on the first program, else on the schedule; None where that was not simulated."""
+    """Return the verdict on the first program, else on the schedule; None where the schedule was not simulated."""
     optimality, request = synthesis.time_optimality, synthesis.request
     if optimality.bound is None:
         return None
@@ -232,7 +233,7 @@ def verdict_of(synthesis: Synthesis) -> TimeVerdict | None:
 
 
 def _by_steps(run: Compilation, shown: Shown) -> Synthesis:
-    """The schedule of the fewest steps with its quickest program; with objective time see ``_quickest``."""
+    """Return the schedule of the fewest steps with its quickest program; with objective time see ``_quickest``."""
     request = run.request
     chunking, problem = load_problem(request, run.timer)
     strategy_of(request, chunking.topology)  # what cannot be asked for is refused before anything is searched for
@@ -261,7 +262,7 @@ def _by_steps(run: Compilation, shown: Shown) -> Synthesis:
 
 
 def _step_search(run: Compilation, chunking: Chunking, problem: Problem, budget: Budget) -> SolvedRequest:
-    """The schedule of the fewest steps that is found with ``budget``."""
+    """Return the schedule of the fewest steps found with ``budget``. HetesynthError HS601, HS602: none."""
     request, timer = run.request, run.timer
     strategy = strategy_of(request, chunking.topology)
     with timer.phase("search"):
@@ -289,9 +290,9 @@ def _step_search(run: Compilation, chunking: Chunking, problem: Problem, budget:
 
 
 def _quickest(run: Compilation, shown: Shown, chunking: Chunking, problem: Problem) -> Synthesis:
-    """For the size that the chunks of ``problem`` make: the program of the fewest steps where ``with_schedule``
-    takes it, else the quickest. The choice comes before the search for steps. Where it fails the program of the
-    fewest steps is written; where that search is interrupted, or finds nothing, the report does without."""
+    """Return the program of the fewest steps for the size that the chunks make if ``with_schedule`` takes it, else
+    the quickest. The choice precedes the search for steps. If it fails the program of the fewest steps is written;
+    if that search is interrupted, or finds nothing, ``step_model`` is None."""
     request, topology, size = run.request, chunking.topology, implied_size(problem, chunking.chunk_bytes)
     sized = replace(request, size=size, chunking=replace(request.chunking, chunk_bytes=None))
     chosen: Chosen | None = None
@@ -328,9 +329,9 @@ def _quickest(run: Compilation, shown: Shown, chunking: Chunking, problem: Probl
 def _chosen(
     run: Compilation, shown: Shown, topology: Topology, sized: Request, budget: Budget, record: Decisions
 ) -> Chosen:
-    """The candidates for the size of ``sized``, the quickest program first. The best so far is kept as what was
-    shown; its files are handed over to whoever ends the run in time, if it is much quicker than the last of which
-    files were made."""
+    """Return the candidates for the size of ``sized``, the quickest program first. The best so far is kept in
+    ``shown``; its files are handed over to whoever ends the run in time, if it is much quicker than the last of
+    which files were made."""
     size, untimed = sized.size or 0, timed_target(run.request) is None
 
     def keep(bounds: Bounds, tried: int, ranked: Ranked) -> None:
@@ -362,12 +363,12 @@ def _chosen(
 
 
 def _seconds(ranked: Ranked) -> float:
-    """Return the seconds of its program, or of its schedule where there is none or it was not timed."""
+    """Return the seconds of the program, or of the schedule where there is no program or it was not timed."""
     return ranked.candidate.seconds if ranked.seconds is None else ranked.seconds
 
 
 def _judged(run: Compilation, bounds: Bounds, size: int, ranked: Ranked, choice: Choice) -> Synthesis:
-    """Return the judged files."""
+    """Return the judged files of ``ranked``. HetesynthError HS509: a program is of no use for ``size`` bytes."""
     synthesis = judged_files(_solved(run, bounds, size, ranked, choice))
     demand_carried(synthesis, size)
     return synthesis
@@ -379,7 +380,7 @@ def _solved(run: Compilation, bounds: Bounds, size: int, entry: Ranked, choice: 
 
 
 def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synthesis:
-    """The files of the first that fits every target."""
+    """Return the files of the first candidate that fits every target."""
     tuning, interrupted = chosen.run, chosen.run.interrupted
     refusal: HetesynthError | None = None
     record = run.decisions.inside("files")

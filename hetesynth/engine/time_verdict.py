@@ -38,7 +38,7 @@ from hetesynth.policy import Policy
 class Bounds:
     """The time bounds of a collective on a topology, each rechecked from its witness: those that hold for every
     algorithm, and ``tree_based`` ones. ``launch``: seconds that every program takes before anything moves.
-    ``at_line_rate``: the same bounds at the rates that the topology states; None: these are."""
+    ``at_line_rate``: the same bounds at the rates that the topology states; None: these are at those rates."""
 
     name: CollectiveName
     ranks: int
@@ -53,7 +53,7 @@ class Bounds:
         return self.at_line_rate or self
 
     def at(self, size: int | Fraction) -> TimeBound:
-        """The one that says most for ``size`` bytes."""
+        """Return the bound that is the largest for ``size`` bytes."""
         return tightest(self.bounds, size)
 
     def seconds(self, size: int | Fraction) -> float:
@@ -61,7 +61,7 @@ class Bounds:
         return self.launch + float(self.at(size).seconds(size))
 
     def optimality(self, size: int, seconds: float | None, line_seconds: float | None = None) -> TimeOptimality:
-        """Hold ``seconds``, and ``line_seconds`` at line rate, for ``size`` bytes against the proved bounds."""
+        """Return ``seconds``, and ``line_seconds`` at line rate, for ``size`` bytes beside the proved bounds."""
         proved = self.proved
         bound = proved.at(size)
         trees = max(proved.tree_based, key=lambda b: b.seconds(size), default=None)
@@ -73,8 +73,8 @@ class Bounds:
 @dataclass(frozen=True, slots=True)
 class TimeOptimality:
     """A schedule's estimated ``seconds`` for ``size`` bytes, its ``line_seconds`` at line rate, and the proved
-    ``bound``; None where nobody looked. ``launch``: as in ``Bounds``. ``tree_bound``: where algorithms that follow
-    trees are known to take longer than ``bound``."""
+    ``bound``; None where not computed. ``launch``: as in ``Bounds``. ``tree_bound``: that of algorithms along
+    trees, where they are known to take longer than ``bound``."""
 
     size: int
     name: CollectiveName
@@ -87,17 +87,17 @@ class TimeOptimality:
 
     @property
     def bound_seconds(self) -> float | None:
-        """No schedule is quicker."""
+        """The seconds below which no schedule is; None where the bound is not known."""
         return None if self.bound is None else self.launch + float(self.bound.seconds(self.size))
 
     @property
     def tree_bound_seconds(self) -> float | None:
-        """No algorithm along trees is quicker, where that is known to be more."""
+        """The seconds below which no algorithm along trees is; None where not known to be more than the bound."""
         return None if self.tree_bound is None else self.launch + float(self.tree_bound.seconds(self.size))
 
     @property
     def proof(self) -> str | None:
-        """The proof that no schedule is quicker."""
+        """The reason why no schedule is quicker, in words; None where the bound is not known."""
         if self.bound is None or not self.launch:
             return None if self.bound is None else self.bound.proof
         return f"{self.bound.proof}, once the kernel has started ({self.launch * 1e6:g} us)"
@@ -108,7 +108,7 @@ class TimeOptimality:
         return _share(self.bound_seconds, self.line_seconds)
 
     def figures(self) -> dict[str, Any]:
-        """Return what ``--json`` says: microseconds, and 10^9 bytes per second; null: nothing was simulated."""
+        """Return what ``--json`` says, in microseconds and 10^9 bytes per second; null: nothing was simulated."""
         trees = self.tree_bound_seconds
         reached = None if self.seconds is None else bandwidths(self.name, self.ranks, self.size, self.seconds)
         return {
@@ -126,13 +126,13 @@ class TimeOptimality:
 
 
 def _share(limit: float | None, line_seconds: float | None) -> float | None:
-    """Return how many percent ``limit`` is of ``line_seconds``."""
+    """Return how many percent ``limit`` is of ``line_seconds``; None where either is not known."""
     return None if limit is None or not line_seconds else 100.0 * limit / line_seconds
 
 
 @lru_cache(maxsize=8)
 def rechecked_bounds(topology: Topology, name: CollectiveName, root: Rank | None, policy: Policy) -> Bounds:
-    """Every time bound of the collective. Raises InternalError when the judge of bounds refuses one."""
+    """Return every time bound of the collective. Raises InternalError when the judge of bounds refuses one."""
     from hetesynth.judge.bounds.time_bounds import time_bound_violations
     from hetesynth.search.bounds.throughput import time_bounds
 
@@ -164,9 +164,9 @@ def _of_programs(
     options: CostOptions,
     protocol: Protocol | None = None,
 ) -> Bounds:
-    """Every time bound of programs, for bytes on the wire, with the hops of ``protocol`` where one is named. A
-    message of a program occupies its wires before the latency, a transfer of a schedule after it: a program is a
-    schedule seen backwards."""
+    """Return every time bound of programs, for bytes on the wire, with the hops of ``protocol`` where one is
+    named. A message of a program occupies its wires before the latency, a transfer of a schedule after it: a
+    program is a schedule seen backwards."""
     prices, rated = options.costs(topology), calibrated(topology, options.rates)
     turned = (rated if protocol is None else delayed(rated, prices, protocol)).reversed()
     bounds = rechecked_bounds(turned, BACKWARDS.get(name, name), root, options.policy)
@@ -174,7 +174,7 @@ def _of_programs(
 
 
 def _latencies_meet(prices: Costs) -> bool:
-    """Return True if links of different latency share a resource: else it does not matter where bytes wait."""
+    """Return True if links that share a resource differ in latency: only then it matters if bytes precede it."""
     of_resource: dict[int, set[float]] = defaultdict(set)
     for resources, alpha in zip(prices.link_resources, prices.link_alpha, strict=True):
         for r in resources:
@@ -186,8 +186,8 @@ def target_seconds(
     topology: Topology, bounds: Bounds, root: Rank | None, size: int, options: CostOptions, target: Target
 ) -> float:
     """Return the seconds below which no program for ``target`` is at the rates of ``options``, whose ``bounds``
-    these are: each pays with any protocol its start, its bytes on the wire and a hop, and more hops where they
-    count."""
+    these are: with any protocol a program pays its start, its bytes on the wire and a hop, and more hops where
+    they count."""
     prices = options.costs(topology)
     if not target.format.program or not prices.hops:
         return bounds.seconds(size)
@@ -206,7 +206,7 @@ def target_seconds(
 
 
 def _hops(prices: Costs, ranks: int) -> int:
-    """Links on the way between the two ranks that are farthest apart."""
+    """Return the number of links on the way between the two ranks that are farthest apart."""
     linked = np.eye(ranks, dtype=np.bool_)
     linked[tuple(np.array(prices.link_ends).T)] = True
     hops, reached = 1, linked
@@ -216,7 +216,7 @@ def _hops(prices: Costs, ranks: int) -> int:
 
 
 def implied_size(problem: Problem, bytes_of_chunk: int) -> int:
-    """The buffer that chunks of ``bytes_of_chunk`` make."""
+    """Return the bytes of the buffer that chunks of ``bytes_of_chunk`` make."""
     collective = problem.collective
     whole = 1 / chunk_bytes(collective.name, collective.ranks, collective.chunks_per_rank, 1)  # chunks of a buffer
     return bytes_of_chunk * round(whole)
@@ -225,7 +225,7 @@ def implied_size(problem: Problem, bytes_of_chunk: int) -> int:
 def time_optimality(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: CostOptions, most: int = 50_000
 ) -> TimeOptimality:
-    """The time of a schedule that was not made for a size; not simulated past ``most`` transfers."""
+    """Return the time of a schedule that was not made for a size; not simulated past ``most`` transfers."""
     collective = problem.collective
     if len(schedule.transfers) > most:
         return TimeOptimality(size, collective.name, collective.ranks, None, None)
@@ -240,7 +240,7 @@ def time_optimality(
 def rival_at(
     topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions
 ) -> Rival | str:
-    """Return what the library takes for ``size`` bytes on the whole cluster, or in words why that is not known."""
+    """Return the library's time for ``size`` bytes on the whole cluster, or in words why it is not known."""
     if options.runtime is None:
         return "runtime costs are left out"
     whole = topology.whole or topology
@@ -250,7 +250,7 @@ def rival_at(
 def library_seconds(
     topology: Topology, name: CollectiveName, root: Rank | None, options: CostOptions, size: int
 ) -> float:
-    """Return what the library takes for ``size`` bytes; infinite where that is not known."""
+    """Return the seconds that the library takes for ``size`` bytes; infinite where they are not known."""
     rival = rival_at(topology, name, root, size, options)
     return rival.seconds if isinstance(rival, Rival) else math.inf
 
@@ -262,14 +262,14 @@ MOST_CHARACTERS = 110  # of a verdict
 
 @dataclass(frozen=True, slots=True)
 class TimeVerdict:
-    """The program that is written, beside the proved limit and the library, at ``size`` bytes.
+    """The time of what is written, beside the proved limit and the library, at ``size`` bytes.
 
-    ``seconds``: an estimate of its time at the rates that runs reach; ``line_seconds``: its time at line rate;
-    None where it was not simulated. ``limit``, ``tree_limit``, ``target_limit``: seconds at line rate that no
-    algorithm, none along trees, no program for the target undercuts; None where these are no more than ``limit``.
-    ``rival``: the library, or in words why there is none. ``switch_reduces``: the hardware has switches that add,
-    which ``limit`` leaves out. ``useful``: from which size of the buffer to which the file is expected to be no
-    slower than the library; None: at none, or nobody looked where not ``ranged``."""
+    ``seconds``: an estimate at the rates that runs reach; ``line_seconds``: the time at line rate; None where it
+    was not simulated. ``limit``, ``tree_limit``, ``target_limit``: seconds at line rate that no algorithm, none
+    along trees, no program for the target undercuts; None where these are no more than ``limit``. ``rival``: the
+    library, or in words why there is none. ``switch_reduces``: the hardware has switches that add, which ``limit``
+    leaves out. ``useful``: from which size of the buffer to which the file is expected to be no slower than the
+    library; None: at none, or not computed where not ``ranged``."""
 
     timed: Timed
     size: int
@@ -290,12 +290,12 @@ class TimeVerdict:
 
     @property
     def percent_of_target_limit(self) -> float | None:
-        """The percentage of the limit of programs for the target; None where that is no more."""
+        """The share of ``target_limit`` that is reached at line rate; None where there is no such limit."""
         return _share(self.target_limit, self.line_seconds)
 
     @property
     def factor_over_library(self) -> float | None:
-        """The factor by which it is faster than the library, by the estimates of both."""
+        """The library's time divided by the time of what is written, both estimated; None where not known."""
         return None if not self.seconds or isinstance(self.rival, str) else self.rival.seconds / self.seconds
 
     @property
@@ -305,12 +305,12 @@ class TimeVerdict:
 
     @property
     def line(self) -> str:
-        """The sentence of at most 110 characters, as ``verdict_line`` says it."""
+        """A sentence of at most 110 characters, as ``verdict_line`` says it."""
         return verdict_line([self])
 
     @property
     def explanation(self) -> tuple[str, ...]:
-        """Lines of what the verdict leaves out: other limits, and what the library runs."""
+        """The lines of what the verdict leaves out: other limits, and what the library runs."""
         lines = [
             f"limit: {short_time(self.limit)}, proved at line rate; {self.timed} there {_time(self.line_seconds)}"
         ]
@@ -325,7 +325,7 @@ class TimeVerdict:
         return tuple(lines)
 
     def figures(self) -> dict[str, Any]:
-        """Return what ``--json`` says."""
+        """Return what ``--json`` says: times in microseconds, null where they are not known."""
         rival = self.rival if isinstance(self.rival, Rival) else None
         factor = self.factor_over_library
         low, high = (None, None) if rival is None or factor is None else (factor * rival.low, factor * rival.high)
@@ -367,7 +367,7 @@ def time_verdict(
 ) -> TimeVerdict:
     """Return the verdict on ``times``, seconds at the rates that runs reach and at line rate, for ``size`` bytes.
 
-    The limit is that of the whole cluster where ``topology`` has only the links that ``target``, that of the
+    The limit is that of the whole cluster where ``topology`` has only the links that ``target``, the target of the
     program, uses."""
     line = options.line_rate
     bounds = of_target = bounds_of(topology, name, root, line)
@@ -428,7 +428,7 @@ def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
 
 
 def use_text(useful: tuple[int, int] | None, library: str) -> str:
-    """Return for which sizes a file is of use: ``from 16 MiB``, ``for 1 KiB to 64 MiB``."""
+    """Return the sizes for which a file is of use, in words: ``from 16 MiB``, ``for 1 KiB to 64 MiB``."""
     if useful is None:
         return f"{library} wins at all sizes"
     low, high = (size_text(size) for size in useful)
@@ -444,7 +444,7 @@ def _percent(share: float | None) -> str:
 
 
 def _factor(factor: float) -> str:
-    """Return two digits, more where these would hide that it is less than 1 or more."""
+    """Return ``factor`` with two digits, more where these would hide that it is less than 1 or more."""
     if factor >= 10:
         return _rounded(factor)
     for digits in (2, 4) if factor < 1 else (1, 2, 4):

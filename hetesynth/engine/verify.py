@@ -1,4 +1,4 @@
-"""Judging files that others made: which judge a file needs, and what it says, target by target."""
+"""Verification of files that others made: which judge a file needs, and what the judge says, target by target."""
 
 import math
 import os
@@ -26,7 +26,7 @@ over NICs, or not what it seems; good to know."""
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A violation, how much it weighs, and for which of the targets asked for (none asked: empty)."""
+    """A violation, how much it weighs, and for which of the targets asked for (empty: none was asked for)."""
 
     level: Level
     violation: Violation
@@ -34,7 +34,7 @@ class Finding:
 
     @property
     def help(self) -> str:
-        """The way out; empty where there is no rule."""
+        """The advice of the rule; empty where there is no rule."""
         from hetesynth.judge.rules import BY_ID
 
         rule = self.violation.rule
@@ -46,8 +46,8 @@ UNCHECKED = "HX216"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """All about one file. ``acceptance``: what each target does with it. ``readable``: whether it is of its kind
-    at all."""
+    """The findings of one file. ``acceptance``: what each target does with the file. ``readable``: False where it
+    is not of its kind at all."""
 
     findings: tuple[Finding, ...]
     acceptance: tuple[tuple[str, str], ...] = ()
@@ -59,15 +59,15 @@ class Judged:
         return all(finding.violation.rule != UNCHECKED for finding in self.findings)
 
     def count(self, *levels: Level) -> int:
-        """Findings of these levels."""
+        """Return the number of findings of these levels."""
         return sum(f.level in levels for f in self.findings)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The question about a file, with the cluster or the file that describes it. ``sms``: multiprocessors of a
-    GPU, None: as the target usually has. ``documents``: whether schedules are checked without a cluster too, as
-    far as that goes."""
+    """The question put to a file, with the cluster (``given``) or the file of it (``topology``). ``sms``:
+    multiprocessors of a GPU, None: as the target usually has. ``documents``: True if schedules are checked without
+    a cluster too, as far as that goes."""
 
     topology: os.PathLike[str] | None = None
     root: Rank | None = None
@@ -78,7 +78,7 @@ class Question:
     documents: bool = False
 
     def cluster(self, path: Path, ranks: int | None) -> Topology | None:
-        """The topology to check against, if any. HetesynthError HS604: the file is for another number of
+        """Return the topology to check against, if any. HetesynthError HS604: the file is for another number of
         ``ranks``."""
         topology = self.given
         if topology is None and self.topology is not None:
@@ -90,8 +90,8 @@ class Question:
 
 
 def judge_file(path: Path, question: Question) -> Judged:
-    """Judges MSCCL XML, an MSCCL++ plan, a table, a composition, and a schedule where there is a cluster to
-    replay it on."""
+    """Return the findings of MSCCL XML, an MSCCL++ plan, a table, a composition, and of a schedule where there is
+    a cluster to replay it on."""
     demand_one_run(path)
     if is_composition(path):
         return _judge_composition(path, question)
@@ -123,7 +123,7 @@ def is_schedule(path: Path) -> bool:
 
 
 def _judge_composition(path: Path, question: Question) -> Judged:
-    """Every transfer; loads only with a topology, which a note says."""
+    """Return the findings on all transfers of a composition, on loads only with a topology: a note says so."""
     from hetesynth.judge.composition.judge import judge_composition
     from hetesynth.search.bounds.pods import composed_bound
 
@@ -150,8 +150,8 @@ def _judge_composition(path: Path, question: Question) -> Judged:
 
 
 def installed(path: Path, target: Target) -> list[Finding]:
-    """Return which calls would run the file at ``path`` once ``target`` has it, where those are not what one may
-    think; nothing of a file that cannot be read, of which ``judge_file`` says why."""
+    """Return warnings of calls that would unexpectedly run the file at ``path`` once ``target`` has it; none of a
+    file that cannot be read, of which ``judge_file`` says why."""
     check_format(path, target)
     violations: list[Violation] = []
     with suppress(HetesynthError):
@@ -170,7 +170,7 @@ def installed(path: Path, target: Target) -> list[Finding]:
 
 
 def check_format(path: Path, target: Target) -> None:
-    """HetesynthError HS540: there is no such file; HS543: its run was cut off; HS603: the target reads others."""
+    """Raise HetesynthError HS540: no such file; HS543: its run was cut off; HS603: not a format of the target."""
     demand_one_run(path)
     if not path.is_file():
         raise HetesynthError(f"{path} is not a file", code="HS540", help="give a file that was written")
@@ -209,7 +209,7 @@ def _judge_xml(path: Path, question: Question) -> Judged:
 
 
 def _merged(by_target: Iterable[tuple[str, Sequence[Violation]]], level: Level = "error") -> list[Finding]:
-    """Return the findings, the same one for several targets once."""
+    """Return the findings of all targets, with equal violations merged into one finding."""
     targets_of: dict[Violation, list[str]] = {}
     for target, violations in by_target:
         for violation in violations:
@@ -218,7 +218,7 @@ def _merged(by_target: Iterable[tuple[str, Sequence[Violation]]], level: Level =
 
 
 def _pairs(cluster: Topology | None) -> set[tuple[int, int]] | None:
-    """(source, destination) of every link."""
+    """Return (source, destination) of every link; None without a cluster."""
     return None if cluster is None else {(link.src, link.dst) for link in cluster.links}
 
 
@@ -268,7 +268,7 @@ _JUDGES: dict[FileFormat, Callable[[Path, Question], Judged]] = {
 
 
 def sarif_of(files: Sequence[tuple[Path, Judged]]) -> dict[str, Any]:
-    """The findings of files as a SARIF log: errors, warnings (portability too) and notes, with their rules."""
+    """Return findings as a SARIF log: errors, warnings (portability too) and notes, with their rules."""
     from hetesynth.judge.rules import BY_ID
     from hetesynth.report.sarif import sarif_log, sarif_result, sarif_rule
 

@@ -1,4 +1,4 @@
-"""A result as a report: what the page, the picture and the trace of it show; report/ only draws."""
+"""The report of a result: what its page, its picture and its trace show; report/ only draws."""
 
 import re
 from collections import defaultdict
@@ -39,7 +39,7 @@ from hetesynth.topology.language import TopologySource
 def library_curve(
     topology: Topology, goal: Collective, sizes: tuple[int, ...], options: CostOptions
 ) -> tuple[list[Curve], tuple[str, ...]]:
-    """Return what the library is expected to take, or why that is not known."""
+    """Return the curve of what the library is expected to take, or a note why that is not known."""
     rivals = [rival_at(topology, goal.name, goal.root, size, options) for size in sizes]
     timed = [rival for rival in rivals if isinstance(rival, Rival)]
     if len(timed) < len(rivals):
@@ -57,8 +57,8 @@ MAX_TRANSFERS = 200_000  # of a schedule that is drawn
 
 
 def report_of_synthesis(synthesis: Synthesis) -> Report:
-    """The report of ``synthesis``, for the size it was made for or that its chunks make. HetesynthError HS573: too
-    large."""
+    """Return the report of ``synthesis``, for the size it was made for or that its chunks make. HetesynthError
+    HS573: too large."""
     problem, solution = synthesis.problem, synthesis.solution
     options = CostOptions.of(synthesis.request)
     shown = synthesis.time_optimality.size
@@ -118,8 +118,8 @@ def report_of_file(
     verdict: str = "",
     target: Target = PORTABLE,
 ) -> Report:
-    """The report of a schedule JSON, an MSCCL XML with the messages of ``target``, or an MSCCL++ plan, at the size
-    ``shown``: without one, at the largest of ``sizes`` up to 256 MB. ``title``: instead of the file's name."""
+    """Return the report of a schedule JSON, an MSCCL XML with the messages of ``target``, or an MSCCL++ plan, for
+    ``shown`` bytes, by default the largest of ``sizes`` up to 256 MB. ``title``: by default the file's name."""
     from hetesynth.programs.lifting.dataflow import shape
     from hetesynth.programs.lifting.lift import lift, lift_schedule
     from hetesynth.programs.lifting.table import lift_table
@@ -177,8 +177,8 @@ def report_of_file(
 
 
 def report_files(report: Report, page: Path | None, trace: Path | None) -> Mapping[Path, bytes]:
-    """The page (or the picture, where its name ends in .svg), the trace, or both. HetesynthError HS572: no steps
-    to draw."""
+    """Return the page (or the picture, where its name ends in .svg), the trace, or both. HetesynthError HS572: no
+    steps to draw."""
     files: dict[Path, bytes] = {}
     if page is not None and page.suffix.lower() == ".svg":
         from hetesynth.report.svg import schedule_svg
@@ -200,7 +200,7 @@ def report_files(report: Report, page: Path | None, trace: Path | None) -> Mappi
 
 
 def write_reports(report: Report, page: Path | None, trace: Path | None) -> list[Path]:
-    """Write the page and the trace, both or none; their paths."""
+    """Write the page and the trace, both or none, and return their paths."""
     from hetesynth.files.atomic import write_all
 
     files = report_files(report, page, trace)
@@ -219,7 +219,7 @@ def _drawn(
     *,
     capacities: bool,
 ) -> Report:
-    """``draft`` with what ran, with its curves, and with what these say."""
+    """Return ``draft`` with what ran, with its curves, and with the facts and notes that these give."""
     count = 0 if schedule is None else len(schedule.schedule.transfers)
     if count > MAX_TRANSFERS:
         message = f"there are too many transfers for a report: {count:,}, at most {MAX_TRANSFERS:,}"
@@ -285,7 +285,7 @@ Connection = tuple[int, int, int]
 
 
 def chunks_moved(program: Program) -> dict[Place, tuple[int, ...]]:
-    """The chunks by (GPU, thread block, step); a receive moves what the send it meets does."""
+    """Return the chunks by (GPU, thread block, step); a receive moves what the send it meets does."""
     from hetesynth.programs.lifting.dataflow import flow_of, shape
 
     sent: dict[Place, dict[int, None]] = defaultdict(dict)  # by rank, number of the thread block, and step
@@ -320,7 +320,7 @@ BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
 
 
 def program_run(predictor: ProgramPredictor, size: int) -> ProgramRun:
-    """The instructions of a program in MSCCL XML for a buffer of ``size`` bytes."""
+    """Return the run of the instructions of a program in MSCCL XML for a buffer of ``size`` bytes."""
     program, tasks, timeline = predictor.program, predictor.tasks(size), predictor.timeline(size)
     number: dict[tuple[int, int], int] = {}
     rows: list[BlockRow] = []
@@ -364,7 +364,7 @@ def _slice(place: BufferSlice | None) -> str:
 
 
 def plan_run(predictor: PlanPredictor, size: int) -> ProgramRun:
-    """The operations of a plan for a buffer of ``size`` bytes; their chunks are not followed."""
+    """Return the run of the operations of a plan for a buffer of ``size`` bytes; their chunks are not followed."""
     plan, timeline = predictor.plan, predictor.timeline(size)
     number: dict[tuple[int, int], int] = {}
     rows: list[BlockRow] = []
@@ -392,7 +392,7 @@ def plan_run(predictor: PlanPredictor, size: int) -> ProgramRun:
 
 
 def _ranges(ranks: Iterable[Rank]) -> str:
-    """``1-3, 7``."""
+    """Return the ranks in words, such as ``1-3, 7``."""
     runs: list[list[Rank]] = []
     for rank in sorted(set(ranks)):
         if runs and runs[-1][1] == rank - 1:
