@@ -144,7 +144,8 @@ def command(
             ) from error
         document = synth_report.synthesis_summary(synthesis, paths, explain=explain)
         if ends is not None:
-            question = synthesis.topology, ends, document["size"], CostOptions.of(request), request.targets[0]
+            root, size = synthesis.problem.collective.root, document["size"]
+            question = synthesis.topology, root, ends, size, CostOptions.of(request), request.targets[0]
             document["delays"] = delays.at_delays(paths[0], *question)
         lines = synth_report.synthesis_report(document)
     answer(document, lines, as_json=as_json)

@@ -15,7 +15,7 @@ from hetesynth.engine.simulate import simulate_file
 from hetesynth.engine.time_verdict import bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.target import Target
-from hetesynth.model.topology import WAN_LATENCY, Topology
+from hetesynth.model.topology import WAN_LATENCY, Rank, Topology
 from hetesynth.topology.language.units import parse_quantity
 
 Range = tuple[Fraction, Fraction]
@@ -55,7 +55,7 @@ def delayed(topology: Topology, delay: Fraction) -> Topology:
 
 
 def at_delays(
-    file: Path, topology: Topology, ends: Range, size: int, options: CostOptions, target: Target
+    file: Path, topology: Topology, root: Rank | None, ends: Range, size: int, options: CostOptions, target: Target
 ) -> Sequence[dict[str, Any]]:
     """Return a row of figures at both ends and in the middle: the microseconds of ``file``, the proved limit
     there, and the percent of the limit that is reached, with both at line rate."""
@@ -66,7 +66,7 @@ def at_delays(
             simulate_file(file, there, [size], rates, target).predictions[0]
             for rates in (options, options.line_rate)
         )
-        limit = bounds_of(there, predicted.collective, None, options.line_rate).seconds(size)
+        limit = bounds_of(there, predicted.collective, root, options.line_rate).seconds(size)
         rows.append(
             {
                 "delay_us": float(delay * 10**6),

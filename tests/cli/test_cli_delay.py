@@ -53,6 +53,15 @@ def test_the_far_end_is_optimized_and_both_are_shown(tmp_path: Path, capsys: pyt
     assert times[-1] - times[0] >= 499  # one crossing, at least
 
 
+def test_a_collective_with_a_root_has_its_own_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    question = ("synth", str(TWO_CENTRES), "--coll", "broadcast", "--root", "0", "--single-root", "--size", "1MB")
+    more = ("--chunks", "1", "--strategy", "wan", "--delay", "1ms..2ms", "--json", "-o", str(tmp_path / "x"))
+    assert run([*question, *more]) == 0
+    rows = json.loads(capsys.readouterr().out)["delays"]
+    assert [row["delay_us"] for row in rows] == [1000, 1500, 2000]
+    assert all(row["delay_us"] < row["limit_us"] <= row["predicted_us"] for row in rows)
+
+
 def test_composition_takes_no_delay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*SYNTH, "--strategy", "composition", "--delay", "20ms", "-o", str(tmp_path / "x")]) == 2
     assert "--delay is not for" in capsys.readouterr().err
