@@ -78,7 +78,7 @@ def whole_packings(
     root, or in all for an allreduce (None: a tree for each chunk), with at most ``connections`` of a rank where
     that can be. They are rounded from the fractional packing, or what there is of it at ``deadline``; each is
     worked out once. ``stars``: for an allreduce a packing of trees of few levels follows, where that pays. The
-    list is empty where all would load some resource for more than ``most`` seconds a byte of the buffer."""
+    list is empty where prices prove that all load some resource for more than ``most`` seconds a byte."""
     collective, tables, n = problem.collective, within_peers(problem), problem.ranks
     usable = range(len(problem.arcs)) if tables is None else tables.arcs
     name, root = collective.name, min(collective.pre[0]) if collective.name == "broadcast" else None

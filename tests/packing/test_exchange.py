@@ -48,6 +48,14 @@ def test_trees_span_and_loads_are_theirs(example: str, name: CollectiveName) -> 
                 assert inward.in_degree(carrier.root) == 0
 
 
+def test_stars_at_a_proved_optimum_are_left_alone() -> None:
+    exchange = _Exchange(expansion("h20_4p8", "allreduce"), (), 63, 2, stars=2)
+    for _ in range(2):
+        exchange.take(exchange.laid(-1))
+    exchange.improve()
+    assert exchange.tries == 0
+
+
 @pytest.mark.parametrize(
     ("example", "name", "number", "rounded", "percent"),
     [("h20_4x2p8", "allreduce", 3, 50, 100), ("dgx2_x2", "broadcast", 8, 67, 100)],

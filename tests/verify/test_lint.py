@@ -60,9 +60,9 @@ METADATA = [
 ]
 
 
-def test_a_number_of_threads_without_end_is_read() -> None:
+def test_a_number_of_threads_without_end_is_reported() -> None:
     edit = 'coll="allgather"', f'coll="allgather" nthreads="{"9" * 5000}"'
-    assert "bad-nthreads" not in _rules(_read(GOOD, edit), "msccl")
+    assert "bad-nthreads" in _rules(_read(GOOD, edit), "msccl")
 
 
 def test_a_file_without_gpus_lacks_each_of_them() -> None:

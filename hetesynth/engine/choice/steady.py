@@ -142,8 +142,8 @@ class SteadyCandidates:
             yield from self.without_search("ring", len(cheapest.rings))
 
     def without_search(self, name: str, chunks: int = 1) -> Iterator[Route]:
-        """Yield the routes of strategy ``name``, which does not search, with the requested chunks per rank or else
-        ``chunks``; none where it refuses, or chunks are too small or too many."""
+        """Yield the routes of the first variant of strategy ``name``, which needs no search, with requested chunks
+        per rank or else ``chunks``; none where it refuses, or chunks are too small or too many."""
         specs = self.specs
         chunks = specs.request.fixed_chunks or chunks
         if specs.chunk_bytes(chunks) < 1 or specs.transfers(chunks) > MOST_TRANSFERS:

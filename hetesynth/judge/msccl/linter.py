@@ -137,8 +137,8 @@ def metadata(read: ReadResult, target: Target) -> list[Violation]:
             text = "neither inplace nor outofplace is 1: no runtime can ever select this file"
             defects.append(("never-selected", text))
         threads = attributes.get("nthreads", "0")
-        if threads.isdecimal() and len(threads) < 10 and int(threads) % reader.thread_multiple:
-            text = f"nthreads={threads} is no multiple of {reader.thread_multiple}"
+        if threads.isdecimal() and int(threads[-9:]) % reader.thread_multiple:  # which divides 10^9
+            text = f"nthreads={threads[:40]} is no multiple of {reader.thread_multiple}"
             defects.append(("bad-nthreads", text))
     return [violation(rule, text, read.algo_line) for rule, text in defects]
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from io import BytesIO
 
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.model.program import BUFFERS, OPS, Program
-from hetesynth.model.step_table import Table, in_ops, table_of
+from hetesynth.model.program import BUFFERS, OPS, Program, ThreadBlock
+from hetesynth.model.step_table import in_ops, table_of
 from hetesynth.model.target import MAX_PROGRAM_NAME, PORTABLE, Target
 
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_PROGRAM_NAME}}}", re.ASCII)
@@ -68,7 +68,7 @@ def write_msccl_xml(program: Program, target: Target = PORTABLE) -> bytes:
                         continue
                     with xml.element("tb", ends):
                         xml.flush()
-                        file.write(_steps(table_of(tb.instructions), target))
+                        file.write(_steps(tb, target))
                 xml.write("\n  ")  # an end of its own, also where it is empty
         xml.write("\n")
     return file.getvalue() + b"\n"
@@ -78,13 +78,14 @@ def _texts(attributes: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in attributes.items()}
 
 
-def _steps(rows: Table, target: Target) -> bytes:
-    """The steps of a thread block: numbers and words of the format, in which nothing has to be escaped."""
+def _steps(block: ThreadBlock, target: Target) -> bytes:
+    """Return the steps of ``block``: numbers and words of the format, in which nothing has to be escaped."""
+    rows = table_of(block.instructions)
     if not in_ops(rows, target.ops).all():
-        raise InternalError(f"target {target.name} has not all operations of a thread block")
+        raise InternalError(f"target {target.name} has not all operations of thread block {block.id}")
     lines = [""]
-    for s, (op, at, src, to, dst, count, block, step, awaited) in enumerate(rows.tolist()):
+    for s, (op, at, src, to, dst, count, depid, step, awaited) in enumerate(rows.tolist()):
         ends = f'srcbuf="{_SRC[at]}" srcoff="{src}" dstbuf="{_DST[to]}" dstoff="{dst}" cnt="{count}"'
-        waits = f'depid="{block}" deps="{step}" hasdep="{awaited}"'
+        waits = f'depid="{depid}" deps="{step}" hasdep="{awaited}"'
         lines.append(f'      <step s="{s}" type="{OPS[op]}" {ends} {waits}/>')
     return "\n".join([*lines, "    "]).encode("ascii")

@@ -155,7 +155,7 @@ class _Exchange:
         *,
         stars: int = 0,
     ) -> None:
-        """``stars``: how many carriers are to come, whose trees are, and stay, of few levels."""
+        """``stars``: how many carriers there will be whose trees are, and stay, of few levels; 0: of any."""
         network = expansion.network
         self.expansion, self.rounds, self.network, self.stars = expansion, rounds, network, stars
         self.unit: Floats = (len(carriers) + stars) * expansion.packing.seconds * network.rate
@@ -205,7 +205,7 @@ class _Exchange:
             return spent
         fullest = float(self.loads.load[: self.loads.resources].max())
         seconds = fullest * (1.0 - GAP) * self.expansion.packing.seconds
-        return not self.expansion.possible(len(self.carriers) + self.stars, seconds)
+        return not self.expansion.possible(self.stars or len(self.carriers), seconds)
 
     def improve(self) -> None:
         """Make moves, then lay each carrier's trees anew and move on from there, until ``steep`` falls no more."""
