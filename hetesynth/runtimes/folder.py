@@ -37,7 +37,7 @@ def load_tables(path: Path, target: str, *, judge: bool = True) -> list[Table]:
 
 
 def _json_files(root: Path) -> Iterator[Path]:
-    """The JSON files in ``root`` and below: of a folder with an index those that it names, of others all."""
+    """Yield the JSON files in ``root`` and below: those an index names, or all where there is none."""
     indices: dict[Path, FolderIndex | None] = {}
     for place, folders, names in os.walk(root):
         here = Path(place)
@@ -76,8 +76,8 @@ def table_for(
     *,
     always: bool = False,
 ) -> Table | str:
-    """Return the table of a call whose larger buffer has ``size`` bytes, else why there is none. ``always``: of
-    other sizes too, the nearest."""
+    """Return the table of a call whose larger buffer has ``size`` bytes, else why there is none. ``always``: else
+    the table of the nearest size."""
     candidates = [t for t in tables if (t.collective, t.root, t.ranks) == (name, root, ranks)]
     if not candidates:
         return f"no table of {name}" + (f" with root {root}" if name in ROOTED else "")

@@ -25,7 +25,7 @@ _OWN: dict[Reduction, Any] = {"sum": lax.psum, "max": lax.pmax, "min": lax.pmin}
 
 
 def load(path: str | Path, *, always: bool = False, judge: bool = True) -> "Collective":
-    """The tables in a file or below a folder, judged. ``always``: for all sizes of calls.
+    """Return collectives by the judged tables in a file or below a folder. ``always``: for all sizes of calls.
 
     HetesynthError: HS533 and HS540 (a file), HS809 (a wrong table), HS816 (no table).
     """
@@ -42,40 +42,40 @@ class Collective:
         self.stats: Counter[str] = Counter()
 
     def __call__(self, x: Any, axis_name: str, op: Reduction = "sum") -> Any:
-        """The one collective, with the one root, that all tables are of."""
+        """Return the result of the one collective, with the one root, that all tables are of."""
         ((name, root),) = {(table.collective, table.root) for table in self._tables}
         return self._call(name, x, axis_name, op, root)
 
     def all_reduce(self, x: Any, axis_name: str, op: Reduction = "sum") -> Any:
-        """Return what lax.psum, lax.pmax or lax.pmin of the array does."""
+        """Return the result of lax.psum, lax.pmax or lax.pmin of an array."""
         return self._call("allreduce", x, axis_name, op)
 
     def all_gather(self, x: Any, axis_name: str) -> Any:
-        """Return what lax.all_gather with tiled=True does, along the first dimension."""
+        """Return the result of lax.all_gather with tiled=True, along the first dimension."""
         return self._call("allgather", x, axis_name)
 
     def reduce_scatter(self, x: Any, axis_name: str, op: Reduction = "sum") -> Any:
-        """Return what lax.psum_scatter with tiled=True does, along the first dimension."""
+        """Return the result of lax.psum_scatter with tiled=True, along the first dimension."""
         return self._call("reducescatter", x, axis_name, op)
 
     def all_to_all(self, x: Any, axis_name: str) -> Any:
-        """Return what lax.all_to_all with tiled=True does, along the first dimension."""
+        """Return the result of lax.all_to_all with tiled=True, along the first dimension."""
         return self._call("alltoall", x, axis_name)
 
     def broadcast(self, x: Any, axis_name: str, root: Rank = 0) -> Any:
-        """Return the array that the root passes; others pass any array of that shape."""
+        """Return the array that the root passes; others pass anything of that shape."""
         return self._call("broadcast", x, axis_name, root=root)
 
     def reduce(self, x: Any, axis_name: str, root: Rank = 0, op: Reduction = "sum") -> Any:
-        """The sum at the root, zeros elsewhere."""
+        """Return the sum (or other ``op``) at the root, zeros elsewhere."""
         return self._call("reduce", x, axis_name, op, root)
 
     def gather(self, x: Any, axis_name: str, root: Rank = 0) -> Any:
-        """The result of ``all_gather`` at the root, zeros elsewhere."""
+        """Return the result of ``all_gather`` at the root, zeros elsewhere."""
         return self._call("gather", x, axis_name, root=root)
 
     def scatter(self, x: Any, axis_name: str, root: Rank = 0) -> Any:
-        """The own block, along the first dimension, of what the root passes; others pass any array like it."""
+        """Return the own block, along the first dimension, of the root's array; others pass any array like it."""
         return self._call("scatter", x, axis_name, root=root)
 
     def _call(
@@ -106,7 +106,7 @@ class Collective:
         return y
 
     def _plan(self, name: CollectiveName, root: Rank | None, ranks: int, x: Any, block: int) -> Plan | str:
-        """``block``: elements of one rank's share."""
+        """Return the plan of a call, or why there is none. ``block``: elements of one rank's share."""
         blocks = ranks if name in PER_RANK else 1
         size = block * blocks * x.dtype.itemsize
         table = table_for(self._tables, name, root, ranks, size, always=self._always)

@@ -14,7 +14,7 @@ COMBINE: dict[Reduction, Any] = {"sum": jnp.add, "max": jnp.maximum, "min": jnp.
 
 
 def play(plan: Plan, chunks: Any, axis: str, op: Reduction = "sum") -> Any:
-    """The output of this device for the input ``chunks``; both have a chunk a row.
+    """Return the output of this device for the input ``chunks``; both have a chunk a row.
 
     The permutes of a round do not depend on each other, so that the compiler may overlap them.
     """
@@ -36,7 +36,7 @@ def play(plan: Plan, chunks: Any, axis: str, op: Reduction = "sum") -> Any:
 
 
 def moved(plan: Plan, chunks: Any, axis: str) -> Any:
-    """Return the result where nothing is added: moved as bits, as XLA on CPUs changes NaNs of bfloat16."""
+    """Return ``play`` with nothing added, as bits, since XLA on CPUs changes NaNs of bfloat16 that it moves."""
     if not jnp.issubdtype(chunks.dtype, jnp.floating):
         return play(plan, chunks, axis)
     bits = np.dtype(f"uint{8 * chunks.dtype.itemsize}")
@@ -51,7 +51,7 @@ def moved(plan: Plan, chunks: Any, axis: str) -> Any:
 
 
 def begun(plan: Plan, chunks: Any, rank: Any) -> Any:
-    """All cells of this device when a call begins."""
+    """Return all cells of this device when a call begins."""
     first, count = plan.input
     if not any(first):
         return jnp.concatenate([chunks, jnp.zeros((plan.cells - count, chunks.shape[1]), chunks.dtype)])
@@ -60,7 +60,7 @@ def begun(plan: Plan, chunks: Any, rank: Any) -> Any:
 
 
 def copied(plan: Plan, cells: Any, rank: Any) -> Any:
-    """``cells`` after the copies before the first round."""
+    """Return ``cells`` after the copies before the first round."""
     for p in plan.copies:
         part = lax.dynamic_slice_in_dim(cells, own(p.source, rank), p.count)
         cells = lax.dynamic_update_slice_in_dim(cells, part, own(p.landing, rank), 0)
@@ -68,5 +68,5 @@ def copied(plan: Plan, cells: Any, rank: Any) -> Any:
 
 
 def own(numbers: tuple[int, ...], rank: Any) -> Any:
-    """The number of this device."""
+    """Return the number in ``numbers`` that is for this device."""
     return numbers[0] if len(set(numbers)) == 1 else jnp.asarray(np.array(numbers, np.int32))[rank]

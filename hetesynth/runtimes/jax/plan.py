@@ -16,8 +16,8 @@ from hetesynth.programs.tables.matchings import matchings
 
 @dataclass(frozen=True, slots=True)
 class Permutation:
-    """``count`` cells from each rank to at most one other, or in a copy to itself (no ``pairs``). By rank:
-    ``source``, and where that ``landing`` is kept and ``added``; empty: nowhere on any rank."""
+    """``count`` cells sent from each rank to at most one other, or in a copy to itself (no ``pairs``). First cells
+    by rank: ``source``, ``landing`` where they are kept, ``added`` where they are added; empty: on no rank."""
 
     pairs: tuple[tuple[Rank, Rank], ...]
     count: int
@@ -28,8 +28,8 @@ class Permutation:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``input``, ``output``: the first cell by rank, and how many. ``copies``: before the first round. A round is
-    read whole before it is written."""
+    """The plan of a table. ``input``, ``output``: the first cell by rank, and how many. ``copies``: before the
+    first round. A round is read whole before it is written."""
 
     table: Table
     cells: int
@@ -45,7 +45,7 @@ class Plan:
 
 
 class Cells:
-    """The places of chunks. In place the smaller buffer is the own block of the larger one."""
+    """The cells where chunks stand. In place the smaller buffer is the own block of the larger one."""
 
     def __init__(self, table: Table) -> None:
         every = range(table.ranks)
@@ -62,12 +62,12 @@ class Cells:
         self.trash = both + scratch
 
     def at(self, rank: Rank, place: BufferSlice) -> int:
-        """The cell of ``place`` of ``rank``."""
+        """Return the cell of ``place`` of ``rank``."""
         return self.first[place.buffer][rank] + place.offset
 
 
 def plan_of(table: Table) -> Plan:
-    """The plan of ``table``, with as few permutations in a round as its messages of each count allow."""
+    """Return the plan of ``table``, a round having as few permutations as its messages of each count allow."""
     cells = Cells(table)
     copies: dict[tuple[int, int], list[Message]] = defaultdict(list)  # by place in the rank's order, and count
     numbers: dict[Rank, int] = defaultdict(int)
@@ -87,7 +87,7 @@ def plan_of(table: Table) -> Plan:
 
 
 def _used(table: Table, cells: Cells) -> set[tuple[Rank, int]]:
-    """The cells that are sent, added to or given to the caller."""
+    """Return the cells that are sent, added to or given to the caller."""
     places = [(m.src, m.source, m.count) for messages in table.rounds for m in messages]
     places += [(m.dst, m.added, m.count) for messages in table.rounds for m in messages if m.added is not None]
     places += [(c.rank, c.source, c.count) for c in table.copies]

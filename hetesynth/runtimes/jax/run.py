@@ -44,7 +44,7 @@ def run_table_on_jax(table: Table, options: RunOptions) -> list[Run]:
 
 
 def runs_here(table: Table, options: RunOptions) -> list[Run]:
-    """Run the table on the devices of this process, of which there are enough."""
+    """Return the runs of ``table`` on the devices of this process, of which there are enough."""
     import jax
     from jax.sharding import Mesh, PartitionSpec
 

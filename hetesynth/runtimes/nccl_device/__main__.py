@@ -12,7 +12,7 @@ from hetesynth.runtimes.nccl_device.build import HERE
 
 
 def main(file: str, folder: str) -> None:
-    """Writes RANK.table, libhetesynth_device.so and hetesynth_device.h into ``folder``. HetesynthError HS892: the
+    """Write RANK.table, libhetesynth_device.so and hetesynth_device.h into ``folder``. HetesynthError HS892: the
     judge refuses the program."""
     read = read_program(Path(file).read_bytes(), file)
     if read.program is None or program_violations(read):

@@ -14,20 +14,20 @@ _OPS = ("sum", "max", "min")
 
 
 def tables(program: Program) -> list[bytes]:
-    """The table of each rank, which ``hetesynth_device_create`` takes. HetesynthError HS811, HS892."""
+    """Return the table of each rank, for ``hetesynth_device_create``. HetesynthError HS811, HS892."""
     return pack(program.gpus, block_chunks(program), program.root)
 
 
 def kernel() -> ctypes.CDLL:
-    """The kernel and its C calls, compiled where it was not. HetesynthError HS890, HS891."""
+    """Return the kernel and its C calls, compiled where it was not. HetesynthError HS890, HS891."""
     loaded = library("device.cu", device_command(), device_link_flags())
     loaded.hetesynth_device_error.restype = ctypes.c_char_p
     return loaded
 
 
 class DeviceCollective:
-    """A program on this rank of ``group`` (None: all ranks). Made, and closed, by all ranks at once; calls come
-    in one order on all of them. ``max_block_bytes``: of the largest ``count`` elements. ``timeout``: seconds.
+    """A program on this rank of ``group`` (None: all ranks). Made, and closed, by all ranks at once; calls come in
+    one order on all ranks. ``max_block_bytes``: bytes of the largest ``count`` elements. ``timeout``: seconds.
 
     ``group`` has to be of NCCL 2.30 or later, with its communicator made: call one of its collectives first."""
 
@@ -56,11 +56,11 @@ class DeviceCollective:
 
     @property
     def chunks(self) -> int:
-        """The number of which ``count`` has to be a multiple."""
+        """The number that ``count`` has to be a multiple of."""
         return int(self._library.hetesynth_device_chunks(self._handle))
 
     def __call__(self, source: Any, target: Any, count: int, op: str = "sum") -> None:
-        """Puts a call on the current stream. ``count``: elements as NCCL counts them for this collective
+        """Put a call on the current stream. ``count``: elements as NCCL counts them for this collective
         (hetesynth_device.h). Contiguous tensors; in place as NCCL defines it."""
         self._check(
             self._library.hetesynth_device_run(
@@ -75,11 +75,11 @@ class DeviceCollective:
         )
 
     def check(self) -> None:
-        """After the stream is done: RuntimeError where a call was given up."""
+        """Raise RuntimeError where a call was given up; to be asked after the stream is done."""
         self._check(self._library.hetesynth_device_check(self._handle))
 
     def close(self) -> None:
-        """Frees it, once the stream is done."""
+        """Free the program, once the stream is done."""
         self._library.hetesynth_device_destroy(self._handle)
 
     def _check(self, code: int) -> None:

@@ -19,8 +19,8 @@ ARCHITECTURES = ("80", "90", "100")
 
 
 def threads_command() -> list[str]:
-    """The compiler and its flags for threads.cpp; ``CXX`` and ``CXXFLAGS`` are heeded. HetesynthError HS890: no
-    compiler."""
+    """Return the compiler and its flags for threads.cpp; ``CXX`` and ``CXXFLAGS`` are heeded. HetesynthError
+    HS890: no compiler."""
     names = [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "clang++", "c++"]
     compiler = next((path for name in names if (path := shutil.which(name))), None)
     if compiler is None:
@@ -31,8 +31,8 @@ def threads_command() -> list[str]:
 
 
 def device_command(architectures: Sequence[str] = ARCHITECTURES) -> list[str]:
-    """nvcc and its flags for device.cu: those of the extra `nccl-device` where it is installed, else on PATH with
-    NCCL's headers where the compiler finds them. HetesynthError HS890: no nvcc."""
+    """Return nvcc and its flags for device.cu: those of the extra `nccl-device` where it is installed, else on
+    PATH with NCCL's headers where the compiler finds them. HetesynthError HS890: no nvcc."""
     wheels = _nvidia()
     own = next((w / "cu13" / "bin" / "nvcc" for w in wheels if (w / "cu13" / "bin" / "nvcc").is_file()), None)
     nvcc = str(own) if own else shutil.which("nvcc")
@@ -48,7 +48,7 @@ def device_command(architectures: Sequence[str] = ARCHITECTURES) -> list[str]:
 
 
 def device_link_flags() -> list[str]:
-    """Return the flags that link the kernel's library with NCCL and CUDA, of the wheels or the system."""
+    """Return the flags that link the kernel's library with NCCL and CUDA of the wheels, or the system's."""
     folders = [w / one / "lib" for w in _nvidia() for one in ("cu13", "nccl") if (w / one / "lib").is_dir()]
     nccl = any((folder / "libnccl.so.2").is_file() for folder in folders)
     paths = [flag for folder in folders for flag in (f"-L{folder}", f"-Xlinker=-rpath={folder}")]
@@ -64,7 +64,7 @@ EXTRA = "the extra nccl-device brings nvcc and NCCL's headers, threads.cpp needs
 
 
 def library(source: str, command: Sequence[str], after: Sequence[str] = ()) -> ctypes.CDLL:
-    """The shared library of ``source``, compiled by ``command`` unless it was. ``after``: what is to be linked.
+    """Return the shared library of ``source``, compiled by ``command`` unless it was. ``after``: flags to link it.
     HetesynthError HS891: it does not compile or load."""
     texts = [(HERE / name).read_bytes() for name in sorted(os.listdir(HERE)) if name.endswith((".h", source))]
     key = hashlib.sha256(b"\0".join([*texts, *map(os.fsencode, [*command, *after])])).hexdigest()

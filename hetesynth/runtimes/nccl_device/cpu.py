@@ -31,8 +31,8 @@ class Waiting(NamedTuple):
 
 
 class CpuKernel:
-    """A program on all of its ranks. ``slots``: messages that a connection holds; ``slot_bytes``: of a message.
-    ``server``: so many ranks in turn reach each other by stores, others over what stands for a network; 0: all."""
+    """A program on all of its ranks. ``slots``: messages that a connection holds; ``slot_bytes``: bytes of one.
+    ``server``: how many ranks in turn reach each other by stores, others by a stand-in for a network; 0: all."""
 
     def __init__(self, parts: Sequence[GpuProgram], slots: int, slot_bytes: int, server: int = 0) -> None:
         self._library = library("threads.cpp", threads_command())
@@ -52,8 +52,7 @@ class CpuKernel:
     def run(
         self, memory: Sequence[Memory], chunk: int, dtype: Dtype, reduction: Reduction, timeout: float
     ) -> list[Waiting]:
-        """Carry out one call; return the thread blocks that wait, none where it ended well. After anything else
-        there is no other call. HS893: no threads."""
+        """Return thread blocks that a call left waiting; after any there is no other call. HS893: no threads."""
         addresses = [m.chunks[name].ctypes.data for m in memory for name in ("i", "o", "s")]
         blocks = [(gpu.rank, k) for gpu in self._parts for k in range(len(gpu.thread_blocks))]
         waits = (ctypes.c_int32 * (3 * len(blocks)))()
@@ -73,11 +72,11 @@ class CpuKernel:
         return [wait for wait in all_waits if wait.what] if ending == STALLED else []
 
     def close(self) -> None:
-        """Frees it."""
+        """Free the program."""
         self._library.hetesynth_threads_destroy(self._handle)
 
     def text(self, wait: Waiting, slots: int) -> str:
-        """Return in words what a thread block waits for."""
+        """Return in words the event that a thread block waits for."""
         block = self._parts[wait.rank].thread_blocks[wait.block]
         if wait.what == UNTAKEN:
             messages = f"{wait.loop} message{'s' if wait.loop > 1 else ''}"
@@ -93,7 +92,7 @@ class CpuKernel:
 
 
 def run_on_threads(job: Job, parts: Sequence[Part], server: int = 0) -> Iterator[Run]:
-    """The runs of ``job``, all on one handle of ``CpuKernel``. Ends after a run that did not end well."""
+    """Yield the runs of ``job``, all on one handle of ``CpuKernel``. Ends after a run that did not end well."""
     gpus = [part for part in parts if isinstance(part, GpuProgram)]
     numbers, loops = job.numbers, job.loops
     steps = (x for gpu in gpus for block in gpu.thread_blocks for x in block.instructions)

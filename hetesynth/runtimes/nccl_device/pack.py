@@ -33,7 +33,7 @@ _End = tuple[int, int, int]
 
 
 def pack(parts: Sequence[GpuProgram], block_chunks: int, root: int | None) -> list[bytes]:
-    """The table of each rank; ``parts`` in the order of ranks. HetesynthError HS892: what no interpreter plays."""
+    """Return the table of each rank of ``parts``, in order. HetesynthError HS892: no interpreter plays it."""
     ins, outs = _ends(parts, "recv"), _ends(parts, "send")
     for rank, peer, channel in outs:
         if (peer, rank, channel) not in ins:
@@ -78,7 +78,7 @@ def pack(parts: Sequence[GpuProgram], block_chunks: int, root: int | None) -> li
 
 
 def unpack(table: bytes) -> GpuProgram:
-    """The program of the rank whose table this is."""
+    """Return the program of the rank that ``table`` is of."""
     words = struct.unpack(f"<{len(table) // 4}i", table)
     if len(words) < HEADER_WORDS or words[:3] != (MAGIC, VERSION, len(words)):
         raise _refused(f"this is no table of version {VERSION}")
@@ -106,7 +106,7 @@ def unpack(table: bytes) -> GpuProgram:
 
 
 def first_fault(gpu: GpuProgram, chunks: Sequence[int]) -> str | None:
-    """Return the first wrong access of the interpreter, which checks nothing, where buffers have ``chunks``."""
+    """Return the first error that the unchecking interpreter would make with buffers of ``chunks``, or None."""
     steps = {block.id: len(block.instructions) for block in gpu.thread_blocks}
     if len(steps) != len(gpu.thread_blocks):
         return "has two thread blocks of one number"
@@ -134,7 +134,7 @@ def _fault(x: Instruction, block: ThreadBlock, steps: Mapping[int, int], chunks:
 
 
 def _ends(parts: Sequence[GpuProgram], side: str) -> dict[_End, int]:
-    """The connections into, or out of, each rank, numbered for each rank."""
+    """Return the connections into, or out of, each rank, numbered for each rank."""
     ends: dict[_End, int] = {}
     for gpu in parts:
         count = 0

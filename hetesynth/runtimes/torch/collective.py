@@ -34,7 +34,7 @@ _ADDED = frozenset(
 
 
 def load(path: str | Path, *, always: bool = False, check: bool = False, judge: bool = True) -> "Collective":
-    """The tables in a file or below a folder, judged. ``always``: for all sizes of calls.
+    """Return collectives by the judged tables in a file or below a folder. ``always``: for all sizes of calls.
     ``check``: compare the ranks' arguments before every call, not only before the first of its kind.
 
     HetesynthError: HS533 and HS540 (a file), HS809 (a wrong table), HS816 (no table).
@@ -55,19 +55,19 @@ class Collective:
         self.stats: Counter[str] = Counter()
 
     def all_reduce(self, tensor: Any, op: Any = SUM, group: Any = None, async_op: bool = False) -> Any:
-        """Do what torch.distributed.all_reduce does; AVG of floats too."""
+        """Do what ``torch.distributed.all_reduce`` does, AVG of floats too."""
         state, (op, kind, average) = self._group(group), _reduction(op, tensor)
         own = lambda part, later: dist.all_reduce(part, op, state.group, later)  # noqa: E731
         return self._flat(state, "allreduce", tensor, None, kind, async_op, own, average)
 
     def broadcast(self, tensor: Any, src: int, group: Any = None, async_op: bool = False) -> Any:
-        """Do what torch.distributed.broadcast does; ``src`` is a rank of the world."""
+        """Do what ``torch.distributed.broadcast`` does; ``src`` is a rank of the world."""
         state = self._group(group)
         own = lambda part, later: dist.broadcast(part, src, state.group, later)  # noqa: E731
         return self._flat(state, "broadcast", tensor, _place(state, src), SUM, async_op, own)
 
     def reduce(self, tensor: Any, dst: int, op: Any = SUM, group: Any = None, async_op: bool = False) -> Any:
-        """Do what torch.distributed.reduce does; ``dst`` is a rank of the world."""
+        """Do what ``torch.distributed.reduce`` does; ``dst`` is a rank of the world."""
         state, (op, kind, average) = self._group(group), _reduction(op, tensor)
         own = lambda part, later: dist.reduce(part, dst, op, state.group, later)  # noqa: E731
         root = _place(state, dst)
@@ -76,7 +76,7 @@ class Collective:
     def all_gather_into_tensor(
         self, output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
     ) -> Any:
-        """Do what torch.distributed.all_gather_into_tensor does, in place too."""
+        """Do what ``torch.distributed.all_gather_into_tensor`` does, in place too."""
         state = self._group(group)
         own = partial(_ALL_GATHER, output_tensor, input_tensor, state.group)
         return self._apart(state, "allgather", input_tensor, output_tensor, SUM, async_op, own)
@@ -84,7 +84,7 @@ class Collective:
     def reduce_scatter_tensor(
         self, output: Any, input: Any, op: Any = SUM, group: Any = None, async_op: bool = False
     ) -> Any:
-        """Do what torch.distributed.reduce_scatter_tensor does, in place too; AVG of floats."""
+        """Do what ``torch.distributed.reduce_scatter_tensor`` does, in place too; AVG of floats."""
         state, (op, kind, average) = self._group(group), _reduction(op, input)
         own = partial(_REDUCE_SCATTER, output, input, op, state.group)
         return self._apart(state, "reducescatter", input, output, kind, async_op, own, average)
@@ -98,7 +98,7 @@ class Collective:
         group: Any = None,
         async_op: bool = False,
     ) -> Any:
-        """Do what torch.distributed.all_to_all_single does; split sizes are for the backend."""
+        """Do what ``torch.distributed.all_to_all_single`` does; split sizes are for the backend."""
         state = self._group(group)
         own = partial(dist.all_to_all_single, output, input, output_split_sizes, input_split_sizes, state.group)
         if output_split_sizes or input_split_sizes:
@@ -111,7 +111,7 @@ class Collective:
     def gather(
         self, tensor: Any, gather_list: Any = None, dst: int = 0, group: Any = None, async_op: bool = False
     ) -> Any:
-        """Do what torch.distributed.gather does; ``dst`` is a rank of the world."""
+        """Do what ``torch.distributed.gather`` does; ``dst`` is a rank of the world."""
         state = self._group(group)
         own = partial(dist.gather, tensor, gather_list, dst, state.group)
         return self._listed(state, "gather", tensor, gather_list, _place(state, dst), async_op, own)
@@ -119,7 +119,7 @@ class Collective:
     def scatter(
         self, tensor: Any, scatter_list: Any = None, src: int = 0, group: Any = None, async_op: bool = False
     ) -> Any:
-        """Do what torch.distributed.scatter does; ``src`` is a rank of the world."""
+        """Do what ``torch.distributed.scatter`` does; ``src`` is a rank of the world."""
         state = self._group(group)
         own = partial(dist.scatter, tensor, scatter_list, src, state.group)
         return self._listed(state, "scatter", tensor, scatter_list, _place(state, src), async_op, own)
@@ -147,7 +147,7 @@ class Collective:
         own: Callable[[Any, bool], Any],
         average: bool = False,
     ) -> Any:
-        """Run the call on one tensor, in place. Elements left over by the cut into chunks go by the backend."""
+        """Run a call on one tensor, in place; elements left over when it is cut into chunks go by the backend."""
         flat = _flat(tensor)
         plan = self._plan(state, name, root, op, flat, flat.numel())
         after = partial(flat.div_, state.size) if average else None
@@ -168,7 +168,7 @@ class Collective:
         own: Callable[[bool], Any],
         average: bool = False,
     ) -> Any:
-        """Two tensors, of which the smaller has a block of the larger unless both have all blocks."""
+        """Run a call on two tensors: the smaller has a block of the larger unless both have all blocks."""
         a, b = _flat(input), _flat(output)
         exchange = COLLECTIVES[name].exchange
         small, large = sorted((a.numel(), b.numel()))
@@ -183,7 +183,7 @@ class Collective:
     def _listed(
         self, state: Group, name: CollectiveName, tensor: Any, tensors: Any, root: int, later: bool, own: Any
     ) -> Any:
-        """A gather or a scatter: at the root there is a list, which goes by one buffer."""
+        """Run a gather or a scatter: the list at the root goes by one buffer."""
         flat = _flat(tensor)
         plan = self._plan(state, name, root, SUM, flat, flat.numel())
         if plan.part is None:
@@ -260,7 +260,7 @@ class Collective:
         after: Callable[[], object] | None,
         before: Callable[[], object] | None = None,
     ) -> Any:
-        """``works``: of the backend's share. ``after``: what is done with the result, ``before``: before all."""
+        """Run a call by a table. ``works``: of the backend. ``before``: run first, ``after``: on the result."""
 
         def call() -> None:
             assert plan.part is not None and plan.add is not None
@@ -280,7 +280,7 @@ class Collective:
 
 
 def _reduction(op: Any, tensor: Any) -> tuple[Any, Any, bool]:
-    """Return the backend's reduction, its kind, and whether the result is divided by the number of ranks."""
+    """Return the backend's operation, its kind, and True if the result is to be divided by the number of ranks."""
     kind = getattr(op, "op", op)
     if kind == dist.ReduceOp.AVG and tensor.dtype.is_floating_point:
         return SUM, SUM, True
@@ -299,7 +299,7 @@ def _place(state: Group, rank: int) -> int:
 
 
 def _then(work: Any, after: Callable[[], object] | None, later: Any) -> Any:
-    """Return the backend's result once ``after`` is done; ``later``: the tensor of a call not waited for."""
+    """Return the backend's result after ``after``; ``later``: the tensor of a call that is not waited for."""
     if after is None:
         return work
     if later is not None:
@@ -309,7 +309,7 @@ def _then(work: Any, after: Callable[[], object] | None, later: Any) -> Any:
 
 
 def _ended(tensor: Any) -> Handle:
-    """The handle of a call whose work is done, or all on the current stream."""
+    """Return the handle of a call whose work is done, or all on the current stream."""
     if tensor.device.type == "cpu":
         return Handle(tensor)
     module = getattr(torch, tensor.device.type)

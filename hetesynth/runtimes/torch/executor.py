@@ -26,8 +26,8 @@ ADDS: dict[Any, Add] = {
 
 
 def play(part: Part, group: Any, buffers: Sequence[Any], chunk: int, add: Add) -> None:
-    """``buffers``: input, output and scratch, flat and of one type. ``chunk``: elements. HetesynthError HS819
-    where a peer does not answer."""
+    """Carry out ``part``. ``buffers``: input, output and scratch, flat and of one type. ``chunk``: elements.
+    HetesynthError HS819 where a peer does not answer."""
     raw = [buffer.view(torch.uint8) for buffer in buffers]
     width = chunk * buffers[0].element_size()
     for (a, i), (b, j), count in part.copies:

@@ -17,7 +17,7 @@ from hetesynth.runtimes.torch.steps import Part
 
 @dataclass(slots=True)
 class Plan:
-    """The way of calls of one kind. ``part`` None: by the backend, for ``reason``. ``chunk``: elements."""
+    """The way calls of one kind are made. ``part`` None: by the backend, for ``reason``. ``chunk``: elements."""
 
     part: Part | None
     reason: str = ""
@@ -41,7 +41,7 @@ class Group:
         self._memory: dict[object, Any] = {}
 
     def memory(self, use: str, like: Any, elements: int) -> Any:
-        """A flat tensor of the type of ``like``, grown where it is too small, of a device, stream and use."""
+        """Return a flat tensor of the type of ``like``, kept by device, stream and use, grown if too small."""
         device, width = like.device, like.element_size()
         key = use, device, torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
         kept = self._memory.get(key)
@@ -50,14 +50,14 @@ class Group:
         return kept[: elements * width].view(like.dtype)
 
     def gathered(self, numbers: Sequence[int], device: Any) -> list[list[int]]:
-        """The numbers of all ranks."""
+        """Return the numbers of all ranks."""
         mine = torch.tensor(numbers, dtype=torch.int64, device=device)
         all_of_them = [torch.empty_like(mine) for _ in range(self.size)]
         self.group.allgather([all_of_them], [mine]).wait()
         return [one.tolist() for one in all_of_them]
 
     def meet(self, digest: int, pairs: Iterable[tuple[int, int]], device: Any) -> None:
-        """The first call: all have the same tables, and all that send to each other are connected."""
+        """Check at the first call that all ranks have the same tables, and connect all that send to each other."""
         said = [numbers[0] for numbers in self.gathered([digest], device)]
         others = [rank for rank, number in enumerate(said) if number != said[0]]
         if others:
@@ -84,5 +84,5 @@ class Group:
 
 
 def ranks_named(numbers: Sequence[int]) -> str:
-    """The ranks, for a message."""
+    """Return the ranks in words, for a message."""
     return f"rank{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"

@@ -15,14 +15,14 @@ import torch.distributed as dist
 
 
 class Handle(dist.Work):
-    """The handle of an asynchronous call: ``tensor`` comes by ``result`` of a worker or ``event`` of a stream."""
+    """The handle of an asynchronous call into ``tensor``: ``result`` of the worker, or ``event`` on the stream."""
 
     def __init__(self, tensor: Any, result: "Future[None] | None" = None, event: Any = None) -> None:
         super().__init__()
         self._tensor, self._result, self._event = tensor, result, event
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Until the result stands in the tensor, for what follows on this stream; raises what went wrong."""
+        """Wait until the result stands in the tensor, for what follows on this stream; raise what went wrong."""
         if self._result is not None:
             self._result.result(None if not timeout else timeout.total_seconds())
         if self._event is not None:
@@ -30,13 +30,13 @@ class Handle(dist.Work):
         return True
 
     def is_completed(self) -> bool:
-        """Return True if the call has ended, well or not."""
+        """Return True if the result stands in the tensor; a call that went wrong counts as ended."""
         return (
             self._result.done() if self._result is not None else bool(self._event is None or self._event.query())
         )
 
     def get_future(self) -> Any:
-        """A torch future of the tensor."""
+        """Return a torch future of the tensor."""
         device = self._tensor.device
         future: Any = torch.futures.Future(devices=[] if device.type == "cpu" else [device])
 
@@ -55,7 +55,7 @@ class Handle(dist.Work):
 
 
 class Worker:
-    """Carries out calls one after the other; those that are not waited for in a thread of its own."""
+    """A queue of calls carried out one after the other; those that are not waited for in a thread of its own."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -63,14 +63,14 @@ class Worker:
         self._last: Future[None] | None = None
 
     def run(self, call: Callable[[], None]) -> None:
-        """``call``, after all before it."""
+        """Carry out ``call``, after all before it."""
         if self._last is not None and not self._last.done():
             self.start(call).result()
         else:
             self._alone(call)
 
     def start(self, call: Callable[[], None]) -> "Future[None]":
-        """``call``, after all before it, in the thread."""
+        """Start ``call`` in the thread, after all before it, and return its future."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, "hetesynth")
         self._last = self._pool.submit(self._alone, call)

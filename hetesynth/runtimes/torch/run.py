@@ -25,7 +25,7 @@ _BUFFERS: tuple[Buffer, ...] = ("i", "o", "s")
 
 
 def gloo_groups(ranks: int, timeout: float) -> list[Any]:
-    """Process groups of ``ranks`` ranks in this process. ``timeout``: seconds of each wait."""
+    """Return process groups of ``ranks`` ranks in this process. ``timeout``: seconds of each wait."""
     store = HashStore()
 
     def made(rank: int) -> Any:
@@ -38,7 +38,7 @@ def gloo_groups(ranks: int, timeout: float) -> list[Any]:
 
 
 def on_threads(call: Callable[[Any], Result], arguments: Sequence[Any]) -> list[Result]:
-    """``call`` of each argument, each on a thread; raises the first error."""
+    """Return the results of ``call`` for each argument, each on a thread; raise the first error."""
     results: dict[int, Result] = {}
     errors: dict[int, BaseException] = {}
 
@@ -59,8 +59,8 @@ def on_threads(call: Callable[[Any], Result], arguments: Sequence[Any]) -> list[
 
 
 def run_table_on_gloo(table: Table, options: RunOptions, groups: Sequence[Any] = ()) -> list[Run]:
-    """Runs of ``table``, out of place and in place, every byte checked; ends with one that did not end well.
-    ``groups``: of a call before; each wait of theirs takes at most ``options.timeout``."""
+    """Return runs of ``table``, out of place and in place, every byte checked; ends with one that did not end
+    well. ``groups``: made before; each of their waits takes at most ``options.timeout``."""
     job, owners = table_job(table, options)
     return run_parts(job, owners, [part_of(table, rank) for rank in range(table.ranks)], groups)
 
@@ -68,7 +68,7 @@ def run_table_on_gloo(table: Table, options: RunOptions, groups: Sequence[Any] =
 def run_parts(
     job: Job, owners: Sequence[GpuProgram], parts: Sequence[Part], groups: Sequence[Any] = ()
 ) -> list[Run]:
-    """Run ``parts``, which need not be of one table."""
+    """Return the runs of ``run_table_on_gloo`` for ``parts`` that need not be of one table."""
     groups = groups or gloo_groups(len(parts), job.timeout)
     runs: list[Run] = []
     add = ADDS[getattr(torch.distributed.ReduceOp, job.numbers.reduction.upper())]
@@ -96,7 +96,7 @@ def run_parts(
 
 
 def _tensors(job: Job, memory: Memory, owner: GpuProgram, in_place: bool) -> list[Any]:
-    """Input, output and scratch as flat tensors over the same bytes."""
+    """Return input, output and scratch as flat tensors over the same bytes."""
     stands, chunk, numbers = job.reference.buffers(owner.rank, in_place), job.loops.chunk, job.numbers
     sizes = (stands.input[1] // chunk, stands.output[1] // chunk, owner.scratch_chunks)
     views = [

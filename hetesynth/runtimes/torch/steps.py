@@ -27,7 +27,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The work of ``rank``. ``sizes``: chunks of its buffers."""
+    """The part of a table that ``rank`` carries out. ``sizes``: chunks of its buffers."""
 
     rank: Rank
     sizes: tuple[int, int, int]
@@ -36,7 +36,7 @@ class Part:
 
 
 def part_of(table: Table, rank: Rank) -> Part:
-    """The part of ``rank``."""
+    """Return the part of ``table`` that ``rank`` carries out."""
     copies = [(_place(c.target), _place(c.source), c.count) for c in table.copies if c.rank == rank]
     steps: list[Step] = []
     for number, messages in enumerate(table.rounds):
@@ -59,7 +59,7 @@ def _place(place: BufferSlice) -> Place:
 
 
 def _joined(pairs: list[Pair]) -> Iterator[Pair]:
-    """Yield the slices with those joined that follow each other in both places."""
+    """Yield the pairs, those that follow each other in both places joined to one."""
     last: Pair | None = None
     for target, source, count in pairs:
         if last is not None:

@@ -10,7 +10,7 @@ from hetesynth.runtimes.torch.collective import Collective
 
 
 def ddp_hook(collective: Collective) -> Callable[[Any, Any], Any]:
-    """Return the hook that averages gradients: ``model.register_comm_hook(group, hook)``, group None: all."""
+    """Return the hook that averages gradients: ``model.register_comm_hook(group, hook)``; group None: default."""
 
     def hook(group: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         tensor = bucket.buffer()
@@ -21,7 +21,7 @@ def ddp_hook(collective: Collective) -> Callable[[Any, Any], Any]:
 
 
 def use_in_fsdp(module: Any, collective: Collective) -> None:
-    """All-gathers and reduce-scatters of ``module``, given to ``fully_shard`` before, and of all below it."""
+    """All-gather and reduce-scatter ``module``, given to ``fully_shard``, and all below it by ``collective``."""
     from torch.distributed.fsdp import FSDPModule
 
     for part in module.modules():
@@ -31,7 +31,7 @@ def use_in_fsdp(module: Any, collective: Collective) -> None:
 
 
 class _Comm:
-    """The allocator that FSDP asks for memory."""
+    """The base of our collectives for FSDP, which gives FSDP the memory that it asks for."""
 
     def __init__(self, collective: Collective) -> None:
         self._collective = collective
