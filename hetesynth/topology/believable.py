@@ -7,7 +7,7 @@ from hetesynth.topology.language import TopologySource
 
 
 def load_topology(source: TopologySource) -> Topology:
-    """Return the cluster of a file, or the one given in its place; HS252 where a GPU does more than its model."""
+    """Return the cluster of a file, or the one given. Raise HS252 if a GPU does more than its model."""
     from hetesynth.topology.lint.limits import WAY_OUT, overstated
 
     topology = language.load_topology(source)

@@ -22,7 +22,7 @@ VERSION = 1
 
 
 def converted(path: Path, form: str) -> str:
-    """The file at ``path`` in ``form``, one of ``FORMS``."""
+    """Return the file at ``path`` in ``form``, one of ``FORMS``."""
     source = read_source(path)
     if form == "json":
         return json.dumps(topology_document(topology_of(source)), indent=1) + "\n"
@@ -37,7 +37,7 @@ def topology_document(topology: Topology) -> dict[str, Any]:
 
 
 def reformat(paths: Sequence[Path], *, check: bool) -> list[Path]:
-    """The files that have another layout; unless ``check`` all of them have the new one afterwards."""
+    """Return the files that are not in the one layout; unless ``check``, rewrite them in it."""
     texts = {path: formatted(read_source(path)).encode() for path in dict.fromkeys(paths)}
     changed = {path: text for path, text in texts.items() if path.read_bytes() != text}
     if not check:
@@ -46,14 +46,14 @@ def reformat(paths: Sequence[Path], *, check: bool) -> list[Path]:
 
 
 def reformatted_input() -> tuple[str, bool]:
-    """The topology on standard input in the one layout, and whether it had another."""
+    """Return the topology on standard input in the one layout, and True if it had another."""
     source = read_source(STANDARD_INPUT)
     text = formatted(source)
     return text, text != (source.written or source.text)
 
 
 def to_block(source: Source) -> str:
-    """``source`` in the block form; what is in it already, in its layout."""
+    """Return ``source`` in the block form and its layout. Raise HS250 if the block form gives other rates."""
     written = parse(source)
     if not any(isinstance(item, syntax.Define) for item in written.items):
         return formatted(source)
@@ -72,14 +72,14 @@ def to_block(source: Source) -> str:
 
 
 def _meaning(topology: Topology) -> object:
-    """Return what ``topology`` says but for the kinds of its parts: links, rates, groups, GPUs by server."""
+    """Return what ``topology`` says, without its parts' kinds: links with rates, groups, GPUs by server."""
     links = [(x.src, x.dst, x.kind, x.bandwidth, x.lanes, x.latency) for x in topology.links]
     gpus = topology.servers, topology.models, topology.throughputs
     return gpus, sorted(links), topology.groups, len(topology.wires), topology.chunk_bytes
 
 
 def _statement(item: object) -> str:
-    """The text of what the paper form is lowered to."""
+    """Return the block form's text of a statement that the paper form is lowered to."""
     match item:
         case syntax.Gpus():
             return f"gpus {item.count.number}"

@@ -14,7 +14,7 @@ MAX_SERVERS = 1024  # as many as a statement may have
 
 @dataclass(frozen=True, slots=True)
 class FirstTopology:
-    """The contents of the file. ``remark``: what to know of servers whose GPUs meet outside of them only."""
+    """The content of the file. ``remark``: a hint for servers whose GPUs are joined only outside of them."""
 
     cluster: str
     node_type: str
@@ -24,7 +24,7 @@ class FirstTopology:
 
 
 def first_topology(place: Path, node_type: str, servers: int | None, hosts: str) -> tuple[Path, FirstTopology]:
-    """Return the file's path and what is to be in it."""
+    """Return the path of the file and its content. Raise HS644 if it exists, HS645 for wrong hosts."""
     from hetesynth.topology.language.library import library_type, types_of
 
     path = place if place.suffix == ".dsl" and not place.is_dir() else place / FILE_NAME
@@ -114,7 +114,7 @@ cluster {cluster} {{
 
 
 def _groups(hosts: str) -> list[tuple[str, int]]:
-    """Hosts that are written together, each with their number: ``node[10-13]`` is four, ``node17`` one."""
+    """Return the hosts that are written together, with their number: ``node[10-13]`` is four, ``node17`` one."""
     from hetesynth.topology.language.names import hosts_named
 
     groups = []

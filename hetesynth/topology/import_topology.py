@@ -136,7 +136,7 @@ def split_count(argument: str) -> tuple[str, int]:
 
 
 def _sources(request: ImportTopologyRequest) -> list[tuple[Source, int]]:
-    """Every file with how many servers it stands for."""
+    """Return every file with the number of servers that it stands for."""
     inputs = []
     for argument in request.files:
         path, count = split_count(argument)
@@ -154,7 +154,7 @@ def _sources(request: ImportTopologyRequest) -> list[tuple[Source, int]]:
 
 
 def _read_back(text: str, name: str) -> Topology:
-    """The topology of ``text``; HetesynthError HS735 where the frontend refuses it, or a GPU is a part of one."""
+    """Return the topology of ``text``. Raise HS735 if the frontend refuses it, or a GPU is a part of one."""
     try:
         topology = parse_topology(text, f"{name}.dsl")
     except HetesynthError as error:
@@ -169,7 +169,7 @@ def _read_back(text: str, name: str) -> Topology:
 
 
 def _demand_agreement(topology: Topology, machines: Sequence[Machine]) -> None:
-    """HetesynthError HS735 unless the topology has the GPUs, NICs and direct lanes of ``machines``."""
+    """Raise HetesynthError HS735 unless the topology has the GPUs, NICs and direct lanes of ``machines``."""
     if any(machine.node_type for machine in machines):
         return  # what the library has is checked by its own tests
     direct = (wire.lanes for wire in topology.wires if max(wire.src, wire.dst) < topology.ranks)
@@ -186,7 +186,7 @@ def _demand_agreement(topology: Topology, machines: Sequence[Machine]) -> None:
 
 
 def _doubts(request: ImportTopologyRequest, machines: Sequence[Machine]) -> list[Remark]:
-    """Options that nothing was taken from, as every file tells what they say; servers of unlike slots."""
+    """Return remarks on needless options, whose figures every file tells, and on servers of unlike slots."""
     options = request.options
     rates = {rate for machine in machines for rate in nic_rates(machine)}
     models = {gpu.model for machine in machines for gpu in machine.gpus}

@@ -30,19 +30,19 @@ class LinkTimes:
     busy: Sequence[float]
 
     def bandwidth_seconds(self, tables: CopyProblem) -> list[float]:
-        """For each arc, the seconds from the first byte to the last."""
+        """Return for each arc the seconds from the first byte of a chunk to the last."""
         return [max((self.busy[r] for r in used), default=0.0) for used in tables.resources_of]
 
     def transfer_seconds(self, tables: CopyProblem) -> list[float]:
-        """For each arc, the seconds that a transfer takes alone."""
+        """Return for each arc the seconds that a transfer of a chunk takes alone, alpha included."""
         return [alpha + s for alpha, s in zip(self.alpha, self.bandwidth_seconds(tables), strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
 class TimedRoutes:
-    """The times of routes: chunk k begins to cross arc a at ``start[k, a]``, seconds of work per resource, and
-    when all is there. ``lasting``: of each arc the seconds in which others may use its resources too; after them
-    others are in a later step. Empty: as many are in a step as fit."""
+    """The time ``start[k, a]`` when chunk k begins to cross arc a, the seconds of work ``load`` of each resource,
+    and the time ``seconds`` when all has arrived. ``lasting``: for each arc the seconds in which other transfers
+    may share a step on its resources; later ones take a later step. Empty: a step takes as many as fit."""
 
     start: dict[tuple[int, int], float]
     load: list[float]
@@ -51,7 +51,7 @@ class TimedRoutes:
 
     @property
     def busiest(self) -> float:
-        """Seconds of work of the busiest resource."""
+        """The seconds of work of the busiest resource."""
         return max(self.load, default=0.0)
 
 
@@ -59,7 +59,7 @@ Rounds = Callable[[Search, CopyProblem, LinkTimes], Iterator[TimedRoutes]]
 
 
 def full_speed_transfers(tables: CopyProblem, link_times: LinkTimes) -> list[int]:
-    """For each resource how many of its slowest transfers it serves at full speed; those of one step share it."""
+    """Return for each resource how many of its slowest transfers one step can take at full speed."""
     seconds = link_times.bandwidth_seconds(tables)
     longest = [max(seconds[a] for a in resource.arcs) for resource in tables.resources]
     return [
@@ -69,7 +69,7 @@ def full_speed_transfers(tables: CopyProblem, link_times: LinkTimes) -> list[int
 
 
 def schedule_of(tables: CopyProblem, timed: TimedRoutes, most: Sequence[int] | None = None) -> Schedule:
-    """Return the schedule in steps: resources serve transfers by their starts, at most ``most`` in a step."""
+    """Return ``timed`` in steps: resources serve transfers in order of start, at most ``most[r]`` in a step."""
     problem = tables.problem
     current = [0] * len(tables.resources)  # the step that a resource is filling
     full = [r.capacity for r in tables.resources]
@@ -96,7 +96,7 @@ def schedule_of(tables: CopyProblem, timed: TimedRoutes, most: Sequence[int] | N
 
 
 def earliest_arrival(tables: CopyProblem, link_times: LinkTimes, price: Sequence[float]) -> TimedRoutes:
-    """Route one round: always the delivery with the least arrival time plus price of its resources."""
+    """Return the routes of one round, which always takes the delivery with the least arrival time plus price."""
     arcs, n = tables.problem.arcs, tables.problem.ranks
     network = network_of(tables, link_times)
     # seconds from every rank to every other along the quickest arcs, on idle links
@@ -124,7 +124,7 @@ def earliest_arrival(tables: CopyProblem, link_times: LinkTimes, price: Sequence
 
 
 def network_of(tables: CopyProblem, link_times: LinkTimes) -> Network:
-    """Arcs and resources as a kernel reads them."""
+    """Return the arcs and resources of ``tables`` with their seconds as arrays for a kernel."""
     return Network(
         *tables.ends,
         *rows(tables.out_of),
@@ -136,8 +136,8 @@ def network_of(tables: CopyProblem, link_times: LinkTimes) -> Network:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """The costs of arcs: ``alpha[a]`` seconds, ``resources[a]`` the physical resources behind arc a, ``rate``
-    theirs in bytes per second, and the bytes of a chunk. ``servers``: of each rank, where that is told."""
+    """The cost of arcs: ``alpha[a]`` in seconds, ``resources[a]`` the physical resources behind arc a, ``rate[r]``
+    of a resource in bytes per second, and the bytes of a chunk. ``servers``: the server of each rank, if known."""
 
     alpha: Sequence[float]
     resources: Sequence[Sequence[int]]
@@ -146,7 +146,7 @@ class Rates:
     servers: Sequence[str] = ()
 
     def link_times(self, tables: CopyProblem) -> LinkTimes:
-        """The seconds of a problem on these links: a law is as fast as the slowest resource all its arcs use."""
+        """Return the seconds of ``tables``: a law is as fast as the slowest resource that all its arcs use."""
         busy = []
         for resource in tables.resources:
             common = set(self.resources[resource.arcs[0]]).intersection(
@@ -160,8 +160,8 @@ class Rates:
 def quickest(
     name: str, rates: Rates, rounds: Rounds, refuses: Accepts = stranded, *, full_speed: bool = False
 ) -> Strategy:
-    """A strategy that offers the quickest of ``rounds``, as they predict it themselves. ``full_speed``: where no
-    two links share anything, transfers that would slow each other are in different steps."""
+    """Return a strategy that offers the routes of ``rounds`` with the fewest predicted seconds. ``full_speed``: if
+    no two links share anything, transfers that would slow each other are in different steps."""
 
     def improve(search: Search) -> None:
         tables = within_peers(search.problem)
@@ -177,7 +177,7 @@ def quickest(
 
 
 def timed_strategy(rates: Rates, weight: float) -> Strategy:
-    """The quickest of four rounds with prices of ``weight`` times the seconds of work, or of one without."""
+    """Return the quickest of four rounds priced at ``weight`` times seconds of work; 0: one round, no prices."""
 
     def rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> Iterator[TimedRoutes]:
         scarcity = [1.0] * len(tables.resources)

@@ -19,7 +19,7 @@ ROUNDING = 1e-15  # seconds by which an entry of a queue may be too early
 
 
 class Network(NamedTuple):
-    """A arcs, R resources, n ranks."""
+    """The A arcs, R resources and n ranks that a kernel reads."""
 
     arc_src: Row  # A
     arc_dst: Row  # A
@@ -32,7 +32,7 @@ class Network(NamedTuple):
 
 
 def earliest_start(uses_start: Row, uses: Row, free: Row, i: int, ready: float) -> float:
-    """Return when transfer ``i``, whose chunk is there at ``ready``, can begin."""
+    """Return when transfer ``i`` can begin: its chunk is there at ``ready``, and its resources are free."""
     start = ready
     for j in range(uses_start[i], uses_start[i + 1]):
         if free[uses[j]] > start:
@@ -41,7 +41,7 @@ def earliest_start(uses_start: Row, uses: Row, free: Row, i: int, ready: float) 
 
 
 def book(uses_start: Row, uses: Row, busy: Row, free: Row, left: Row, i: int, start: float) -> None:
-    """Transfer ``i`` keeps its resources busy from ``start`` on; these have less work left."""
+    """Keep the resources of transfer ``i`` busy from ``start`` on, and take the seconds off ``left``."""
     for j in range(uses_start[i], uses_start[i + 1]):
         r = uses[j]
         free[r] = start + busy[r]
@@ -52,14 +52,14 @@ def book(uses_start: Row, uses: Row, busy: Row, free: Row, left: Row, i: int, st
 
 
 class Arrival(NamedTuple):
-    """The further arrays that a round reads."""
+    """The prices and distances that ``run_round`` reads besides the network."""
 
     cost: Row  # A: price of a transfer
     distance: Row  # n x n: seconds from a rank to another along the quickest arcs
 
 
 class Round(NamedTuple):
-    """K chunks: what a round changes. Of K x n entries those of a chunk stand together."""
+    """The state that ``run_round`` changes, for K chunks. The n entries of a chunk in a K x n row are adjacent."""
 
     holds: Row  # K x n: when a rank holds the chunk, infinite where it does not
     lacks: Row  # K x n
@@ -73,14 +73,14 @@ class Round(NamedTuple):
 
 
 def come_nearer(distance: Row, from_rank: int, nearest: Row, of_chunk: int, ranks: int) -> None:
-    """A rank holds a chunk: their rows of ``distance`` and ``nearest`` begin at ``from_rank`` and ``of_chunk``."""
+    """Lower ``nearest`` of a chunk, from ``of_chunk`` on, to its new holder's distances, from ``from_rank`` on."""
     for v in range(ranks):
         if distance[from_rank + v] < nearest[of_chunk + v]:
             nearest[of_chunk + v] = distance[from_rank + v]
 
 
 def farthest_served(distance: Row, from_rank: int, nearest: Row, of_chunk: int, ranks: int) -> float:
-    """Seconds to the farthest rank that lacks the chunk and to which the rank is nearer than any holder."""
+    """Return the seconds to the farthest rank that lacks the chunk and to which no holder is as near."""
     farthest = 0.0
     for v in range(ranks):
         seconds = distance[from_rank + v]
@@ -90,7 +90,7 @@ def farthest_served(distance: Row, from_rank: int, nearest: Row, of_chunk: int, 
 
 
 def run_round(n: Network, m: Arrival, p: Round) -> tuple[int, float]:
-    """Fill ``chunks``, ``arcs`` and ``begins``; how many transfers there are, and when the last one arrives."""
+    """Fill ``chunks``, ``arcs`` and ``begins``; return the number of transfers and when the last one arrives."""
     ranks = len(n.out_start) - 1
     # a heap of (key, chunk, arc) for the arcs that leave holders; keys are computed when an entry comes up
     queue = [(0.0, 0, 0)]
@@ -146,7 +146,7 @@ def run_round(n: Network, m: Arrival, p: Round) -> tuple[int, float]:
 
 
 class Sweep(NamedTuple):
-    """K chunks; a resource costs eight times busy where its load is ``target``, below exponentially less."""
+    """The K chunks to reroute; a resource of load ``target`` costs 8 times busy, below exponentially less."""
 
     origin: Row  # K
     goal: Row  # K
@@ -156,7 +156,7 @@ class Sweep(NamedTuple):
 
 
 class Routing(NamedTuple):
-    """The arrays that a sweep changes."""
+    """The paths, loads and prices that ``run_sweep`` changes."""
 
     length: Row  # K: arcs of the path
     paths: Row  # K x n: its arcs
@@ -169,12 +169,12 @@ class Routing(NamedTuple):
 
 
 def price_of(s: Sweep, busy: float, load: float) -> float:
-    """The price of a resource at its present load."""
+    """Return the price of a resource for one more chunk (``busy`` seconds) at its present ``load``."""
     return 8.0 * busy * exponential(s.sharpness * ((load + busy) / s.target - 1.0))
 
 
 def exponential(x: float) -> float:
-    """e to the power of ``x``, to the bit the same interpreted, compiled and on every processor."""
+    """Return e to the power of ``x``, to the bit the same interpreted, compiled and on every processor."""
     if x > 709.0:
         return math.inf
     if x < -745.0:
@@ -189,7 +189,7 @@ def exponential(x: float) -> float:
 
 
 def reach_goal(n: Network, p: Routing, origin: int, goal: int) -> bool:
-    """Return True if ``goal`` can be reached; ``by``, ``above`` lead back on a cheapest path (Dijkstra 1959)."""
+    """Return True if ``goal`` is reachable; ``by`` and ``above`` lead back on a cheapest path (Dijkstra 1959)."""
     cost, done, price = p.cost, p.done, p.price
     for v in range(len(cost)):
         cost[v] = np.inf
@@ -222,7 +222,7 @@ def reach_goal(n: Network, p: Routing, origin: int, goal: int) -> bool:
 
 
 def put(n: Network, s: Sweep, p: Routing, a: int, sign: float) -> None:
-    """A chunk more on arc ``a``, or one less."""
+    """Add a chunk to the loads and prices of arc ``a`` (``sign`` 1), or take one away (-1)."""
     for j in range(n.uses_start[a], n.uses_start[a + 1]):
         r = n.uses[j]
         p.load[r] += sign * n.busy[r]
@@ -230,7 +230,7 @@ def put(n: Network, s: Sweep, p: Routing, a: int, sign: float) -> None:
 
 
 def add_path(n: Network, s: Sweep, p: Routing, k: int, origin: int, goal: int) -> None:
-    """Chunk ``k`` takes the path that was found last."""
+    """Put chunk ``k`` on the path that ``reach_goal`` found last, and add its load."""
     hops = 0
     at = goal
     while at != origin:
@@ -248,7 +248,7 @@ def add_path(n: Network, s: Sweep, p: Routing, k: int, origin: int, goal: int) -
 
 
 def run_sweep(n: Network, s: Sweep, p: Routing) -> bool:
-    """Reroute every chunk once by the cheapest path at the present load. False: some goal cannot be reached."""
+    """Reroute every chunk once by the cheapest path at the present load; return False if a goal is unreachable."""
     for r in range(len(n.busy)):
         p.price[r] = price_of(s, n.busy[r], p.load[r])
     for k in s.order:
@@ -265,7 +265,7 @@ def run_sweep(n: Network, s: Sweep, p: Routing) -> bool:
 
 
 class Deliveries(NamedTuple):
-    """N deliveries, R resources: what is read."""
+    """The N deliveries and R resources that ``run_queue`` and ``run_scan`` read."""
 
     parent: Row  # N: the delivery that brings the chunk to the sender, -1: it is there; parents come first
     uses_start: Row  # N + 1: where the resources of each delivery begin in ``uses``
@@ -275,7 +275,7 @@ class Deliveries(NamedTuple):
 
 
 class QueueRules(NamedTuple):
-    """Rules by which the ready transfer that can begin first goes first, of equal ones the most urgent."""
+    """The rules of ``run_queue``: the first that is ready to begin goes first, of equals the most urgent."""
 
     pressure: float  # seconds of urgency for each second of work that a resource of the delivery still has
     same_start: float  # seconds: starts are rounded to multiples of it; 0: they are not
@@ -285,14 +285,14 @@ class QueueRules(NamedTuple):
 
 
 class ScanRules(NamedTuple):
-    """Rules by which the most urgent goes first of those that can begin within ``same_start`` seconds."""
+    """The rules of ``run_scan``: the most urgent that begins within ``same_start`` seconds of the first goes."""
 
     pressure: float  # seconds of urgency for each second of work that a resource of the rest of its path still has
     same_start: float
 
 
 class QueueProgress(NamedTuple):
-    """The arrays that ``run_queue`` changes."""
+    """The times, urgencies and waiting deliveries that ``run_queue`` changes."""
 
     left: Row  # R: seconds of work that the resource still has
     free: Row  # R: when the resource is free
@@ -305,14 +305,14 @@ class QueueProgress(NamedTuple):
 
 
 class Paths(NamedTuple):
-    """K paths as rows of deliveries: what ``run_scan`` reads."""
+    """The K paths, as rows of deliveries, that ``run_scan`` reads."""
 
     end: Row  # K: one past the last delivery of the path
     tail: Row  # N: seconds from the end of the delivery until its chunk is at its goal, on idle links
 
 
 class ScanProgress(NamedTuple):
-    """The arrays that ``run_scan`` changes."""
+    """The times and the places in paths that ``run_scan`` changes."""
 
     left: Row  # R
     free: Row  # R
@@ -323,7 +323,7 @@ class ScanProgress(NamedTuple):
 
 
 def set_urgencies(d: Deliveries, p: QueueProgress, pressure: float) -> None:
-    """Seconds of work and of flow that each delivery stands before."""
+    """Set each urgency: the most seconds of work and flow of a delivery and of those that wait for it."""
     for i in range(len(d.parent)):
         p.urgency[i] = 0.0
     for i in range(len(d.parent) - 1, -1, -1):
@@ -337,14 +337,14 @@ def set_urgencies(d: Deliveries, p: QueueProgress, pressure: float) -> None:
 
 
 def queue_key(rules: QueueRules, start: float, urgency: float) -> float:
-    """The place in the queue of what can begin at ``start``."""
+    """Return the sort key in the queue of a delivery that can begin at ``start``."""
     if rules.same_start > 0.0:
         return float(int(start / rules.same_start + 0.5))
     return start - rules.lead * urgency
 
 
 def run_queue(d: Deliveries, rules: QueueRules, p: QueueProgress) -> float:
-    """Fill ``begins``; the seconds until all has arrived."""
+    """Fill ``begins``; return the seconds until all has arrived."""
     for i in range(len(d.parent)):
         p.child[i] = -1
         p.sibling[i] = -1
@@ -387,7 +387,7 @@ def run_queue(d: Deliveries, rules: QueueRules, p: QueueProgress) -> float:
 
 
 def next_path(d: Deliveries, paths: Paths, rules: ScanRules, p: ScanProgress, count: int) -> int:
-    """The place in ``open_paths`` of the path whose next delivery goes first. All in one function on arrays:
+    """Return the place in ``open_paths`` of the path whose next delivery goes first. One function on arrays:
     called with records it took three times as long compiled, with arrays 1.4 times."""
     uses_start, uses, free, left, ready, at = d.uses_start, d.uses, p.free, p.left, p.ready, p.at
     open_paths, end, tail = p.open_paths, paths.end, paths.tail
@@ -419,7 +419,7 @@ def next_path(d: Deliveries, paths: Paths, rules: ScanRules, p: ScanProgress, co
 
 
 def run_scan(d: Deliveries, paths: Paths, rules: ScanRules, p: ScanProgress) -> float:
-    """Fill ``begins``; the seconds until all has arrived."""
+    """Fill ``begins``; return the seconds until all has arrived."""
     count, last = len(paths.end), 0.0
     while count > 0:
         place = next_path(d, paths, rules, p, count)

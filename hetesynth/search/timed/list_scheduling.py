@@ -30,7 +30,7 @@ from hetesynth.search.trees import packed_trees
 
 
 def timed_trees_strategy(rates: Rates) -> Strategy:
-    """The quickest of a few sweeps.
+    """Return a strategy that offers the quickest list schedule of trees from a few sweeps.
 
     Routes are those of ``trees``, balanced by seconds of work instead of chunks per step, so that 8, 12.5 and 16
     GB/s count as what they are; deliveries are then list-scheduled in seconds, those that can begin first and are
@@ -59,7 +59,7 @@ def timed_trees_strategy(rates: Rates) -> Strategy:
 
 
 def negotiated_strategy(rates: Rates) -> Strategy:
-    """The quickest list schedule of a few rounds, as it predicts them itself.
+    """Return a strategy that offers the quickest list schedule of a few rounds, by predicted seconds.
 
     Rounds of earliest arrival (``timed``) find routes under prices. A resource that has to work longer than the
     busiest one should becomes dearer, another cheaper (PathFinder's negotiation with a Lagrangian's step), so that
@@ -98,7 +98,7 @@ def negotiated_strategy(rates: Rates) -> Strategy:
 
 
 def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
-    """Return why the problem is no exchange, or None."""
+    """Return the reason why the problem is no exchange, or is too large; None if it is one."""
     collective = problem.collective
     if any(len(pre) > 1 or len(post - pre) > 1 for pre, post in collective.ends):
         return "some chunk has several origins or targets"
@@ -109,7 +109,7 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
 
 
 def exchange_strategy(rates: Rates) -> Strategy:
-    """The quickest of a few list schedules of balanced paths.
+    """Return a strategy that offers the quickest of a few list schedules of balanced paths.
 
     A chunk may take any path; a resource costs exponentially more the nearer its work is to the busiest one's
     (Aspnes et al. 1997), and chunks are rerouted in turn until the work is even. A list schedule follows: always
@@ -166,13 +166,13 @@ class Paths:
 
     @property
     def paths(self) -> list[list[int]]:
-        """The arcs that each chunk takes."""
+        """The arcs that each moving chunk takes, in order."""
         ranks = self.tables.problem.ranks
         arcs, length = self.routing.paths.tolist(), self.routing.length.tolist()
         return [arcs[i * ranks : i * ranks + n] for i, n in enumerate(length)]
 
     def sweep(self, sharpness: float) -> bool:
-        """Reroute every chunk once, in random order; False when one has no path."""
+        """Reroute every chunk once, in random order; return False if one has no path."""
         order, fullest = self.rng.permutation(len(self.chunk)), float(self.load.max(initial=0.0))
         target, steep = (fullest, sharpness) if fullest else (1.0, 0.0)  # at first all take the shortest path
         sweep = kernels.Sweep(self.origin, self.goal, order, target, steep)
@@ -180,7 +180,7 @@ class Paths:
         return bool(run_kernel(kernels.run_sweep, self.network, sweep, self.routing, seconds=seconds))
 
     def list_schedule(self, pressure: float) -> TimedRoutes:
-        """Return when each chunk takes each arc of its path."""
+        """Return when each chunk begins to cross each arc of its path, by list scheduling with ``pressure``."""
         routes = [[(k, a) for a in path] for k, path in zip(self.chunk, self.paths, strict=True)]
         deliveries = [delivery for route in routes for delivery in route]
         if len(routes) > 20_000:  # looking at all before each choice takes quadratic time
@@ -213,8 +213,8 @@ Route = Sequence[tuple[int, int]]  # deliveries (chunk, arc) in an order in whic
 def by_start(
     tables: CopyProblem, link_times: LinkTimes, deliveries: Route, pressure: float, load: Floats | None = None
 ) -> TimedRoutes:
-    """Begin times: what can begin first goes first, of those that begin at the same time the most urgent; with
-    ``load``, seconds of work of each resource, the urgent may go ahead of what can begin before it."""
+    """Return begin times: the delivery that can begin first goes first, at equal times the most urgent; with
+    ``load``, the seconds of work of each resource, an urgent one may go ahead of one that can begin before."""
     record, number = records(tables, link_times, deliveries), len(deliveries)
     if load is None:
         shortest = min((b for b in link_times.busy if b > 0), default=1e-9)
@@ -239,7 +239,7 @@ def by_start(
 
 
 def records(tables: CopyProblem, link_times: LinkTimes, deliveries: Route) -> kernels.Deliveries:
-    """Deliveries as a kernel reads them."""
+    """Return ``deliveries``, with their resources and seconds, as arrays for a kernel."""
     arcs = tables.problem.arcs
     brought: dict[tuple[int, int], int] = {}
     parent: Ints = np.full(len(deliveries), -1, dtype=np.int64)

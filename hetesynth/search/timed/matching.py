@@ -24,7 +24,7 @@ from hetesynth.search.timed.kernels import Network
 
 
 def refuses(problem: Problem, policy: Policy) -> str | None:
-    """Return why the problem is for no matching, or None."""
+    """Return the reason why matchings do not suit the problem, or None if they do."""
     if any(len(post) < problem.ranks for post in problem.collective.post):
         return "some chunk is not for everybody"
     tables = within_peers(problem)
@@ -36,7 +36,7 @@ def refuses(problem: Problem, policy: Policy) -> str | None:
 
 
 def matching_strategy(rates: Rates) -> Strategy:
-    """The quickest of several trials."""
+    """Return a strategy that offers the quickest of several trials of random matching (TACOS)."""
 
     def rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> Iterator[TimedRoutes]:
         rng = np.random.default_rng(search.budget.seed)
@@ -51,7 +51,7 @@ def matching_strategy(rates: Rates) -> Strategy:
 
 
 def matched(tables: CopyProblem, link_times: LinkTimes, rng: np.random.Generator) -> TimedRoutes:
-    """Return the outcome of one trial."""
+    """Return the routes of one trial of matching free links with chunks; ``rng`` decides ties."""
     network, arcs = network_of(tables, link_times), len(tables.problem.arcs)
     starts, lacks = start_arrays(tables.problem)
     progress = Matched(
@@ -75,7 +75,7 @@ def matched(tables: CopyProblem, link_times: LinkTimes, rng: np.random.Generator
 
 
 class Lots(NamedTuple):
-    """The random draws of a trial; ``same_time``: seconds between times that count as one."""
+    """The random draws of a trial; ``same_time``: times that many seconds apart count as one."""
 
     order: Row  # A: arcs that wake at the same time choose in this order
     tie: Row  # K x n: of chunks that the receiver could get equally well the least goes first
@@ -83,7 +83,7 @@ class Lots(NamedTuple):
 
 
 class Matched(NamedTuple):
-    """The arrays that a trial changes."""
+    """The state that ``run_matching`` changes."""
 
     holds: Row  # K x n: when a rank holds the chunk, infinite where it does not and none is on its way
     lacks: Row  # K x n: it wants the chunk, and none is on its way
@@ -97,13 +97,13 @@ class Matched(NamedTuple):
 
 
 def offer_on(n: Network, p: Matched, chunk_row: int, u: int) -> None:
-    """Rank ``u`` holds a chunk, or will: its neighbours may get it there."""
+    """Count rank ``u``, which holds a chunk or will, as one more offer to each of its neighbors."""
     for i in range(n.out_start[u], n.out_start[u + 1]):
         p.offers[chunk_row + n.arc_dst[n.out_arcs[i]]] += 1
 
 
 def wake(lots: Lots, p: Matched, queue: list[tuple[float, int, int]], a: int, seconds: float) -> None:
-    """Arc ``a`` looks for a chunk at ``seconds``, unless it does so before."""
+    """Queue arc ``a`` to look for a chunk at ``seconds``, unless it does so before."""
     number = math.floor(seconds / lots.same_time + 0.5)
     if number < p.wakes[a]:
         p.wakes[a] = number
@@ -111,7 +111,7 @@ def wake(lots: Lots, p: Matched, queue: list[tuple[float, int, int]], a: int, se
 
 
 def choose(n: Network, lots: Lots, p: Matched, a: int, now: float) -> tuple[int, float]:
-    """Return where the rows of the chunk begin that arc ``a`` carries at ``now`` (-1: none), and the next time."""
+    """Return the row offset of the chunk that arc ``a`` carries at ``now``, or -1, and when the next could go."""
     ranks = len(n.out_start) - 1
     best = -1
     soonest = np.inf
@@ -135,7 +135,7 @@ def choose(n: Network, lots: Lots, p: Matched, a: int, now: float) -> tuple[int,
 
 
 def run_matching(n: Network, lots: Lots, p: Matched) -> tuple[int, float]:
-    """Fill ``chunks``, ``arcs`` and ``begins``; how many transfers there are, and when the last one arrives."""
+    """Fill ``chunks``, ``arcs`` and ``begins``; return the number of transfers and when the last one arrives."""
     ranks = len(n.out_start) - 1
     missing = 0
     for row in range(0, len(p.lacks), ranks):

@@ -37,8 +37,8 @@ Status = Literal["found", "infeasible", "unknown"]
 
 
 class Held(NamedTuple):
-    """The state at the begin of a round: who holds each chunk, in which epoch of the round others get it, and what
-    began before it, in epochs below zero."""
+    """The start of a round: the ranks that hold each chunk, the epoch of the round in which others get it, and the
+    transfers that began before the round, in epochs below zero."""
 
     holds: frozenset[tuple[int, int]]  # chunk, rank
     coming: dict[tuple[int, int], int]
@@ -47,7 +47,7 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True)
 class Epochs:
-    """Links in epochs of ``tau`` seconds. ``switches_copy``: a wire carries a chunk once for all receivers."""
+    """The links in epochs of ``tau`` seconds. ``switches_copy``: a wire carries a chunk once for all receivers."""
 
     tables: CopyProblem
     link_times: LinkTimes
@@ -56,7 +56,7 @@ class Epochs:
 
     @cached_property
     def windows(self) -> list[tuple[int, int]]:
-        """The window of each resource: kappa epochs, and the most chunks that it carries in them."""
+        """For each resource a number of epochs (kappa), and the most chunks that it carries in them."""
         of = list[tuple[int, int]]()
         for busy in self.link_times.busy:
             kappa = max(1, ceil(busy / self.tau - NEARLY))
@@ -65,7 +65,7 @@ class Epochs:
 
     @cached_property
     def delay(self) -> list[int]:
-        """The epochs of each arc from the begin of a transfer until its receiver has it: delta and kappa."""
+        """For each arc the epochs from the begin of a transfer until its receiver has it (delta + kappa)."""
         return [
             ceil(alpha / self.tau - NEARLY) + max((self.windows[r][0] for r in used), default=1)
             for alpha, used in zip(self.link_times.alpha, self.tables.resources_of, strict=True)
@@ -73,25 +73,25 @@ class Epochs:
 
     @cached_property
     def far(self) -> Any:
-        """Ranks x ranks: epochs along the quickest path (Floyd-Warshall)."""
+        """The epochs along the quickest path between ranks, a ranks x ranks matrix (Floyd-Warshall)."""
         usable = np.array(self.tables.arcs, dtype=np.int64)
         src, dst = (ends[usable] for ends in self.tables.ends)
         return distances(self.tables.problem.ranks, src, dst, np.array(self.delay, dtype=np.float64)[usable])
 
     @property
     def longest(self) -> int:
-        """The longest delay."""
+        """The longest delay of an arc, in epochs."""
         return max((self.delay[a] for a in self.tables.arcs), default=1)
 
     def rounded(self) -> LinkTimes:
-        """The links as slow as epochs make them."""
+        """Return the seconds of the links, rounded up to epochs."""
         tau = self.tau
         alpha = [tau * ceil(seconds / tau - NEARLY) for seconds in self.link_times.alpha]
         return LinkTimes(alpha, [kappa * tau / most for kappa, most in self.windows])
 
 
 def epoch_seconds(tables: CopyProblem, link_times: LinkTimes) -> list[float]:
-    """A chunk on the slowest link, and on the fastest, but no less than alphas allow; one where they agree."""
+    """Return the seconds of a chunk on the slowest link and the fastest, at least what alphas allow, each once."""
     seconds = [link_times.bandwidth_seconds(tables)[a] for a in tables.arcs]
     alpha = max((link_times.alpha[a] for a in tables.arcs), default=0.0)
     least = max(alpha / LONGEST_DELAY, 1e-12)
@@ -100,7 +100,7 @@ def epoch_seconds(tables: CopyProblem, link_times: LinkTimes) -> list[float]:
 
 @dataclass
 class Program:
-    """A linear program, or with integers: columns and rows as they are added; ``solve`` maximizes."""
+    """A linear or mixed-integer program: columns and rows as they are added; ``solve`` maximizes the gains."""
 
     gains: list[float] = field(default_factory=list)
     bounds: list[tuple[float, float]] = field(default_factory=list)
@@ -108,7 +108,7 @@ class Program:
     rows: list[tuple[list[int], list[float], float, float]] = field(default_factory=list)
 
     def column(self, gain: float = 0.0, low: float = 0.0, high: float = 1.0, *, whole: bool = False) -> int:
-        """Add a column and return its number."""
+        """Add a variable and return the number of its column."""
         self.gains.append(gain)
         self.bounds.append((low, high))
         if whole:
@@ -116,12 +116,12 @@ class Program:
         return len(self.gains) - 1
 
     def row(self, plus: Sequence[int], minus: Sequence[int] = (), low: float = -inf, high: float = 0.0) -> None:
-        """The columns ``plus`` less the columns ``minus`` are within ``low`` and ``high``."""
+        """Add the constraint that columns ``plus`` less columns ``minus`` are within ``low`` and ``high``."""
         self.rows.append(([*plus, *minus], [1.0] * len(plus) + [-1.0] * len(minus), low, high))
 
     def solve(self, seconds: float, nodes: int = 0, *, first: bool = False) -> tuple[Status, Any, bool]:
-        """The columns' values, and whether they are optimal within the gap; integers where ``nodes`` are allowed.
-        ``first``: any values will do."""
+        """Return the status, the columns' values, and True if they are optimal within the gap. With ``nodes`` the
+        columns ``whole`` are integers. ``first``: any values will do."""
         import highspy
 
         if not self.gains:  # nothing can be sent
@@ -164,7 +164,7 @@ class Program:
 
 
 def loads(program: Program, epochs: Epochs, columns: dict[Sent, int], before: Iterable[Sent] = ()) -> None:
-    """No resource carries more in its window than it can: sum of F <= T tau, of kappa epochs where a chunk
+    """Add the limits of resources: sum of F <= T tau in a window of one epoch, or kappa epochs if a chunk
     takes so long. A switch that copies sends a chunk on once: then a wire's largest F counts, not all."""
     by_resource: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     together: dict[tuple[int, int, int], list[int]] = defaultdict(list)
@@ -190,8 +190,8 @@ def loads(program: Program, epochs: Epochs, columns: dict[Sent, int], before: It
 
 
 class Copies(Program):
-    """The general model, of ``last`` epochs from ``holdings``. ``rounds``: not all has to arrive; what has not is
-    worth the more the nearer its chunk is (A*)."""
+    """The general model, of ``last`` epochs from ``holdings``. ``rounds``: not all has to arrive; a delivery that
+    is missing at the end is worth the more the nearer its chunk is (A*)."""
 
     def __init__(self, epochs: Epochs, last: int, holdings: Held, *, rounds: bool = False) -> None:
         super().__init__()
@@ -227,8 +227,8 @@ class Copies(Program):
         self, ready: int | None, n: int, into: dict[int, list[int]], out: dict[tuple[int, int], list[int]],
         at_end: dict[int, int], *, demanded: bool,
     ) -> None:  # fmt: skip
-        """B of a rank is what it had and what arrives; each copy that it sends is at most that. A rank that has
-        the chunk, or will, gets no other."""
+        """Add the rows of rank ``n``: B is what the rank had and what arrives; each copy sent is at most B. A rank
+        that has the chunk, or will, gets no other."""
         buffer: list[int] = []
         for k in range(self.last + 1):
             if ready is None and (buffer or into.get(k)):
@@ -248,7 +248,7 @@ class Copies(Program):
             self.row([self.column(high=0.0)], low=1.0, high=1.0)  # nothing arrives in so few epochs
 
     def _rewards(self, lacking: list[int], ready: dict[int, int], at_end: dict[int, int]) -> None:
-        """Reward the nearest holder of what has not arrived by a share: logical edges by Floyd-Warshall."""
+        """Add a reward for each missing delivery by its nearest holder (logical edges by Floyd-Warshall)."""
         far = self.epochs.far
         for d in lacking:
             nearest = min(far[n, d] for n in ready)
@@ -261,7 +261,7 @@ class Copies(Program):
 
 
 class Flows(Program):
-    """Nothing is copied: chunks of a source are one flow, F; B is what a rank keeps, R what it reads at last.
+    """The model without copies: the chunks of a source are one flow F; B is what a rank keeps, R what it reads.
     Linear; with integers where flows of several sources share links by halves."""
 
     def __init__(self, epochs: Epochs, last: int) -> None:
@@ -304,8 +304,8 @@ class Flows(Program):
         loads(self, replace(epochs, switches_copy=False), self.sent)  # F is of several chunks
 
     def chunks_sent(self, epochs: Epochs, values: Any) -> list[Sent]:
-        """Return the path of every chunk, from its destination back; what no path takes is dropped (reverse pass).
-        Of a flow in parts the largest that are left count, so that a resource may carry too much."""
+        """Return the path of every chunk, from its destination back, without flow that no path takes (the reverse
+        pass). Of a flow in parts the largest that are left count, so that a resource may carry too much."""
         tables = epochs.tables
         left = {key: float(values[column]) for key, column in self.sent.items() if values[column] > NEARLY}
         reads = {key: float(values[column]) for key, column in self.read.items() if values[column] > NEARLY}
@@ -333,8 +333,8 @@ class Flows(Program):
 
 @dataclass(frozen=True)
 class Solved:
-    """``sent``: transfers, none where none were found; ``epochs``: how many they take. ``fewest``: no schedule has
-    fewer, proved. ``whole``: epochs are kept; else ``sent`` is of parts of chunks, to be put in order."""
+    """A solution. ``sent``: its transfers, none if none was found; ``epochs``: how many they take. ``fewest``: no
+    schedule has fewer, proved. ``whole``: epochs are kept; else ``sent`` has parts of chunks, to be ordered."""
 
     sent: tuple[Sent, ...]
     epochs: int
@@ -343,7 +343,7 @@ class Solved:
 
 
 def variables(epochs: Epochs, last: int) -> int:
-    """Return about how many variables F a model of ``last`` epochs has, for all chunks or sources."""
+    """Return about how many variables a model of ``last`` epochs has: F of all chunks, or of all sources."""
     collective = epochs.tables.problem.collective
     flows = (
         len({min(pre) for pre in collective.pre})
@@ -354,18 +354,18 @@ def variables(epochs: Epochs, last: int) -> int:
 
 
 def copies_nothing(problem: Problem) -> bool:
-    """Return True if every chunk is for one rank, so that the linear program will do."""
+    """Return True if each chunk has one holder and at most one receiver, so that the linear program will do."""
     return all(len(pre) == 1 and len(post - pre) <= 1 for pre, post in problem.collective.ends)
 
 
 def most(problem: Problem) -> int:
-    """The variables past which nothing is tried."""
+    """Return the number of variables past which no model is tried."""
     return MOST_FLOWS if copies_nothing(problem) else MOST_VARIABLES
 
 
 def fewest_epochs(epochs: Epochs, upper: int, left: Callable[[], float], nodes: int = MOST_NODES) -> Solved:
-    """The epoch search: from ``upper``, a guess, the fewest epochs by halving, any schedule in each; then the one
-    that arrives earliest. ``left``: the seconds that are left."""
+    """Return a solution of the fewest epochs, by halving from the guess ``upper`` with any schedule in each, and
+    of these the one that arrives earliest (the epoch search). ``left``: returns the seconds left."""
     flow, holdings = copies_nothing(epochs.tables.problem), _held(epochs.tables.problem)
 
     def ask(last: int, *, first: bool) -> tuple[Status, Solved | None]:
@@ -407,7 +407,7 @@ def fewest_epochs(epochs: Epochs, upper: int, left: Callable[[], float], nodes: 
 
 
 def in_rounds(epochs: Epochs, left: Callable[[], float], nodes: int = MOST_NODES) -> Solved:
-    """A*: rounds of a few epochs, each solved alone; what is on its way at the end of one comes in the next."""
+    """Return the solution by rounds of a few epochs, each solved alone (A*); chunks under way come in the next."""
     last = max(epochs.longest, 4)
     holdings, sent, done = _held(epochs.tables.problem), list[Sent](), 0
     ends = tuple(epochs.tables.problem.collective.ends)
@@ -443,7 +443,7 @@ def _end(epochs: Epochs, sent: Iterable[Sent]) -> int:
 
 
 def te_ccl_strategy(rates: Rates) -> Strategy:
-    """The quickest of what is solved with epochs of the slowest link, and of the fastest."""
+    """Return a strategy that offers the quickest solution with epochs of the slowest link or of the fastest."""
 
     def rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> Iterator[TimedRoutes]:
         nodes = scaled(MOST_NODES, search.budget.effort or 1.0)
@@ -485,7 +485,7 @@ def te_ccl_strategy(rates: Rates) -> Strategy:
 
 
 def timed_routes(epochs: Epochs, solved: Solved) -> Iterator[TimedRoutes]:
-    """Yield when transfers begin: as epochs say, and as soon as they can in the same order."""
+    """Yield the routes that begin as soon as they can in the order of epochs, and, if whole, in the epochs."""
     tables, order = epochs.tables, sorted(solved.sent)
     if not order:
         return

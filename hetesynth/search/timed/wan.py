@@ -26,15 +26,15 @@ Group = int
 
 
 def sites(problem: Problem, alpha: Sequence[float]) -> list[list[int]]:
-    """The ranks of each data centre: those that shorter links than those of a WAN join."""
+    """Return the ranks of each data center, which links of less latency ``alpha`` than a WAN's join."""
     near = [(arc.src, arc.dst) for arc, a in zip(problem.arcs, alpha, strict=True) if a < float(WAN_LATENCY)]
     return sorted(sorted(site) for site in components(problem.ranks, near))
 
 
 def entered(tables: CopyProblem, rates: Rates) -> tuple[list[list[tuple[Group, list[int]]]], list[set[Group]]]:
-    """For each rank the arcs that leave it by the largest group that they enter, and the groups that it is in: its
-    site, its server without what leads to other sites, and itself. Where a server is joined without it, that is
-    left to what crosses."""
+    """Return for each rank its outgoing arcs by the largest group that they enter, and the groups that it is in:
+    its site, its server without the resources that lead to other sites, and itself. Arcs within such a server that
+    use these resources are left out."""
     problem, servers = tables.problem, rates.servers or tables.problem.servers or ("",) * tables.problem.ranks
     site_of = {rank: site for site, ranks in enumerate(sites(problem, rates.alpha)) for rank in ranks}
     ends = [(arc.src, arc.dst) for arc in problem.arcs]
@@ -56,7 +56,7 @@ def entered(tables: CopyProblem, rates: Rates) -> tuple[list[list[tuple[Group, l
 
 
 class _Events:
-    """The simulation that makes the schedule. Transmission start and reception completion are entries of its heap;
+    """A simulation that makes the schedule. Transmission start and reception completion are entries of its heap;
     a transmission's completion is ``free`` of what it used, and its reception's start is inside of an arc."""
 
     def __init__(self, tables: CopyProblem, link_times: LinkTimes, rates: Rates) -> None:
@@ -83,12 +83,12 @@ class _Events:
             self.queued[r] += sign * self.busy[r]
 
     def _arrival(self, a: int, now: float) -> float:
-        """Return when the last chunk that waits is there for arc ``a`` (T + Delta of algorithm 1)."""
+        """Return when a chunk queued last for arc ``a`` arrives (T + Delta of algorithm 1)."""
         return max(max(self.free[r], now) + self.queued[r] + self.busy[r] for r in self.uses[a]) + self.alpha[a]
 
     def receive(self, chunk: int, rank: int, now: float) -> None:
-        """Load-aware neighbour forwarding: for each group that lacks the chunk the arc by which it is there first,
-        unless another rank's queue has it that is sooner (algorithm 1: each is in one queue)."""
+        """Queue a received chunk for each group that lacks it, on the arc by which it is there first, unless
+        another rank's queue is sooner (load-aware neighbor forwarding, algorithm 1: each is in one queue)."""
         self.held[rank] += 1
         brought = self.brought[chunk]
         for group, arcs in self.onward[rank]:
@@ -105,7 +105,7 @@ class _Events:
                 self._push(now, chunk, group, start=True)
 
     def run(self, origins: Sequence[frozenset[int]]) -> TimedRoutes:
-        """All of it; ``origins``: who holds each chunk."""
+        """Return the routes of the whole simulation; ``origins``: the ranks that hold each chunk at first."""
         for chunk, ranks in enumerate(origins):
             for rank in sorted(ranks):
                 self.brought[chunk].update(self.groups[rank])
@@ -135,12 +135,12 @@ class _Events:
 
 
 def event_driven(tables: CopyProblem, link_times: LinkTimes, rates: Rates) -> TimedRoutes:
-    """Return when chunks cross arcs; not all is delivered where a server's links lead one way only."""
+    """Return when chunks cross arcs; some deliveries are missing if a server's links lead one way only."""
     return _Events(tables, link_times, rates).run(tables.problem.collective.pre)
 
 
 def wan_strategy(rates: Rates) -> Strategy:
-    """The schedule of SCALE-CCL, on clusters of several sites."""
+    """Return a strategy that offers the schedule of SCALE-CCL, on clusters of several sites."""
 
     def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
         if len(sites(problem, rates.alpha)) < 2:

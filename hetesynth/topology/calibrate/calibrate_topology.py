@@ -25,7 +25,7 @@ _LIMITING = 0.98  # a rate that reaches this share of the stated one is the link
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRequest:
-    """The question of a calibration."""
+    """The topology, the measurements and the options of a calibration."""
 
     topology: Path
     measurements: tuple[Path, ...]
@@ -51,7 +51,7 @@ class Compared:
 
     @property
     def off(self) -> float:
-        """Measured over predicted, less 1."""
+        """The quotient of measured over predicted seconds, less 1."""
         return self.measured / self.predicted - 1
 
 
@@ -70,7 +70,7 @@ class Calibrated:
     series: tuple[Series, ...]
 
     def mean_off(self, *, used: bool) -> float | None:
-        """The mean of the differences, signs aside, of the points that were fitted or of those that were not."""
+        """Return the mean absolute ``off`` of the fitted points, or of the others; None without points."""
         shares = [abs(point.off) for point in self.points if point.used == used]
         return sum(shares) / len(shares) if shares else None
 
@@ -132,7 +132,7 @@ def calibrate(request: CalibrationRequest) -> Calibrated:
 def _demand_possible(
     fitted: Fit, observed: Sequence[tuple[str, Observation]], topology: Topology, links: LinkClass
 ) -> float:
-    """Return what a link carries at most, as stated and by its GPUs' data sheets. HetesynthError HS825, HS826."""
+    """Return a link's most B/s, as stated and by data sheets; HS825 if times fall, HS826 if the fit exceeds it."""
     for title in dict.fromkeys(title for title, _ in observed):
         points = sorted((o for t, o in observed if t == title), key=lambda o: o.size)
         half = len({o.size for o in points}) > 1 and len(points) // 2
@@ -165,13 +165,13 @@ def _demand_possible(
 
 
 def _shown(title: str, point: Observation) -> str:
-    """``m.csv: in place, line 7, 1024 bytes in 2.5 us``."""
+    """Return ``point`` as text, like ``m.csv: in place, line 7, 1024 bytes in 2.5 us``."""
     line = f", line {point.line}" if point.line else ""
     return f"{title}{line}, {point.size:.0f} bytes in {point.seconds * 1e6:.4g} us"
 
 
 def _written(fitted: Fit, copy: Figure | None, links: LinkClass, most: float) -> tuple[Figures, list[str]]:
-    """The fitted figures that are sure enough to be written; with a copy rate, the link's rate stays."""
+    """Return the fitted figures that are sure enough to be written, and doubts; with ``copy`` only that."""
     role = NETWORK if links.kind == "net" else NVLINK if links.kind in NVLINK_KINDS else None
     scattered = fitted.spread > _MOST_ERROR or 2 * fitted.outliers > len(fitted.residuals)
     least_alpha, most_alpha = (role.least_latency, role.most_latency) if role else (0, math.inf)

@@ -33,7 +33,7 @@ _OUTLIER = 4.0  # robust standard deviations
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A measured time and its multiples of alpha, 1/rate and 1/reduce; ``start``: seconds besides."""
+    """A measured time and its multiples of alpha, 1/rate and 1/reduce; ``start``: seconds added to these."""
 
     size: float
     seconds: float
@@ -162,7 +162,7 @@ def fit(observations: Sequence[Observation], alpha: float, rate: float, reduce: 
 
 
 def _tellable(terms: Array, times: Array) -> tuple[list[int], list[str]]:
-    """The figures that the points tell, and why not the others."""
+    """Return the columns whose figures the points determine, and why the others are not determined; HS845."""
     free: list[int] = []
     remarks: list[str] = []
     for index in (1, 0, 2):  # the rate first: alpha and reduce give way
@@ -198,7 +198,7 @@ class _Solution:
 def _least_loss(
     times: Array, terms: Array, fixed: Array, free: list[int], given: Array, *, floor: bool
 ) -> _Solution:
-    """The least loss over the ``free`` figures, each scaled by where it begins; ``given``: seconds of the others.
+    """Return the solution of least loss over the ``free`` figures; ``given``: seconds of the other figures.
 
     Errors are half the 95 % intervals of an M-estimate with Cauchy's loss, as shares of the values.
     """

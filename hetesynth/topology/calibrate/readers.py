@@ -65,7 +65,7 @@ class Series:
 
     @property
     def title(self) -> str:
-        """``file: name``."""
+        """The text ``file: name``."""
         return f"{self.source}: {self.name}" if self.name else self.source
 
 
@@ -73,7 +73,7 @@ Row = tuple[int, float, float]  # line, size, seconds
 
 
 class Read(NamedTuple):
-    """A series as a reader finds it."""
+    """A series as a reader finds it in one file."""
 
     name: str
     operation: Operation | None
@@ -131,7 +131,7 @@ def read_measurements(
 
 
 def _columns(text: str, width: int, column: int) -> Iterator[Row]:
-    """Size and value of the lines with ``width`` words or more, those without a value above 0 aside."""
+    """Yield size and value of each line with ``width`` words or more and a value above 0."""
     for at, line in enumerate(text.splitlines(), 1):
         words = line[:4096].split()
         if len(words) >= width and words[0][0] != "#" and (value := _number(words[column])) > 0:
@@ -139,13 +139,13 @@ def _columns(text: str, width: int, column: int) -> Iterator[Row]:
 
 
 def _number(word: str) -> float:
-    """A number in the usual notations; 0 where it is none."""
+    """Return a number from the usual notations; 0 if the text is none."""
     value = float(word) if _NUMBER.fullmatch(word) else 0.0
     return value if math.isfinite(value) else 0.0
 
 
 def _size(word: str) -> float:
-    """Bytes: ``4096``, ``64K``, ``1M``, ``16MiB`` (powers of 1024, as these tools print them); 0 for none."""
+    """Return the bytes of ``4096``, ``64K`` or ``16MiB`` (powers of 1024, as in these tools); 0 for no size."""
     match = _SIZE.fullmatch(word)
     return float(match[1]) * 1024.0 ** " kmgt".index((match[2] or " ").lower()) if match else _number(word)
 
@@ -190,7 +190,7 @@ _Table = tuple[str, dict[str, list[_NcclRow]]]
 
 
 def _read_nccl_tests(text: str, source: str, operation: Operation | None, ranks: int | None) -> Iterator[Read]:
-    """Two series for each table, out of place and in place; rows with wrong values are no measurement."""
+    """Yield two series for each table, out of place and in place, without rows of wrong values."""
     tables = [_nccl_json(text)] if _NCCL_JSON.match(text) else [*_nccl_tables(text)]
     tables = [table for table in tables if any(table[1].values())]
     if not tables:
@@ -210,7 +210,7 @@ def _read_nccl_tests(text: str, source: str, operation: Operation | None, ranks:
 
 
 def _nccl_tables(text: str) -> Iterator[_Table]:
-    """The tables of a log. What stands before a row is the prefix of a launcher."""
+    """Yield the tables of a log. Text before a row is the prefix of a launcher."""
     headers, lines = [*_NCCL_HEADER.finditer(text)], text.split("\n")
     begins = [text.count("\n", 0, header.start()) for header in headers]
     for header, before, begin, end in zip(headers, [0, *begins], begins, [*begins[1:], len(lines)], strict=False):
@@ -239,7 +239,7 @@ def _nccl_tables(text: str) -> Iterator[_Table]:
 
 
 def _nccl_json(text: str) -> _Table:
-    """The table in the file that ``--output_file`` writes."""
+    """Return the table in the JSON file that nccl-tests write with ``--output_file``."""
     document = read_json(text.encode(), max_depth=12, max_digits=20)
     places: dict[str, list[_NcclRow]] = {"out of place": [], "in place": []}
     try:
@@ -304,7 +304,7 @@ def _nccl_told(
 
 
 def _nccl_ratio(row: _NcclRow) -> tuple[float, float]:
-    """Least and most that bus over algorithm bandwidth can be before both were rounded."""
+    """Return the least and the most that bus over algorithm bandwidth can be before both were rounded."""
     off = [0.0051 if rate < 1000 else 0.051 for rate in (row.algorithm, row.bus)]
     most = (row.bus + off[1]) / (row.algorithm - off[0]) if row.algorithm > off[0] else math.inf
     return max(0.0, row.bus - off[1]) / (row.algorithm + off[0]), most
@@ -321,7 +321,7 @@ _OSU_COLLECTIVES: dict[str, Operation] = {
 
 
 def _read_osu(text: str, source: str, operation: Operation | None, ranks: int | None) -> Iterator[Read]:
-    """The table: a latency test is one transfer at a time, a bandwidth test a stream.
+    """Yield the table of OSU as a series: a latency test is one transfer at a time, a bandwidth test a stream.
 
     Of collectives the size is that of one rank's block, which here becomes that of the largest buffer.
     """
@@ -347,7 +347,7 @@ _PERFTEST_UNITS = {"MB": 2.0**20, "MiB": 2.0**20, "Gb": 1e9 / 8}  # MB/sec of th
 
 
 def _read_perftest(text: str, source: str, operation: Operation | None, ranks: int | None) -> Iterator[Read]:
-    """The table, of streams (by the average rate) or of transfers (by the typical time)."""
+    """Yield the table of perftest: streams (by the average rate) or transfers (by the typical time)."""
     header = _PERFTEST.search(text)
     if header and header["unit"]:
         unit = _PERFTEST_UNITS[header["unit"]]
@@ -359,7 +359,7 @@ def _read_perftest(text: str, source: str, operation: Operation | None, ranks: i
 
 
 def _read_nvbandwidth(text: str, source: str, operation: Operation | None, ranks: int | None) -> list[Read]:
-    """A series of streams for each matrix of GB/s that passed between devices, a point for each pair."""
+    """Return a series of streams for each matrix of GB/s between devices, with a point for each pair."""
     document, series = read_json(text.encode(), max_depth=12, max_digits=18), list[Read]()
     try:
         for case in document["nvbandwidth"]["testcases"]:
@@ -383,7 +383,7 @@ _SECONDS = ("s", "seconds", "time_s")
 
 
 def _cells(text: str) -> list[tuple[int, list[str]]]:
-    """The rows of a CSV, whose marks are those of its first line, with the numbers of their lines, from 1."""
+    """Return the rows of a CSV and their line numbers from 1; separators are those of the first line."""
     lines = [(n, line) for n, line in enumerate(text.splitlines(), 1)]
     lines = [(n, line) for n, line in lines if line.strip() and line.lstrip()[0] != "#"]
     mark = max(",;\t", key=lines[0][1].count) if lines else ","
@@ -391,14 +391,14 @@ def _cells(text: str) -> list[tuple[int, list[str]]]:
 
 
 def _is_csv(text: str) -> bool:
-    """A first line of several cells of which one names a size, or two numbers."""
+    """Return True if the first line has several cells, one of which names a size, or two numbers."""
     cells = next((cells for _, cells in _cells(text[:4096])), [])
     two = len(cells) == 2 and _size(cells[0]) > 0 and _number(cells[1]) > 0
     return two or (1 < len(cells) <= 64 and any(cell.lower() in _SIZES for cell in cells))
 
 
 def _read_csv(text: str, source: str, operation: Operation | None, ranks: int | None) -> Iterator[Read]:
-    """A series for each column of times beside that of sizes; without a header size and microseconds."""
+    """Yield a series for each column of times beside the sizes; without a header, size and microseconds."""
     rows = _cells(text)
     titles = ["size", "us"]
     if any(cell.lower() in _SIZES for cell in rows[0][1]):

@@ -42,7 +42,7 @@ Edit = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class LinkClass:
-    """Links of one ``kind`` and ``rate`` (bytes per second, all lanes)."""
+    """The links of one ``kind`` and ``rate`` (bytes per second, all lanes)."""
 
     kind: str
     rate: Fraction
@@ -53,7 +53,7 @@ class LinkClass:
 
     @property
     def title(self) -> str:
-        """``nvlink@450GB/s``: what ``--class`` takes."""
+        """The name of the class for ``--class``, such as ``nvlink@450GB/s``."""
         return f"{self.kind}@{float(self.rate / 10**9):g}GB/s"
 
 
@@ -96,7 +96,7 @@ def named_class(topology: Topology, name: str | None) -> LinkClass:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures to write: seconds and bytes per second; None leaves the file as it is."""
+    """The figures to write, in seconds and bytes per second; None leaves the file as it is."""
 
     alpha: float | None = None
     rate: float | None = None
@@ -112,7 +112,7 @@ def rounded(value: float) -> Fraction:
 def updated(
     text: str, name: str, topology: Topology, links: LinkClass, figures: Figures, note: str
 ) -> tuple[str, tuple[str, ...]]:
-    """Return ``text`` with ``figures`` and a ``note`` in front, and what else that changes; else HS847."""
+    """Return ``text`` with ``figures`` and a ``note`` in front, and its effects on other links; else HS847."""
     editor = _Editor(name, topology, links, figures)
     if figures != Figures() and not any(
         isinstance(item, syntax.Cluster) for item in parse(checked_source(text, name)).items
@@ -134,7 +134,7 @@ def updated(
 
 @dataclass(frozen=True, slots=True)
 class _Editor:
-    """Edits the text of the file called ``name``."""
+    """An editor of the text of the file called ``name``."""
 
     name: str
     topology: Topology
@@ -156,7 +156,7 @@ class _Editor:
         return changed, self._effects(parse_topology(changed, self.name))
 
     def _with_rate(self, text: str, total: Fraction) -> str:
-        """``text`` with the rate, and a statement that it is what transfers get, so that nothing derates it."""
+        """Return ``text`` with the rate, stated to be what transfers get, so that nothing derates it."""
         edits = []
         for statement in _statements(text, self.name):
             stated = _property(statement, "bandwidth") if _is_of(statement, self.links) else None
@@ -177,7 +177,7 @@ class _Editor:
         return f"{text[:at]}{lead}  measured {self.links.kind}\n{text[at:]}"
 
     def _with_alpha(self, text: str, goal: Fraction) -> str:
-        """The latency of the element that stands for the class, so that all of the way has ``goal``."""
+        """Return ``text`` with the latency of the class's element such that the whole way has ``goal`` seconds."""
         topology, links = self.topology, self.links
         sample = next(i for i in links.links if topology.links[i].latency == links.alpha)
         if self.figures.rate is not None:
@@ -193,7 +193,7 @@ class _Editor:
         return self._latency_set(text, links, rounded(float(latency)))
 
     def _latency_set(self, text: str, links: LinkClass, latency: Fraction) -> str:
-        """``text`` with this latency of what holds it: the fabric of a network, else what limits."""
+        """Return ``text`` with ``latency`` stated of the network's fabric, else of the element that limits."""
         shown = time_text(latency)
         statements = [item for item in _items(text, self.name) if isinstance(item, Statement)]
         statements = [s for s in statements if (_property(s, "latency") is None or _literal(text, s, "latency"))]
@@ -217,14 +217,14 @@ class _Editor:
         return _edited(text, edits)
 
     def _end(self, text: str) -> tuple[int, str]:
-        """Return where lines may be added to the cluster, and what goes in front if its brace stands alone."""
+        """Return the offset for lines added to the cluster, and a line break unless its brace stands alone."""
         items = parse(checked_source(text, self.name)).items
         end = next(_closing(text, _offset(text, item.span)) for item in items if isinstance(item, syntax.Cluster))
         line = text.rfind("\n", 0, end) + 1
         return (line, "") if not text[line:end].strip() else (end, "\n")
 
     def _with_set(self, text: str, owners: Sequence[str], figure: str) -> str:
-        """A ``set`` before the cluster's closing brace, in place of one that was written for the same before."""
+        """Return ``text`` with a ``set`` at the cluster's end, in place of one written before for the same."""
         if not owners:
             raise _no_place(self.links, figure.split()[0])
         at, lead = self._end(text)
@@ -234,7 +234,7 @@ class _Editor:
         return re.sub(older, "", text[:at]) + f"{lead}  {added}\n{text[at:]}"
 
     def _owners(self, *, latency: bool = False) -> list[str]:
-        """The parts whose figures these are: NICs, switches, buses; of latencies, the fabric where one is."""
+        """Return the NICs, switches or buses with the class's rate; with ``latency`` the fabrics, if any."""
         vertices, wires = self.topology.vertices, self.topology.wires
         links = [self.topology.links[number] for number in self.links.links] if latency else []
         crossed = [vertices[wires[w].dst] for link in links for w in link.wires]
@@ -246,7 +246,7 @@ class _Editor:
         return list(dict.fromkeys(map(part_of, owners)))
 
     def _effects(self, after: Topology) -> tuple[str, ...]:
-        """Return what else changed, a sentence for each class; HS847: links have not the fitted figures."""
+        """Return a sentence for each change of other links. Raise HS847 if a fitted figure did not arrive."""
         links, alpha, rate = self.links, self.figures.alpha, self.figures.rate
         if len(after.links) != len(self.topology.links):
             raise _no_place(links, "rate")
@@ -277,7 +277,7 @@ def _no_place(links: LinkClass, what: str) -> HetesynthError:
 
 
 def _with_own_types(text: str, name: str, links: LinkClass) -> str:
-    """``text`` with the library's node types that have such links in place of their imports."""
+    """Return ``text`` with the library's types in use that have links of the class, in place of their imports."""
     file = parse(checked_source(text, name))
     used = {item.node.text for item in _items(text, name) if isinstance(item, syntax.Instance)}
     edits = []
@@ -299,7 +299,7 @@ def _with_own_types(text: str, name: str, links: LinkClass) -> str:
 
 
 def _items(text: str, name: str) -> list[object]:
-    """Return the statements of types and of the cluster, those inside of loops too."""
+    """Return the items of a file, and those inside its types, pods, cluster and loops."""
     items: list[object] = [*parse(checked_source(text, name)).items]
     for item in items:  # grows while it is walked
         items += item.items if isinstance(item, _Block | syntax.Loop) else ()
@@ -307,7 +307,7 @@ def _items(text: str, name: str) -> list[object]:
 
 
 def _statements(text: str, name: str) -> list[Statement]:
-    """The elements and joins in the file itself that state a bandwidth in so many figures."""
+    """Return the elements, joins and networks in the file that state a bandwidth as a plain number."""
     items = [item for item in _items(text, name) if isinstance(item, Statement)]
     return [item for item in items if _literal(text, item, "bandwidth")]
 
@@ -317,7 +317,7 @@ def _property(statement: Statement, name: str) -> Property | None:
 
 
 def _literal(text: str, statement: Statement, name: str) -> bool:
-    """True where that figure of a statement stands there itself."""
+    """Return True if the figure ``name`` of a statement is a plain number in ``text``."""
     prop = _property(statement, name)
     if prop is None or not isinstance(prop.amount, Amount):
         return False
@@ -325,7 +325,7 @@ def _literal(text: str, statement: Statement, name: str) -> bool:
 
 
 def _is_of(statement: Statement, links: LinkClass) -> bool:
-    """True where a statement has the kind and the rate of a class."""
+    """Return True if a statement has the kind and the rate of a class."""
     bandwidth, kind = _property(statement, "bandwidth"), _property(statement, "kind")
     if bandwidth is None or bandwidth.amount is None:
         return False
@@ -351,20 +351,20 @@ def compressed(names: Sequence[str], every: Iterable[str]) -> str:
 
 
 def _edited(text: str, edits: Iterable[Edit]) -> str:
-    """``text`` after ``edits``, no two of which overlap."""
+    """Return ``text`` after ``edits``, no two of which overlap."""
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
     return text
 
 
 def _offset(text: str, span: Span) -> int:
-    """Return where ``span`` begins in ``text``."""
+    """Return the offset in ``text`` at which ``span`` begins."""
     lines = text.split("\n")
     return sum(len(line) + 1 for line in lines[: span.line - 1]) + span.column - 1
 
 
 def _closing(text: str, start: int) -> int:
-    """The place of the `}` that closes the first `{` at or after ``start``."""
+    """Return the offset of the `}` that closes the first `{` at or after ``start``."""
     braces = [token for token in _TOKENS.finditer(text, start) if token[0] in "{}"]
     depths = accumulate(1 if token[0] == "{" else -1 for token in braces)
     return next(token.start() for token, depth in zip(braces, depths, strict=True) if depth == 0)

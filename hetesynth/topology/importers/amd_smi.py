@@ -86,7 +86,7 @@ def read_amd_smi(source: Source, options: ReadOptions) -> Reading:
 
 
 def _text_tables(lines: Sequence[str], name: str) -> Tables:
-    """The matrices of a text: below each title a line of GPUs, then a row for each; HS732 where one is cut."""
+    """Return the GPUs and matrices of a text: a title, a line of GPUs, a row for each; HS732 if one is cut."""
     gpus: list[str] = []
     tables: dict[str, Matrix] = {table: {} for table in _TABLES}
     for number, line in enumerate(lines, 1):
@@ -107,7 +107,7 @@ def _text_tables(lines: Sequence[str], name: str) -> Tables:
 
 
 def _json_tables(source: Source) -> Tables:
-    """Return the tables of ``amd-smi topology --json``, in both of its layouts."""
+    """Return the GPUs and matrices of ``amd-smi topology --json``, in either of its layouts; HS732."""
     try:
         document = read_json(source.data, max_depth=12, max_digits=18)
         if isinstance(document, dict):

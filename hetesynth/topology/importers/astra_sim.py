@@ -95,7 +95,7 @@ def cluster_text(dimensions: Sequence[Dimension], model: str = "") -> str:
 
 
 def _stated(dimension: Dimension) -> str:
-    """Bandwidth and latency; those of a switch are of a crossing, two links."""
+    """Return the text of bandwidth and latency; the latency of a switch is of a crossing, two links."""
     crossings = 2 if dimension.shape == SWITCH else 1
     rate = decimal(dimension.bandwidth / 10**9)
     return f"bandwidth {rate} GB/s; latency {decimal(dimension.latency * crossings * 10**9)} ns"

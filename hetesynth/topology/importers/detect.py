@@ -61,7 +61,7 @@ def detect(
 
 
 def nic_rates_of_ports(ports: Path = PORTS) -> dict[str, Fraction]:
-    """The rates of InfiniBand and RoCE ports by NIC, in bytes per second, as Linux states them."""
+    """Return the rates of InfiniBand and RoCE ports by NIC, in bytes per second, as Linux states them."""
     rates: dict[str, Fraction] = {}
     for file in sorted(ports.glob("*/ports/1/rate"))[:MAX_PORTS]:
         with suppress(OSError), file.open("rb") as stream:
@@ -71,7 +71,7 @@ def nic_rates_of_ports(ports: Path = PORTS) -> dict[str, Fraction]:
 
 
 def _output(command: Sequence[str], seconds: float) -> bytes:
-    """Return what a command prints; HetesynthError HS747 where it fails, prints too much or takes too long."""
+    """Return the output of a command. Raise HS747 if it fails, prints nothing or too much, or takes too long."""
     failed = ""
     with tempfile.TemporaryFile() as file:
         try:

@@ -30,7 +30,7 @@ _TYPES = {"fabric": "switch", "router": "border_router"}
 
 @dataclass(frozen=True, slots=True)
 class EdgeNode:
-    """A GPU, or what forwards."""
+    """A GPU, or a part that forwards, such as a switch."""
 
     id: NodeId
     type: str
@@ -42,13 +42,13 @@ class EdgeNode:
 
     @property
     def full(self) -> str:
-        """The name in the cluster."""
+        """The name of the node in the cluster."""
         return self.local if self.number < 0 else f"n{self.number}.{self.local}"
 
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """The rate of a link: all lanes together in bytes per second, None where it never limits."""
+    """The rate of a link, all lanes together in bytes per second (None: never limits), lanes, latency and kind."""
 
     rate: Fraction | None
     count: int
@@ -82,7 +82,7 @@ def _text(item: Mapping[str, Any], key: str, most: int = MAX_NAME) -> str:
 
 
 def positive(item: Mapping[str, Any], key: str, *, zero: bool = False) -> Fraction:
-    """The number at ``key``; ValueError."""
+    """Return the number at ``key``, above 0 or with ``zero`` 0 too; else raise ValueError."""
     value = item.get(key)
     if type(value) not in (int, float, Fraction) or not 0 <= value <= MAX_FIGURE or not (value or zero):  # type: ignore[operator]
         raise ValueError(f"{key} is {str(value)[:40]}, no number above 0 and up to {MAX_FIGURE}")
@@ -97,7 +97,7 @@ def _count(item: Mapping[str, Any]) -> int:
 
 
 def _edges(pairs: Any, ends: set[NodeId]) -> list[tuple[NodeId, NodeId]]:
-    """Edges that are there once each, between two different ones of ``ends``."""
+    """Return ``pairs`` as edges. Raise ValueError unless each is there once and joins two different ``ends``."""
     edges = [(a, b) for a, b in pairs]
     if any(_id(a) not in ends or _id(b) not in ends or a == b for a, b in edges) or len(set(edges)) != len(edges):
         raise ValueError("an edge that is there twice, or does not join two nodes (in a group: two GPUs)")
@@ -105,7 +105,7 @@ def _edges(pairs: Any, ends: set[NodeId]) -> list[tuple[NodeId, NodeId]]:
 
 
 def _document(value: Any) -> EdgeDocument:
-    """Return what a file says; ValueError where something is not what it should be."""
+    """Return the document in the value of a JSON file. Raise ValueError if a part of it is wrong."""
     nodes = []
     for item in value.get("nodes", []):
         server = None if item.get("server") in (None, -1) else _id(item["server"])
@@ -232,7 +232,7 @@ def _text_of(document: EdgeDocument, file: str, before: Sequence[Remark]) -> tup
 
 
 def _joins(document: EdgeDocument, nics: Mapping[NodeId, NodeId]) -> Iterator[Join]:
-    """Links, those of both directions as one; without those between NICs and fabrics."""
+    """Yield the links, two directions as one, without links between NICs and their fabrics."""
     counts = Counter(document.links)
     for a, b, quality in list(counts):
         n = counts[a, b, quality]
@@ -245,7 +245,7 @@ def _joins(document: EdgeDocument, nics: Mapping[NodeId, NodeId]) -> Iterator[Jo
 
 
 def _fabric_of_nics(document: EdgeDocument) -> dict[NodeId, NodeId]:
-    """NIC -> the node that is its fabric, where the graph has the form that these two give it; else nothing."""
+    """Return the node that is each NIC's fabric; nothing if any link of a NIC leaves this in doubt."""
     nodes = document.nodes
     nics = {i for i, node in nodes.items() if node.type == "nic"}
     counts = Counter((src, dst) for src, dst, _ in document.links)
@@ -274,7 +274,7 @@ def _fabric_of_nics(document: EdgeDocument) -> dict[NodeId, NodeId]:
 def _server_body(
     document: EdgeDocument, gpus: Sequence[EdgeNode], joins: Sequence[Join], nics: Mapping[NodeId, NodeId]
 ) -> Iterator[str]:
-    """The statements of a server's node type."""
+    """Yield the statements of a server's node type."""
     models = sorted({node.model for node in gpus if node.model})
     if models and all(c.isprintable() and c not in '"\\' for c in models[0]):
         yield f'model "{models[0]}"'
@@ -292,7 +292,7 @@ def _server_body(
 def _statements(
     joins: Sequence[Join], names: Mapping[NodeId, str], nics: Mapping[NodeId, NodeId]
 ) -> Iterator[str]:
-    """``link`` and ``attach``: a node with all that it reaches alike, once for each repetition."""
+    """Yield ``link`` and ``attach``: a node with all nodes that it reaches alike, once for each repetition."""
     alike: dict[tuple[str, NodeId, Quality, str, int], list[NodeId]] = defaultdict(list)
     repeated: Counter[Join] = Counter()
     for join in joins:
@@ -310,7 +310,7 @@ def _statements(
 
 
 def _rate(quality: Quality, free: bool = False) -> str:
-    """The properties of a link; ``free``: it may be without a rate."""
+    """Return the properties of a link as text; ``free``: the link may be without a rate, else ValueError."""
     words = []
     if quality.rate is not None:
         words.append(f"bandwidth {_lanes(quality.rate, quality.count)}")
@@ -324,7 +324,7 @@ def _rate(quality: Quality, free: bool = False) -> str:
 
 
 def _lanes(total: Fraction, count: int) -> str:
-    """``25 GB/s x 2``; as a quotient where a lane's share has no end."""
+    """Return ``25 GB/s x 2`` or the like; a quotient if a lane's share has no finite decimal."""
     lane = total / count
     exact = Fraction(decimal(lane / 10**9)) * 10**9 == lane
     return bandwidth(lane, count) if exact else f"({bandwidth(total)} / {count}) x {count}"

@@ -153,7 +153,7 @@ def gpu_model(name: str) -> GpuModel | None:
 
 
 def amd_model(name: str) -> AmdModel | None:
-    """The model of AMD that ``name`` names; None where it is none of those in the table."""
+    """Return the model of AMD that ``name`` names; None where it is none of those in the table."""
     for pattern, *facts in _AMD_MODELS:
         if match := re.search(rf"(?<![A-Za-z0-9])({pattern})(?![0-9])", name, re.IGNORECASE):
             return AmdModel(match[1], *facts)  # type: ignore[arg-type]
@@ -161,14 +161,14 @@ def amd_model(name: str) -> AmdModel | None:
 
 
 def gpu_vendor(name: str) -> Vendor | None:
-    """Return who makes the GPU ``name``, of those whose runtimes are known; None where it does not tell."""
+    """Return the maker of the GPU that ``name`` names, NVIDIA or AMD; None if the name does not tell."""
     if _AMD.search(name):
         return "AMD"
     return "NVIDIA" if gpu_model(name) is not None or "NVIDIA" in name.upper() else None
 
 
 def short_name(name: str) -> str:
-    """The name without vendor and memory: "NVIDIA H100 80GB HBM3" is "H100", "NVIDIA H100 PCIe" keeps its slot."""
+    """Return the name without vendor and memory: "H100" of "NVIDIA H100 80GB HBM3"; a slot (PCIe) stays."""
     if PART.search(name):
         return name.strip()[:40]
     plain = re.sub(r"NVIDIA|Tesla|GeForce", "", name)

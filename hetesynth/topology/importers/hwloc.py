@@ -47,7 +47,7 @@ Pairs = list[tuple[int, int | str, int]]  # GPU, another GPU, "switch" or "cpu",
 
 @dataclass(slots=True)
 class _Tree:
-    """The hardware that was met while the objects were walked."""
+    """The devices and facts that were found while walking the objects of the file."""
 
     old: bool  # format 2
     cpus: list[str] = field(default_factory=list)
@@ -74,7 +74,7 @@ def read_hwloc(source: Source, options: ReadOptions) -> Reading:
     cpus = tree.cpus or ["cpu0"]
 
     def rooted(place: Place) -> Place:
-        """Below the first CPU, where the file shows it below none."""
+        """Return ``place``, below the first CPU if the file shows it below none."""
         return place if place.parent else replace(place, parent=cpus[0])
 
     tree.gpus.sort(key=lambda entry: entry[0])
@@ -151,7 +151,7 @@ def _number(text: str | None) -> int:
 
 
 def _speed(element: _Element, calibration: Calibration) -> Fraction | None:
-    """The rate of the link above a PCI device: hwloc states what remains after the line code, in GB/s."""
+    """Return the rate of the link above a PCI device; hwloc states it after the line code, in GB/s."""
     text = element.get("pci_link_speed", "")
     if not re.fullmatch(r"\d{1,5}(\.\d{1,9})?", text) or not 0 < Fraction(text) <= MAX_SPEED:
         return None
@@ -160,7 +160,7 @@ def _speed(element: _Element, calibration: Calibration) -> Fraction | None:
 
 
 def _pairs(element: _Element, numbers: Mapping[str, int]) -> Pairs | None:
-    """Every value of a matrix off the diagonal that is a GPU's and not 0; None where it is not square."""
+    """Return the values of a matrix from GPUs, off the diagonal and not 0; None if it is not square."""
     indexing, kind = element.get("indexing", "gp")[:2], element.get("type", "")
     parts = (element.iterchildren(tag) for tag in ("indexes", "u64values"))  # hwloc cuts long lists
     indexes, values = (" ".join(part.text or "" for part in of_tag).split() for of_tag in parts)
@@ -179,7 +179,7 @@ def _pairs(element: _Element, numbers: Mapping[str, int]) -> Pairs | None:
 def _gpu_links(
     source: Source, root: _Element, numbers: Mapping[str, int], gpus: Sequence[Gpu], options: ReadOptions
 ) -> Links:
-    """Links between GPUs, and ports into NVSwitches, as a file says; ``numbers``: of the GPUs by index."""
+    """Return the ports into NVSwitches, the links between GPUs and remarks; ``numbers``: GPUs by index."""
     matrices = {e.get("name", ""): e for e in root.iter("distances2", "distances2hetero")}
     if "XGMIBandwidth" in matrices:
         what = "hwloc does not tell which GPUs have how many xGMI links with each other"

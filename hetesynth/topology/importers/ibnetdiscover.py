@@ -48,7 +48,7 @@ End = tuple[str, int]  # guid, port
 
 @dataclass(slots=True)
 class _Devices:
-    """Descriptions of devices, cables by their ends with their rates, odd ports."""
+    """The descriptions of devices, the cables by their ends with their rates, and the odd ports."""
 
     names: dict[str, str] = field(default_factory=dict)
     odd: list[str] = field(default_factory=list)
@@ -107,7 +107,7 @@ def read_ibnetdiscover(source: Source, options: ReadOptions) -> Reading:
 
 
 def _attachments(devices: _Devices, switches: dict[str, str]) -> tuple[list[Attachment], list[Remark]]:
-    """Every NIC at a switch, by host and name, in the order of the hosts."""
+    """Return every NIC at a switch, by host and name, in the order of the hosts."""
     attachments: list[Attachment] = []
     ports: dict[str, list[tuple[int, str, Fraction | None]]] = defaultdict(list)
     for ends, rate in devices.cables.items():

@@ -31,13 +31,13 @@ class Remark:
 
     @property
     def severity(self) -> Literal["note", "warning"]:
-        """A warning for what is suspicious: it should be looked at before the text is used."""
+        """The severity: a warning for a suspicious remark, which should be looked at before the text is used."""
         return "warning" if self.kind == "suspicious" else "note"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place of a device: below a PCIe bridge or a CPU, at ``rate``; None where it is not known."""
+    """The slot of a device: below a PCIe bridge or a CPU, at ``rate`` (None: not known)."""
 
     parent: str = ""  # the name of a Bridge or a CPU, "" where the file does not tell
     rate: Fraction | None = None
@@ -55,7 +55,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Nic:
-    """A NIC or one port of it. ``gpus``: those next to it, where the file tells that rather than a PCIe tree."""
+    """A NIC or a port of one. ``gpus``: the nearest GPUs, if the file tells these rather than a PCIe tree."""
 
     name: str
     rate: Fraction | None
@@ -66,7 +66,7 @@ class Nic:
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """A PCIe switch, or one of its ports: what is below it meets in it."""
+    """A PCIe switch, or one of its ports; the devices below meet in it."""
 
     name: str
     place: Place
@@ -85,7 +85,7 @@ class GpuLink:
 
 @dataclass(frozen=True, slots=True)
 class SwitchPort:
-    """GPU ``gpu`` has ``lanes`` links into the NVSwitch fabric, each at ``rate``."""
+    """The ``lanes`` links of GPU ``gpu`` into the NVSwitch fabric, each at ``rate``."""
 
     gpu: int
     lanes: int
@@ -94,7 +94,7 @@ class SwitchPort:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A server."""
+    """A server with its GPUs, NICs, CPUs, bridges and links."""
 
     host: str
     gpus: tuple[Gpu, ...]
@@ -115,7 +115,7 @@ class Machine:
 
     @property
     def is_joined(self) -> bool:
-        """True where GPUs meet over NVLink or xGMI: a switch, or a link for every pair."""
+        """True if GPUs meet over NVLink or xGMI: by a switch, or by a link for every pair."""
         pairs = len(self.gpus) * (len(self.gpus) - 1) // 2
         return bool(self.ports or self.domain) or len(self.links) >= pairs
 

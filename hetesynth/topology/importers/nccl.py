@@ -65,7 +65,7 @@ class _Slot:
 
     @property
     def lane(self) -> float:
-        """GT/s, 0 where no speed is told."""
+        """The GT/s of a lane, 0 if no speed is told."""
         match = PCIE_SPEED.match(self.speed)
         return float(match[1]) if match else 0.0
 
@@ -89,7 +89,7 @@ class _Gpu:
 
 @dataclass(slots=True)
 class _Host:
-    """Everything of one host of the file called ``name``."""
+    """The parts of one host in the file called ``name``."""
 
     name: str
     cpus: list[str] = field(default_factory=list)
@@ -199,7 +199,7 @@ def read(source: Source, options: ReadOptions) -> Reading:
 
 
 def _skeleton(source: Source, hosts: Sequence[_Host], options: ReadOptions) -> Machine:
-    """A file without GPUs, under the node type that the user names."""
+    """Return the machine of a file without GPUs, under the node type that the user names."""
     slots = [slot for host in hosts for slot in host.empty]
     gpus = sum(slot.kind.startswith(("0x03", "0x12")) for slot in slots)
     nics = [slot for slot in slots if slot.kind.startswith("0x02")]
@@ -306,7 +306,7 @@ def _machine(source: Source, host: _Host, options: ReadOptions) -> Machine:
 
 
 def _links(gpus: Sequence[_Gpu], calibration: Calibration) -> tuple[tuple[GpuLink, ...], list[Remark]]:
-    """Direct links, which the file states from both ends."""
+    """Return the direct links, which the file states from both ends, and remarks."""
     ranks = {gpu.slot.bus: i for i, gpu in enumerate(gpus) if gpu.slot.bus}
     counts: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     dropped: dict[str, list[int]] = defaultdict(list)
@@ -338,7 +338,7 @@ def _links(gpus: Sequence[_Gpu], calibration: Calibration) -> tuple[tuple[GpuLin
 def _bridges(
     host: _Host, gpus: Sequence[Gpu], nics: Sequence[Nic], calibration: Calibration
 ) -> tuple[tuple[Bridge, ...], list[Remark]]:
-    """Bridges; one that a hypervisor invented, or whose speed is not told, is as fast as the devices below it."""
+    """Return the bridges; one that a hypervisor invented, or of no speed, is as fast as the devices below."""
     below: dict[str, Fraction] = defaultdict(Fraction)
     carried = [(gpu.place, gpu.place.rate) for gpu in gpus]
     carried += [(nic.place, nic.place.rate or nic.rate) for nic in nics]

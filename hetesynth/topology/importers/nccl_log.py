@@ -176,7 +176,7 @@ def _address(number: str) -> str:
 
 
 def _add_links(tree: _Tree, source: Source) -> None:
-    """Give every GPU its links, as many as their rates say; HS733 where that is not to be told."""
+    """Give every GPU as many links as their rates say. Raise HS733 if the number cannot be told."""
     nvlinks = [[rate for kind, _, rate in gpu.links if kind == "NVL"] for gpu in tree.gpus.values()]
     names = {gpu.name for gpu in tree.gpus.values()}
     model = gpu_model(next(iter(names))) if len(names) == 1 else None

@@ -22,7 +22,7 @@ _LEAFSPINE = re.compile(r"leafspine:([0-9]{1,4})(?::([0-9]{1,4}(?:\.[0-9]{1,4})?
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A host at a switch: with the NIC of that name, or with all of its NICs ("")."""
+    """A host at a switch, with the NIC called ``nic`` or, if that is "", with all of its NICs."""
 
     host: str
     switch: str
@@ -42,7 +42,7 @@ class Trunk:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The devices at switches and the links between switches."""
+    """The hosts attached to switches, and the trunks that join the switches."""
 
     attachments: tuple[Attachment, ...]
     trunks: tuple[Trunk, ...] = ()
@@ -61,7 +61,7 @@ class Network:
         return tuple(dict.fromkeys(one.host for one in self.attachments))
 
     def by_host(self) -> dict[str, list[Attachment]]:
-        """Return what is attached of each host, in the order of the file."""
+        """Return the attachments of each host, in the order of the file."""
         attached: dict[str, list[Attachment]] = defaultdict(list)
         for one in self.attachments:
             attached[one.host].append(one)
@@ -83,7 +83,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """The network between servers: as a file describes it, or one switch, one a number of NIC, or leaves."""
+    """The network between servers: as in a file, or one switch, one for each NIC number (rails), or leaves."""
 
     kind: Literal["switch", "rails", "leafspine", "network", "none"]
     servers: int = 0  # of a leaf
@@ -154,12 +154,12 @@ def machines_of_network(
 
 
 def _plain(host: str) -> str:
-    """A host's name without its domain and in small letters."""
+    """Return a host's name without its domain and in small letters."""
     return host.split(".")[0].lower()
 
 
 def _with_rates(machine: Machine, attachments: Sequence[Attachment]) -> Machine:
-    """The machine with the rates of NICs that the network tells, the lower where its dump tells another."""
+    """Return the machine with the network's rates of its NICs, or with its dump's rates where these are lower."""
     if machine.node_type:
         told_rates = {one.rate for one in attachments}
         if "(" in machine.node_type or len(told_rates) != 1:
@@ -184,7 +184,7 @@ def _with_rates(machine: Machine, attachments: Sequence[Attachment]) -> Machine:
 
 
 def file_of(node_type: str) -> str:
-    """The library file with ``node_type``; HetesynthError HS734 where none has it."""
+    """Return the library file with ``node_type``. Raise HetesynthError HS734 if none has it."""
     types = declared_types("node")
     if node_type not in types:
         what = f"--node-type: the node library has no type {node_type[:40]!r}"
@@ -195,7 +195,7 @@ def file_of(node_type: str) -> str:
 
 @functools.cache
 def with_nics(node_type: str, nics: int, rate: Fraction | None) -> tuple[str, tuple[str, ...]]:
-    """The type with the NICs (0, None: not told) as far as it has parameters for them, and what contradicts it."""
+    """Return the type with the NICs (0, None: not told) as far as its parameters allow, and contradictions."""
     entry = library_type(node_type)
     wished = {"nics": str(nics)} if nics and nics != entry.nics else {}
     if rate is not None and rate * entry.nics != entry.outside:
@@ -214,7 +214,7 @@ def with_nics(node_type: str, nics: int, rate: Fraction | None) -> tuple[str, tu
 
 
 def nic_rates(machine: Machine) -> tuple[Fraction, ...]:
-    """The rates of the NICs that a server's text has, in order; of a library type those of the library."""
+    """Return the rates of the NICs of a server's text, in order; for a library type the library's rates."""
     if machine.node_type:
         return _rates_of(machine.node_type)
     return tuple(machine.nics[n].rate or Fraction(0) for n in gpus_of_nics(machine))
@@ -222,7 +222,7 @@ def nic_rates(machine: Machine) -> tuple[Fraction, ...]:
 
 @functools.cache
 def _rates_of(node_type: str) -> tuple[Fraction, ...]:
-    """Return what each NIC of a type sends: two of its servers are joined, and the wires of one are read off."""
+    """Return the rate of each NIC of a library type, read off one of two such servers joined by a fabric."""
     from hetesynth.topology.language import parse_topology
 
     text = f"import {file_of(node_type.partition('(')[0])}\ncluster c {{ instance a = {node_type} "

@@ -90,7 +90,7 @@ def read_ns3(source: Source, options: ReadOptions) -> Reading:
 
 
 def _header(name: str, rows: Iterator[Row]) -> tuple[dict[str, int], str]:
-    """The counts by name, and SimAI's type of GPU; HS732."""
+    """Return the counts of the first line by name, and SimAI's type of GPU; HS732."""
     line, words = next(rows, (1, [""]))
     numbers = [word for word in words if re.fullmatch(r"\d{1,7}", word)]
     keys = _HEADERS.get(len(numbers))
@@ -105,7 +105,7 @@ def _header(name: str, rows: Iterator[Row]) -> tuple[dict[str, int], str]:
 
 
 def _switches(name: str, rows: Iterator[Row], counts: dict[str, int]) -> dict[int, str]:
-    """Every switch and the kind of its cables: SimAI's NVSwitches come first. HS732."""
+    """Return every switch and the kind of its cables: SimAI's NVSwitches come first. HS732."""
     nvswitches, line = counts.get("nvswitches", 0), 1
     size, words = nvswitches + counts["switches"], list[str]()
     while len(words) < size:
@@ -122,7 +122,7 @@ def _switches(name: str, rows: Iterator[Row], counts: dict[str, int]) -> dict[in
 
 
 def _link(where: str, words: list[str], nodes: int) -> tuple[tuple[int, int], Fraction, Fraction, float]:
-    """Return both ends of a link, bytes per second, seconds, and the error rate; HS732."""
+    """Return the ends of a link, its bytes per second, its seconds of delay and its error rate; HS732."""
     matches = (_RATE.fullmatch(words[2]), _DELAY.fullmatch(words[3])) if len(words) == 5 else (None, None)
     rate, delay = matches
     ends = [int(word) for word in words[:2] if re.fullmatch(r"\d{1,7}", word) and int(word) < nodes]

@@ -189,7 +189,7 @@ class ListedGpu:
 
     @property
     def active(self) -> int:
-        """The number of NVLinks that work."""
+        """The number of active NVLinks."""
         return sum(bool(rate) for rate in self.links.values())
 
 
@@ -213,7 +213,7 @@ def gpu_lists(lines: Sequence[str], name: str) -> dict[int, list[ListedGpu]]:
 
 @dataclass(slots=True)
 class _Server:
-    """The output of one server: a table, a list of GPUs, one with their links, what lscpu tells of CPUs."""
+    """The output from one server: a table, lists of GPUs without and with links, and lscpu's facts on CPUs."""
 
     source: Source  # of its table, with what is stated of the others
     table: DeviceTable | None = None
@@ -223,12 +223,12 @@ class _Server:
 
     @property
     def listed(self) -> list[ListedGpu]:
-        """The GPUs of both lists."""
+        """The GPUs of both lists, models and links."""
         return [*(self.models or ()), *(self.links or ())]
 
     @property
     def names(self) -> list[str]:
-        """The names of the models of these."""
+        """The names of the models of the listed GPUs, each once."""
         return list(dict.fromkeys(gpu.model for gpu in self.listed))
 
 
@@ -263,7 +263,7 @@ def read_nvidia_smi(sources: Sequence[Source], options: ReadOptions) -> Reading:
 
 
 def _machine(server: _Server, table: DeviceTable | None, options: ReadOptions) -> Machine:
-    """The machine of one server; HS732 where its sections contradict each other, HS733 where a flag is needed."""
+    """Return the machine of a server. Raise HS732 if its sections contradict, HS733 if a flag is needed."""
     name = server.source.name
     if table is None:
         what = "no table says how the GPUs of a server are joined; `topo -p2p` tells whether, not how"
@@ -311,7 +311,7 @@ def _machine(server: _Server, table: DeviceTable | None, options: ReadOptions) -
 
 
 def _between_cpus(server: _Server, name: str, model: GpuModel | None) -> tuple[Fraction, Remark]:
-    """Return NCCL's rate between two CPUs: of those that lscpu tells, else of those usual beside such GPUs."""
+    """Return NCCL's rate between two CPUs, as lscpu tells them, else the usual ones of the GPU, and a remark."""
     if facts := server.cpus:
         vendor, arch, number = (facts.get(key, "") for key in ("Vendor ID", "Architecture", "Model"))
         rate = cpu_rate(vendor, arch, int(number) if re.fullmatch(r"\d{1,4}", number) else 0)
@@ -325,7 +325,7 @@ def _between_cpus(server: _Server, name: str, model: GpuModel | None) -> tuple[F
 
 
 def _model(server: _Server, table: DeviceTable, options: ReadOptions) -> tuple[str, GpuModel | None]:
-    """The name of the model and what is known of it: as stated of the file, as listed, or as stated otherwise."""
+    """Return the name and facts of the model: as stated of the file, as listed, or as stated of all files."""
     names = server.names
     stated, source = server.source.stated.model, server.source.name
     if len(names) > 1 and not (stated or options.model):
@@ -344,7 +344,7 @@ def _model(server: _Server, table: DeviceTable, options: ReadOptions) -> tuple[s
 def _nvlinks(
     server: _Server, table: DeviceTable, model: GpuModel | None, options: ReadOptions
 ) -> tuple[tuple[SwitchPort, ...], tuple[GpuLink, ...]]:
-    """Ports into an NVSwitch, or links between GPUs."""
+    """Return the ports into an NVSwitch, or the links between GPUs; HS732 if counts there and back differ."""
     counts = {pair: count for pair, count in table.nvlinks().items() if count}
     if not counts or model is None:
         return (), ()
@@ -360,7 +360,7 @@ def _nvlinks(
 
 
 def _slot_tree(table: DeviceTable) -> tuple[list[str], dict[str, str], dict[str, str]]:
-    """CPUs, PCIe switches with their parents, and the parent of each device, in a tree of the table's distances.
+    """Return CPUs, PCIe switches with their parents, and each device's parent, from the table's distances.
 
     Cells with NVLink hide the distance, so what they join is placed by its other distances and its NUMA node.
     """
@@ -377,7 +377,7 @@ def _slot_tree(table: DeviceTable) -> tuple[list[str], dict[str, str], dict[str,
     parents: dict[str, str] = {}
 
     def bridge(devices: Sequence[object], above: str) -> str:
-        """A switch below ``above`` where there are several things to join, else ``above`` itself."""
+        """Return a new switch below ``above`` if there are several devices to join, else ``above`` itself."""
         if len(devices) < 2:
             return above
         name = f"pcie{len(bridges)}"
@@ -395,7 +395,7 @@ def _slot_tree(table: DeviceTable) -> tuple[list[str], dict[str, str], dict[str,
 
 
 def _groups(devices: Sequence[str], joined: Callable[[str, str], bool]) -> list[list[str]]:
-    """The devices in groups: those joined, directly or by others, together; in the order of the first of each."""
+    """Return the devices in groups, each joined directly or by others, in the order of ``devices``."""
     import networkx as nx
 
     graph: nx.Graph[str] = nx.Graph()
@@ -407,7 +407,7 @@ def _groups(devices: Sequence[str], joined: Callable[[str, str], bool]) -> list[
 def _nearest_nics(
     source: Source, table: DeviceTable, options: ReadOptions
 ) -> tuple[tuple[Nic, ...], Sequence[Remark]]:
-    """The NICs in use with the GPUs next to them, spread evenly in their order, and remarks on those left out."""
+    """Return the NICs in use with the GPUs nearest to them, shared evenly in order, and remarks on the choice."""
     rate = source.stated.nic_rate
     if not table.nics:
         nics, remark = one_nic_a_gpu([""] * len(table.gpus), rate, options.nic_rate)
@@ -418,8 +418,7 @@ def _nearest_nics(
     nodes = {nic: {table.numa.get(gpu, gpu) for gpu in gpus} for nic, gpus in near.items()}
 
     def distance(gpu: str, nic: str) -> int:
-        """Return the index of the distance, that of NODE by the NUMA node of GPUs nearer to the NIC; NICs near
-        none are farthest."""
+        """Return the distance's index: NODE if on the NUMA node of a near GPU; NICs near none are farthest."""
         if gpu in near[nic]:
             return DISTANCES.index(table.cell(gpu, nic))
         return far - 1 if table.numa.get(gpu) in nodes[nic] else far if near[nic] else far + 1
@@ -440,7 +439,7 @@ def _nearest_nics(
 
 
 def _doubts(table: DeviceTable, model: GpuModel | None, links: Sequence[ListedGpu]) -> Iterator[str]:
-    """More links than a GPU has, or links that are not active."""
+    """Yield a message for more links than a GPU has, and for each GPU with fewer active links than others."""
     most = max(table.nvlinks().values(), default=0)
     if model and most > model.links:
         yield f"NV{most} in the table, and such a GPU has {model.links} NVLinks: is it another model?"

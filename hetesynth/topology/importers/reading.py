@@ -62,7 +62,7 @@ _TOGETHER = "nvidia-smi"  # neighbours of this format may describe one server: t
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """The facts that the user states of one file; they count also where the file tells otherwise."""
+    """The model and NIC rate that the user states of one file; they go before what the file says."""
 
     model: str = ""
     nic_rate: Fraction | None = None
@@ -80,7 +80,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """The facts that the user adds to those of files; rates are in bytes per second.
+    """The user's additions to what files tell; rates are in bytes per second.
 
     ``nic_rate`` and ``model``: where a file does not tell and nothing is stated of it. Readers leave NICs without
     a rate, so that the network's files are asked before ``nic_rate`` is taken.
@@ -98,7 +98,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The facts of a file, or several of one server: servers, the network between them, or a cluster as text."""
+    """The content of a file, or of several of one server: servers, the network between, or a cluster as text."""
 
     machines: tuple[Machine, ...] = ()
     text: str = ""
@@ -115,7 +115,7 @@ class Reading:
 
 
 def format_of(source: Source) -> str:
-    """The format whose mark the file bears; HetesynthError HS730 where it bears none."""
+    """Return the format whose mark the file bears. Raise HetesynthError HS730 if it bears none."""
     for name, (mark, _) in _FORMATS.items():
         if re.search(mark, source.data[:HEAD]):
             return name
@@ -132,7 +132,7 @@ def read_as(format_name: str, sources: Sequence[Source], options: ReadOptions) -
 
 
 def read_in_order(inputs: Sequence[tuple[Source, int]], format_name: str, options: ReadOptions) -> list[Reading]:
-    """Return what the files tell, in their order, neighbours of one server together."""
+    """Return the readings of the files, in order; neighboring files of one server are read together."""
     groups: list[tuple[str, int, list[Source]]] = []
     for source, count in ((replace(source, servers=count), count) for source, count in inputs):
         name = format_name or format_of(source)
@@ -163,7 +163,7 @@ def _too_large(name: str) -> HetesynthError:
 
 
 def lines_of(data: bytes, name: str) -> list[str]:
-    """Return the lines of what a tool printed, without colours; HS741 past a limit, HS732 for no text."""
+    """Return the lines of a tool's output, without colors; HS741 past a limit, HS732 for no text."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -54,7 +54,7 @@ class _Switch:
 
 
 def _switch(where: str, names: list[str], nodes: object, below: object, *, block: bool) -> _Switch:
-    """A switch as either file states it; HS732 unless it has one name, and hosts or switches."""
+    """Return a switch as either file states it. Raise HS732 unless it has one name, and hosts or switches."""
     stated = [text for text in (nodes, below) if text]
     if len(names) != 1 or len(stated) != 1 or not isinstance(stated[0], str):
         raise refused(where, f"{', '.join(names)[:60]} needs one name, and hosts or switches below it", HELP)
@@ -174,21 +174,21 @@ def read_topograph(source: Source, options: ReadOptions) -> Reading:
 
 
 def _few(where: str, hosts: int) -> int:
-    """``hosts``, a number; HS732 where it is too large."""
+    """Return the number ``hosts``. Raise HS732 if it is too large."""
     if hosts > MAX_HOSTS:
         raise refused(where, f"more than {MAX_HOSTS} hosts and switches", "import a part of the file")
     return hosts
 
 
 def _objects(value: object, where: str) -> list[dict[str, object]]:
-    """``value``, a list of objects; HS732."""
+    """Return ``value`` if it is a list of objects; else raise HS732."""
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         raise refused(where, f"{str(value)[:60]!r} is no list of objects", MODEL_HELP)
     return value
 
 
 def _words(value: object, where: str) -> list[str]:
-    """The names of a list of host lists, or of one; HS732."""
+    """Return the hosts named in a host list, or in a list of host lists; HS732 if it is none."""
     texts = value if isinstance(value, list) else [] if value is None else [value]
     if not all(isinstance(text, (str, int)) for text in texts):
         raise refused(where, f"{str(value)[:60]!r} is no list of names", MODEL_HELP)
@@ -200,7 +200,7 @@ def _words(value: object, where: str) -> list[str]:
 
 
 def _sizes(value: object, where: str, least: int) -> list[int]:
-    """x, y and z; HS732 where one is no number from ``least`` to MAX_HOSTS."""
+    """Return x, y and z. Raise HS732 if one is no number from ``least`` to MAX_HOSTS."""
     facts = value if isinstance(value, dict) else {}
     sides = [facts.get(axis, 0) for axis in "xyz"]
     if not all(type(side) is int and least <= side <= MAX_HOSTS for side in sides):
@@ -209,7 +209,7 @@ def _sizes(value: object, where: str, least: int) -> list[int]:
 
 
 def _grid(file: str, entry: dict[str, object], options: ReadOptions, before: list[Remark]) -> Reading:
-    """A ring or a torus: hosts in order of x, then y, then z, each joined to the next, the last to the first."""
+    """Return a ring or torus: hosts in order of x, y, then z, each joined to the next, the last to the first."""
     where = f"{file}: {str(entry.get('ring', entry.get('name')))[:40]}"
     whole = {"nodes": entry.get("nodes"), "dims": entry.get("dims"), "anchor": {}}
     if "ring" in entry:
@@ -251,7 +251,7 @@ def _grid(file: str, entry: dict[str, object], options: ReadOptions, before: lis
 
 
 def _reading(name: str, switches: list[_Switch], options: ReadOptions, before: Sequence[Remark] = ()) -> Reading:
-    """The network; what nothing joins in the file meets in one more switch. HS732 where it is no tree."""
+    """Return the network; parts that the file leaves apart meet in one more switch. HS732 if it is no tree."""
     hosts = [host for switch in switches for host in switch.nodes]
     above = {below: switch.name for switch in switches for below in switch.switches}
     names = {switch.name for switch in switches}

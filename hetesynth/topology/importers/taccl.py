@@ -115,7 +115,7 @@ def _reading(facts: dict[str, Any], source: Source, model: str) -> Reading:
 
 
 def _ndv2(gpus: int, betas: Sequence[Fraction]) -> Wires:
-    """The links of NDv2, whose two betas are those of two NVLinks together and of one."""
+    """Return the links of NDv2, whose two betas are for two NVLinks together and for one."""
     if gpus != 8 or len(betas) != 2:
         fail(
             "node_betas_list has one beta, of a switch, or the two of NDv2 with 8 GPUs: write links, betas, invbws"
@@ -128,7 +128,7 @@ def _ndv2(gpus: int, betas: Sequence[Fraction]) -> Wires:
 
 
 def _matrices(facts: dict[str, Any], gpus: int) -> Wires:
-    """The links of a file of its own, whose matrices have a row for each destination."""
+    """Return the links of a user's own file, whose matrices have a row for each destination."""
     links, betas = (
         [items(row, f"a row of {key}", gpus) for row in items(facts[key], key, gpus)] for key in ("links", "betas")
     )

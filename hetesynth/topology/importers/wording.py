@@ -13,7 +13,7 @@ _PLACES = 9  # digits behind the point where a figure has no end
 
 
 def decimal(value: Fraction) -> str:
-    """``value`` as a decimal number, exact where it ends within 18 digits."""
+    """Return ``value`` as a decimal number, exact if it ends within 14 digits behind the point."""
     for places in range(15):
         scaled = value * 10**places
         if scaled.denominator == 1:
@@ -22,35 +22,35 @@ def decimal(value: Fraction) -> str:
 
 
 def bandwidth(rate: Fraction, lanes: int = 1) -> str:
-    """``25 GB/s x 2``."""
+    """Return a rate of one lane, in bytes per second, with its lanes as text: ``25 GB/s x 2``."""
     text = f"{decimal(rate / 10**9)} GB/s" if rate * 10**6 >= 10**9 else f"{decimal(rate)} B/s"
     return text if lanes == 1 else f"{text} x {lanes}"
 
 
 def network_rate(rate: Fraction) -> str:
-    """``400 Gbps`` where that is a whole number, else as ``bandwidth``."""
+    """Return a rate as ``400 Gbps`` if that is a whole number, else like ``bandwidth``."""
     gigabits = rate * 8 / 10**9
     return f"{gigabits} Gbps" if gigabits.denominator == 1 else bandwidth(rate)
 
 
 def time(seconds: Fraction) -> str:
-    """``1.3 us``."""
+    """Return seconds as text in microseconds: ``1.3 us``."""
     return f"{decimal(seconds * 10**6)} us"
 
 
 def numbers(values: Iterable[int]) -> str:
-    """``0-3,5``: numbers in order, with ranges."""
+    """Return numbers in the order given, with ranges: ``0-3,5``."""
     runs = [[n for _, n in run] for _, run in groupby(enumerate(values), lambda pair: pair[1] - pair[0])]
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def parts(name: str, values: Sequence[int]) -> str:
-    """``gpu[0-3]``, or ``gpu0`` where it is one."""
+    """Return the names of numbered parts: ``gpu[0-3]``, or ``gpu0`` for one."""
     return f"{name}{values[0]}" if len(values) == 1 else f"{name}[{numbers(values)}]"
 
 
 def listed(names: Sequence[str]) -> str:
-    """``gpu[0-3], nic0``: names in order, numbered neighbours as ranges."""
+    """Return names in order, neighbors in number as ranges: ``gpu[0-3], nic0``."""
     runs: list[tuple[str, list[int]]] = []
     for name in names:
         match = re.fullmatch(r"(.*?)(0|[1-9][0-9]{0,8})", name)
@@ -63,7 +63,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """The first names and how many more there are."""
+    """Return the first names as text, and how many more there are."""
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
@@ -80,7 +80,7 @@ def identifier(text: str, instead: str = "n") -> str:
 
 
 def comment(text: str, indent: str = "", width: int = 115) -> list[str]:
-    """``text`` as comment lines; what would end a comment or steer a terminal is replaced."""
+    """Return ``text`` as comment lines, without characters that would end a comment or steer a terminal."""
     clean = "".join(c if c.isprintable() and ord(c) < 0x2000 else "?" for c in text)
     lines = wrap(clean, width - len(indent) - 2, break_long_words=True, subsequent_indent="  ")
     return [f"{indent}# {line}" for line in lines]

@@ -50,7 +50,7 @@ class Server:
 
 
 def _network_statements(servers: Sequence[Server], fabric: Fabric) -> list[str]:
-    """Return the statements that join the servers; HetesynthError HS733 where they would be apart."""
+    """Return the statements that join the servers. Raise HS733 if these would be apart, HS731 for uneven rails."""
     domains: dict[str, list[tuple[str, Fraction, int]]] = defaultdict(list)  # a switch of NVLinks over all servers
     for server in servers:
         if server.machine.domain:
@@ -89,7 +89,7 @@ def _network_statements(servers: Sequence[Server], fabric: Fabric) -> list[str]:
 
 
 def _ported(machine: Machine) -> dict[Fraction, list[int]]:
-    """The GPUs with ports into a switch, by what the ports of one carry together."""
+    """Return the GPUs with ports into a switch, by the B/s of all ports of a GPU."""
     by_rate: dict[Fraction, list[int]] = defaultdict(list)
     for port in machine.ports:
         by_rate[port.rate * port.lanes].append(port.gpu)
@@ -97,7 +97,7 @@ def _ported(machine: Machine) -> dict[Fraction, list[int]]:
 
 
 def _network(servers: Sequence[Server], network: Network) -> list[str]:
-    """A network that a file describes; hosts that are none of the servers are left out."""
+    """Return the statements of a network that a file describes, without hosts that are none of ``servers``."""
     by_host = {server.machine.host: server for server in servers} | {server.name: server for server in servers}
     joins: dict[str, list[str]] = defaultdict(list)
     carried: dict[str, Fraction] = defaultdict(Fraction)  # what goes up from each switch
@@ -138,7 +138,7 @@ def _network(servers: Sequence[Server], network: Network) -> list[str]:
 def _above(
     network: Network, trunks: Iterable[Trunk], carried: dict[str, Fraction], names: dict[str, str]
 ) -> list[str]:
-    """The switches above the leaves, lower tiers first, and the trunks within a tier."""
+    """Return statements of the switches above the leaves, lower tiers first, and of trunks within a tier."""
     tiers = network.tiers()
     ups: dict[str, list[Trunk]] = defaultdict(list)
     level = []
@@ -151,7 +151,7 @@ def _above(
     parents = Counter(trunk.a for below in ups.values() for trunk in below)
 
     def rate_of(trunk: Trunk, parents: int) -> Fraction:
-        """Return the rate as read, as stated, or of what hangs below, spread over the switches above."""
+        """Return the rate as read, as stated, or as all below it spread over the switches above; HS733 if none."""
         rate = trunk.rate or network.uplink or carried[trunk.a] / network.oversubscription / parents
         if not rate:
             what = f"the rate of the uplinks of {trunk.a} is not known"
@@ -174,7 +174,7 @@ def _above(
 def _switch(
     name: str, rated: Sequence[tuple[str, Fraction, int]], kind: str, main: tuple[Fraction, int] | None = None
 ) -> list[str]:
-    """``switch`` with the ports of the rate and lanes ``main``, else of most, ``link`` for the others."""
+    """Return a ``switch`` with ports of rate and lanes ``main``, else of most, and a ``link`` for each other."""
     counts = Counter((rate, lanes) for _, rate, lanes in rated)
     most = main or max(counts, key=lambda one: (counts[one], one))
     same = ", ".join(dict.fromkeys(below for below, rate, lanes in rated if (rate, lanes) == most))
@@ -209,7 +209,7 @@ def cluster_text(
 
 
 def _named(machines: Sequence[Machine]) -> list[Server]:
-    """Every machine with names that nobody else has, nor the library that the text may import."""
+    """Return every machine with a name and a type that no other has, nor the library that the text may import."""
     library = declared_types("node") if any(machine.node_type for machine in machines) else {}
     counted = Counter(machine.host for machine in machines)
     types: dict[tuple[str, ...], str] = {}
@@ -234,13 +234,13 @@ def _named(machines: Sequence[Machine]) -> list[Server]:
 
 
 def _free(wished: str, used: set[str]) -> str:
-    """``wished``, or with a letter behind it that makes it new."""
+    """Return ``wished``, or ``wished`` with a letter or number behind that makes it new."""
     letters = (f"{wished}_{chr(97 + i)}" if i < 26 else f"{wished}_{i}" for i in range(1, len(used) + 2))
     return next(name for name in (wished, *letters) if name not in used)
 
 
 def _remark_lines(remarks: Sequence[Remark]) -> list[str]:
-    """Every remark once, the suspicious ones first."""
+    """Return every remark once as comment lines, the suspicious ones first."""
     order = {"suspicious": 0, "found": 1, "assumed": 2}
     ordered = sorted(dict.fromkeys(remarks), key=lambda r: order[r.kind])
     return [line for remark in ordered for line in comment(f"{remark.kind}: {remark.text}")]

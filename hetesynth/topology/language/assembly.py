@@ -67,7 +67,7 @@ def topology_from(built: Built, findings: Findings) -> Topology:
 def _shared_groups(
     stated: Groups, gpus: Sequence[Part], links: Sequence[Link], findings: Findings
 ) -> tuple[SharedGroup, ...]:
-    """Add a group for each statement, or two (``NAME.fwd``, ``NAME.rev``) where it says ``<->``."""
+    """Return one group for each statement, or two (``NAME.fwd``, ``NAME.rev``) for one with ``<->``."""
     if not stated:
         return ()
     rank = {part.name: i for i, part in enumerate(gpus)}
@@ -121,7 +121,7 @@ class _Instance:
 
 
 def pods_from(built: Built, findings: Findings) -> PodCluster:
-    """The cluster as pods, in the order of ranks; a shared group that is stated of several pods is a finding."""
+    """Return the cluster as pods, in the order of ranks; a shared group stated of several pods is a finding."""
     cluster, chunk, hardware, stated, notes = built
     vertices, wires = hardware.graph()
     instances: dict[str, _Instance] = defaultdict(_Instance)

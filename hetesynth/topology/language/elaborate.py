@@ -30,7 +30,7 @@ _HOST = re.compile(r"[A-Za-z0-9_.:-]{1,253}")
 
 
 def topology_of(source: Source) -> Topology:
-    """The cluster that ``source`` describes; a ``SourceWarning`` for each thing that was mended in it."""
+    """Return the cluster that ``source`` describes; warn (``SourceWarning``) of each thing mended in it."""
     findings = Findings()
     tell_mended(source)
     program = expanded(resolve(source, findings), findings)
@@ -38,13 +38,13 @@ def topology_of(source: Source) -> Topology:
 
 
 def tell_mended(source: Source) -> None:
-    """A ``SourceWarning`` for each thing that was mended in ``source``."""
+    """Issue a ``SourceWarning`` for each thing that was mended in ``source``."""
     for warning in source.warnings:
         warnings.warn(render(warning, source.written), SourceWarning, stacklevel=4)
 
 
 def pods_of(source: Source) -> PodCluster:
-    """The cluster that ``source`` describes as pods: every instance of the cluster is one."""
+    """Return the cluster that ``source`` describes as pods, one for every instance of the cluster."""
     findings = Findings()
     program = expanded(resolve(source, findings), findings)
     return assembly.pods_from(_Elaboration(program, findings, MAX_POD_GPUS).build(), findings)
@@ -52,7 +52,7 @@ def pods_of(source: Source) -> PodCluster:
 
 @dataclass(slots=True)
 class _Elaboration:
-    """The state of one elaboration: the scopes of all instances and of the cluster, over one hardware."""
+    """A run that builds the hardware of a cluster, with the scopes of all instances and of the cluster."""
 
     program: Program
     findings: Findings
@@ -137,7 +137,7 @@ class _Elaboration:
             self.findings.limit(self.gpus, self.max_gpus, what, item.span)
 
     def _declare(self, items: tuple[Any, ...], scope: Scope, server: str = "") -> tuple[Any, ...]:
-        """``items``, whose parts are declared, with networks in one line replaced by what they stand for."""
+        """Declare the parts of ``items`` and return them with one-line networks replaced by their statements."""
         for item in items:
             if isinstance(item, Instance):
                 if scope.prefix and isinstance(self.program.nodes.get(item.node.text), PodType):
@@ -207,7 +207,7 @@ class _Elaboration:
                 self.groups.append((item, scope))
 
     def _hosts_of(self, item: Instance, names: Sequence[str]) -> list[str]:
-        """A host for each of ``names``, "" where none is stated: `host "node[10-13]"` in an instance."""
+        """Return a host for each of ``names``, "" if none is stated: `host "node[10-13]"` in an instance."""
         hosts_stated = (o for o in item.overrides if isinstance(o, Property) and o.name == "host")
         stated = by_name(hosts_stated, self.findings)
         if not stated:
@@ -223,7 +223,7 @@ class _Elaboration:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """All that is known of a file that is right."""
+    """The results of reading a file without errors."""
 
     file: syntax.File  # in the block form
     is_paper: bool
@@ -238,7 +238,7 @@ class Inspection:
 
 
 def inspected(source: Source) -> Iterator[Inspection]:
-    """The inspection of ``source``: one, or one for each node type and pod where it has no cluster.
+    """Yield the inspection of ``source``, or of each of its node types and pods if there is no cluster.
 
     A type whose GPUs meet outside of it only, as in a tray of a larger NVLink domain, is left out.
     """
@@ -287,7 +287,7 @@ def _inspection(source: Source, file: syntax.File, *, is_paper: bool) -> Inspect
 
 
 def instances_in(cluster: Cluster, types: Mapping[str, NodeType | PodType]) -> Iterator[syntax.Word]:
-    """The types that ``cluster`` instantiates, pods and what is in them included."""
+    """Yield the names of the types that ``cluster`` instantiates, those inside of pods included."""
     todo = [*_instances(cluster.items)]
     seen: set[str] = set()
     while todo:

@@ -30,7 +30,7 @@ _Added = syntax.Element | syntax.Join | syntax.Shared | syntax.Detach  # by an i
 
 
 def expanded(program: Program, findings: Findings) -> Program:
-    """``program`` without parameters, loops and expressions; ``SourceError`` when something is wrong in them."""
+    """Return ``program`` without parameters, loops and expressions; ``SourceError`` if one is wrong."""
     before = len(findings)
     expansion = _Expansion(program.nodes, findings, dict(program.nodes))
     items = expansion.items(program.cluster.items, {}, in_pod=False)
@@ -41,8 +41,7 @@ def expanded(program: Program, findings: Findings) -> Program:
 
 @dataclass(slots=True)
 class _Expansion:
-    """The state of one expansion. ``types``: those as written, and those that were made of them, by the name
-    instances carry."""
+    """A run of the expansion. ``types``: the written types and those made of them, by the name in instances."""
 
     written: dict[str, NodeType | PodType]
     findings: Findings
@@ -52,7 +51,7 @@ class _Expansion:
     _statements: int = 0
 
     def items(self, items: Iterable[_Item], variables: Variables, *, in_pod: bool, depth: int = 0) -> list[_Item]:
-        """The statements with loops repeated and variables replaced."""
+        """Return the statements with loops repeated and variables replaced."""
         result: list[_Item] = []
         for item in items:
             if isinstance(item, syntax.Loop):
@@ -99,7 +98,7 @@ class _Expansion:
         self.findings.limit(self._statements, MAX_STATEMENTS, "statements made by loops and parameters", item.span)
 
     def _piece(self, word: Word, variables: Variables) -> Iterable[Value | str]:
-        """Return the numbers, or words, that a piece of a loop's list stands for."""
+        """Return the values, numbers or words, that a loop takes from one piece of its list."""
         if word.text in variables:
             return [variables[word.text]]
         if _NAMES.fullmatch(word.text) and "-" not in word.text.partition("[")[0]:
@@ -115,7 +114,7 @@ class _Expansion:
         return values
 
     def _type(self, node: NodeType | PodType, bound: dict[str, Value], added: tuple[_Added, ...]) -> str:
-        """The name of the type with these values of parameters and these statements behind its own."""
+        """Return the name of ``node`` with parameters ``bound`` and statements ``added`` behind its own."""
         key = (node.name.text, tuple(bound.items()), added)
         if key in self._names:
             return self._names[key]
@@ -135,7 +134,7 @@ class _Expansion:
         return name
 
     def _bound(self, node: NodeType | PodType, item: Instance) -> dict[str, Value] | None:
-        """The value of each parameter: what the instance says, else the default; None when one is missing."""
+        """Return the value of each parameter: the instance's, else the default; None if one is missing."""
         title, parameters = f"`{node.name.text}`", {p.name.text: p for p in node.parameters}
         if len(parameters) < len(node.parameters):
             self.findings.add("HS203", node.name.span, f"{title} has two parameters of one name")
@@ -176,7 +175,7 @@ class _Expansion:
         return evaluated(text, start, cast(Variables, variables), self.findings)
 
     def _replaced(self, item: Any, variables: Variables) -> Any:
-        """``item`` with its expressions worked out and the variables in its names replaced; itself without any."""
+        """Return ``item`` with its expressions evaluated and the variables in its names replaced."""
         if id(item) in self._constant:  # by identity, as every item is one of the trees as written
             return item
         new = item
@@ -214,7 +213,7 @@ class _Expansion:
         return replace(amount, number=str(value.number), unit=_BASE_UNITS[value.dimension])
 
     def _word(self, word: Word, variables: Variables) -> Word:
-        """``word`` with the variables in its brackets replaced: ``gpu[i]``, ``leaf_[s]``, ``gpu[(2*i)-(3*i)]``."""
+        """Return ``word`` with variables in brackets replaced: ``gpu[i]``, ``leaf_[s]``, ``gpu[(2*i)-(3*i)]``."""
         if "[" not in word.text:
             return word
 

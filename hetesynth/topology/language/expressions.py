@@ -37,14 +37,14 @@ _SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Mod: "%"}
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An exact number: a plain one (dimension ``count``), or B/s, seconds, bytes, metres."""
+    """An exact number: a plain one (dimension ``count``), or B/s, seconds, bytes, meters."""
 
     number: Fraction
     dimension: Dimension = "count"
 
     @property
     def sort(self) -> str:
-        """``a bandwidth``: what it is a value of."""
+        """The words for its dimension, such as ``a bandwidth``."""
         return "a number" if self.dimension == "count" else f"a {self.dimension}"
 
 
@@ -52,7 +52,7 @@ Variables = Mapping[str, Value | str]  # a string is a word that a loop goes thr
 
 
 class _WrongError(Exception):
-    """A fault of an expression; the message says which."""
+    """An error in an expression, with the code, message and help of its finding."""
 
     def __init__(self, code: str, message: str, help: str = "") -> None:
         super().__init__(message)
@@ -69,7 +69,7 @@ def _reported(text: str, span: Span, findings: Findings) -> Iterator[None]:
 
 
 def evaluated(text: str, span: Span, variables: Variables, findings: Findings) -> Value | None:
-    """The value of ``text``, which begins at ``span``; None, with a finding, when it has none."""
+    """Return the value of ``text``, which begins at ``span``; None, with a finding, if it has none."""
     with _reported(text, span, findings):
         return _value(text, variables)
     return None
@@ -78,7 +78,7 @@ def evaluated(text: str, span: Span, variables: Variables, findings: Findings) -
 def ranges(
     text: str, span: Span, variables: Variables, findings: Findings, *, may_be_empty: bool = False
 ) -> list[tuple[int, int]] | None:
-    """``0-(n-1),i`` as pairs of first and last number; None, with a finding, when that is no list of ranges."""
+    """Return ``0-(n-1),i`` as pairs of first and last number; None, with a finding, if it is no list of ranges."""
     with _reported(text, span, findings):
         pairs = []
         for piece in outside(text, ","):
@@ -93,7 +93,7 @@ def ranges(
 
 
 def outside(text: str, sign: str) -> list[str]:
-    """``text`` cut at the signs that stand in no bracket."""
+    """Return ``text`` cut at the signs that stand in no bracket."""
     pieces, depth = [""], 0
     for character in text:
         depth += (character in "([") - (character in ")]")
@@ -111,7 +111,7 @@ def _value(text: str, variables: Variables) -> Value:
 
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> tuple[ast.expr, tuple[Value, ...]]:
-    """The structure of an expression; its numbers are called ``c0``, ``c1``, ..., a variable ``n`` is ``v_n``."""
+    """Return the syntax tree of an expression: numbers become ``c0``, ``c1``, ..., a variable ``n`` ``v_n``."""
     if len(text) > MAX_LENGTH:
         raise _WrongError("HS230", f"an expression is longer than {MAX_LENGTH} characters")
     constants: list[Value] = []
@@ -183,7 +183,7 @@ def _index(value: Value, least: int) -> int:
 
 
 def _combined(left: Value, sign: str, right: Value) -> Value:
-    """The sum, difference, product, quotient or remainder of two values."""
+    """Return the sum, difference, product, quotient or remainder of two values."""
     dimension = left.dimension if right.dimension == "count" else right.dimension
     if sign in "+-":
         if left.dimension != right.dimension:

@@ -47,11 +47,11 @@ class Findings:
             self.raise_any()
 
     def reported(self, code: str, span: Span) -> bool:
-        """Return True if there is such a finding at this place, so that its words need not be made again."""
+        """Return True if a finding of ``code`` is at ``span`` already, so that its text need not be made again."""
         return (code, span) in self._found
 
     def spend(self, work: int, span: Span) -> None:
-        """Count ``work`` (names matched, pairs joined); a text that asks for too much of it ends here."""
+        """Count ``work`` (names matched, pairs joined); raise ``SourceError`` if a text asks for too much."""
         self._work += work
         self.limit(self._work, MAX_WORK, "names, patterns and pairs to work through", span)
 

@@ -124,7 +124,7 @@ class _Loader:
 
 
 def type_meant(name: str, types: Collection[str]) -> str:
-    """A way out for a node type that is not there: the import that is missing, or the nearest of ``types``."""
+    """Return the help for a missing node type: the import to add, or the nearest of ``types``."""
     library = declared_types()
     if name in library:
         return f"add `import {library[name]}` at the top of the file"

@@ -27,7 +27,7 @@ _COMMENT = re.compile(r"(?:#|//)[^\n]*")
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment with its sign; ``trailing``: behind something on its line; ``blank``: below an empty line."""
+    """A comment with its sign; ``trailing``: behind a token on its line; ``blank``: below an empty line."""
 
     text: str
     trailing: bool
@@ -36,7 +36,7 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A token and what stands before it. ``starts``: it begins a statement; ``adjacent``: no space before it."""
+    """A token and the comments before it. ``starts``: begins a statement; ``adjacent``: no space before."""
 
     type: str
     text: str
@@ -48,13 +48,13 @@ class Piece:
 
 
 def formatted(source: Source) -> str:
-    """The text of ``source`` in its one layout; ``SourceError`` where it does not parse."""
+    """Return the text of ``source`` in the one layout; ``SourceError`` if it does not parse."""
     pieces, last = pieces_of(source)
     return _Layout(pieces).text(last)
 
 
 def pieces_of(source: Source) -> tuple[list[Piece], tuple[Comment, ...]]:
-    """The tokens of ``source`` but for its semicolons, and the comments behind the last one."""
+    """Return the tokens of ``source`` without semicolons, and the comments behind the last token."""
     parse(source)  # whatever is wrong with it is said here
     lark = grammar_parser()
     text = source.text
@@ -86,13 +86,13 @@ def pieces_of(source: Source) -> tuple[list[Piece], tuple[Comment, ...]]:
 
 
 def heads(lark: Any) -> frozenset[str]:
-    """The types of the words that begin a statement, such as ``SWITCH``: they begin a rule of the grammar."""
+    """Return the types of words that begin a statement, such as ``SWITCH``: words that begin a grammar rule."""
     words = {terminal.name for terminal in lark.terminals if tables.is_word(terminal)}
     return frozenset(words & {rule.expansion[0].name for rule in lark.rules if rule.expansion})
 
 
 def _comments(gap: str, first: bool) -> tuple[list[Comment], str]:
-    """The comments of ``gap`` and the white space behind the last one, which its line end belongs to."""
+    """Return the comments of ``gap``, and the white space behind the last one, its line end included."""
     comments: list[Comment] = []
     end = 0
     for match in _COMMENT.finditer(gap):
@@ -104,7 +104,7 @@ def _comments(gap: str, first: bool) -> tuple[list[Comment], str]:
 
 
 def _spelling(type_: str, text: str) -> str:
-    """The one spelling of a token: ``450GB/s`` as ``450 GB/s``, ``gpu[0, 2]`` as ``gpu[0,2]``."""
+    """Return the one spelling of a token: ``450GB/s`` as ``450 GB/s``, ``gpu[0, 2]`` as ``gpu[0,2]``."""
     if type_ in ("QUANTITY", "LANES"):
         return re.sub(r"^(-?[0-9.]+|x)[ \t]*", r"\1 ", text)
     if type_ in ("PIECE", "LOOP", "WORD", "PARTS"):
@@ -118,7 +118,7 @@ def _spelling(type_: str, text: str) -> str:
 
 @dataclass(slots=True)
 class _Layout:
-    """Writes the pieces one by one: finished lines, and the line that is being written."""
+    """A writer of the pieces, with the finished lines and the line that is being written."""
 
     pieces: Sequence[Piece]
     lines: list[str] = field(default_factory=list)
@@ -145,7 +145,7 @@ class _Layout:
         return "\n".join(self.lines) + "\n"
 
     def _begin(self, piece: Piece) -> None:
-        """A statement on a line of its own."""
+        """Begin a statement on a line of its own."""
         self._value = piece.type == "DEFINE"
         self._comments(piece.comments)
         self._end()
@@ -157,7 +157,7 @@ class _Layout:
         self._line = _INDENT * self._depth + piece.text
 
     def _continue(self, piece: Piece) -> None:
-        """A further token of the statement; only a comment, a `define` or a long list goes on in the next line."""
+        """Add a token to the statement; only a comment, a `define` or a long list goes on in the next line."""
         before = self.pieces[self._at - 1]
         width = len(self._line) + 1  # where the line ends when the list goes on in it up to the next comma
         for index, ahead in enumerate(self.pieces[self._at :]):
@@ -225,13 +225,13 @@ class _Layout:
         self._line = ""
 
     def _blank(self) -> None:
-        """An empty line, unless there is one, or a block has just begun."""
+        """Add an empty line, unless there is one, or a block has just begun."""
         if self.lines and self.lines[-1] and not self.lines[-1].endswith("{"):
             self.lines.append("")
 
 
 def _closes_up(before: Piece, piece: Piece, *, paper: bool) -> bool:
-    """True where nothing stands between two tokens of a line."""
+    """Return True if no space stands between two tokens of a line."""
     if piece.type in _CLOSED or before.type in _OPENED:
         return True
     if before.type == "COMMA":

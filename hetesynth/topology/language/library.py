@@ -39,7 +39,7 @@ class LibraryType:
 
 
 def dsl_directory() -> Path:
-    """The folder with ``topology.lark`` and ``library/``: in the package first, else in the checkout."""
+    """Return the folder with ``topology.lark`` and ``library/``: in the package first, else in the checkout."""
     for candidate in (_PACKAGE / "_dsl", _PACKAGE.parent / "dsl"):
         if (candidate / "topology.lark").is_file():
             return candidate
@@ -47,23 +47,23 @@ def dsl_directory() -> Path:
 
 
 def grammar_text() -> str:
-    """The Lark grammar."""
+    """Return the text of the Lark grammar."""
     return (dsl_directory() / "topology.lark").read_text(encoding="utf-8")
 
 
 def library_names() -> list[str]:
-    """The names ``import`` knows, sorted."""
+    """Return the names of the library's files that ``import`` knows, sorted."""
     return sorted(path.stem for path in (dsl_directory() / "library").glob("*.dsl"))
 
 
 def library_path(name: str) -> Path | None:
-    """The library file behind ``import NAME``, or None."""
+    """Return the library file behind ``import NAME``, or None if there is none."""
     return dsl_directory() / "library" / f"{name}.dsl" if name in library_names() else None
 
 
 @functools.cache
 def declared_types(sort: str = "") -> dict[str, str]:
-    """The file of each type of the library, of each `node` or each `pod`, by name; nothing is elaborated."""
+    """Return the file of each type of the library, a `node` or `pod`, by name, without elaborating any."""
     folder = dsl_directory() / "library"
     texts = {name: (folder / f"{name}.dsl").read_text(encoding="utf-8") for name in library_names()}
     declared = ((name, match) for name, text in texts.items() for match in _TYPE.finditer(text))
@@ -71,12 +71,12 @@ def declared_types(sort: str = "") -> dict[str, str]:
 
 
 def library_types() -> tuple[LibraryType, ...]:
-    """Every type of the library, by file and in the order of the file."""
+    """Return every type of the library, by file and in the order of the file."""
     return tuple(entry for name in library_names() for entry in types_of(name))
 
 
 def library_type(name: str) -> LibraryType:
-    """The type called ``name``. Raises HetesynthError HS643 where there is none."""
+    """Return the type called ``name``. Raise HetesynthError HS643 if there is none."""
     declared = declared_types()
     if name not in declared:
         suggestion = did_you_mean(name, list(declared), "`hetesynth topo library` lists the types")
@@ -85,7 +85,7 @@ def library_type(name: str) -> LibraryType:
 
 
 def types_of(library: str) -> tuple[LibraryType, ...]:
-    """The types of one file of the library, each beside a second server with which its NICs have a network."""
+    """Return the types of a library file, with figures of each measured beside a second server on a network."""
     from hetesynth.topology.language import parse_topology
 
     path = library_path(library)
@@ -116,7 +116,7 @@ def types_of(library: str) -> tuple[LibraryType, ...]:
 
 
 def _leaving(topology: Topology, ends: set[int], others: set[int]) -> Fraction:
-    """The rates of all wires from ``ends`` to ``others`` of the fastest kind, without those that never limit."""
+    """Return the B/s of all wires from ``ends`` to ``others`` of the fastest kind, of those that limit."""
     rates: dict[str, Fraction] = {}
     for wire in topology.wires:
         if wire.src in ends and wire.dst in others and wire.bandwidth is not None:

@@ -31,7 +31,7 @@ class Losses:
     _kinds: dict[str, VertexKind] = field(default_factory=dict)
 
     def take(self, loss: Loss, scope: Scope) -> None:
-        """``without`` now; ``down`` and ``degrade`` are kept for ``apply``."""
+        """Apply ``without`` at once; keep ``down`` and ``degrade`` for ``apply``."""
         if not isinstance(loss, Without):
             self._later.append((loss, scope))
             return
@@ -51,7 +51,7 @@ class Losses:
         self.notes.append(f"{_shown(loss.targets, scope)} lost")
 
     def apply(self) -> None:
-        """Change the wires, which are all laid."""
+        """Apply the kept losses to the wires, all of which must be laid."""
         if not self._later:
             return
         self._kinds = {vertex: p.kind for p in self.hardware.parts for vertex in self.hardware.vertices_of(p)}
@@ -69,7 +69,7 @@ class Losses:
         self.hardware.wires = [wire for i, wire in enumerate(self.hardware.wires) if i not in dropped]
 
     def _wires(self, loss: Down | Degrade, scope: Scope) -> list[int]:
-        """The wires between the two sides, i-th with i-th or one with every one."""
+        """Return the wires between the two sides, i-th with i-th or one with every one; none is a finding."""
         pairs = scope.paired(loss.left, loss.right, loss.span)
         self.findings.spend(WORK_OF_A_RATE * len(pairs), loss.span)
         wires: dict[int, None] = {}
@@ -129,7 +129,7 @@ class Losses:
         self.notes.append(f"{_shown(loss.left, scope)}{right} degraded to {to}")
 
     def _own(self, part: Part, loss: Degrade) -> list[int]:
-        """The wires whose rate is that of ``part``."""
+        """Return the wires whose rate is that of ``part``."""
         ends = self.hardware.vertices_of(part)
         wires = [wire for end in ends for wire in self._at.get(end, ())]
         self.findings.spend(WORK_OF_A_RATE * len(wires), loss.span)

@@ -57,7 +57,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """The rate of a wire: bytes per second a lane (None: never limits), lanes, seconds, and its kind."""
+    """The rate of a wire: bytes per second a lane (None: never limits), lanes, seconds of latency, and kind."""
 
     kind: str
     bandwidth: Fraction | None = None
@@ -65,7 +65,7 @@ class Rate:
     latency: Fraction = ZERO
 
     def slower_than(self, other: Rate) -> bool:
-        """True where both limit, and this the more."""
+        """Return True if both rates limit, and this one is the lower of all lanes together."""
         if self.bandwidth is None or other.bandwidth is None:
             return False
         return self.bandwidth * self.lanes < other.bandwidth * other.lanes
@@ -73,7 +73,7 @@ class Rate:
 
 @dataclass(slots=True)
 class HardwareGraph:
-    """Parts in the order of declaration, wires (from, to, rate) in the order of construction."""
+    """The parts in the order of declaration, and the wires (from, to, rate) in the order of construction."""
 
     parts: list[Part] = field(default_factory=list)
     wires: list[tuple[str, str, Rate]] = field(default_factory=list)
@@ -81,15 +81,15 @@ class HardwareGraph:
     _joined: set[tuple[str, str]] = field(default_factory=set)
 
     def vertices_of(self, part: Part) -> list[str]:
-        """The names of the vertices that ``part`` stands for."""
+        """Return the names of the vertices that ``part`` stands for."""
         return self.inner.get(part.name, [part.name])
 
     def gpus(self) -> list[Part]:
-        """The working GPUs in the order of their ranks."""
+        """Return the working GPUs in the order of their ranks."""
         return [part for part in self.parts if part.kind == "gpu" and not part.disabled]
 
     def connect(self, left: Part, right: Part, there: Rate, back: Rate | None) -> None:
-        """Wires between two parts; a switch, NIC or fabric puts its latency on the wires that leave it."""
+        """Add wires between two parts; a switch, NIC or fabric puts its latency on the wires that leave it."""
         if left.disabled or right.disabled:
             return
         self.wires.append((left.outlet, right.inlet, _leaving(left, there)))
@@ -97,13 +97,13 @@ class HardwareGraph:
             self.wires.append((right.outlet, left.inlet, _leaving(right, back)))
 
     def join_once(self, left: Part, right: Part) -> bool:
-        """True where the unordered pair is new, as it may be joined only once."""
+        """Note the unordered pair as joined; return True if it was new, as it may be joined only once."""
         new = _pair(left, right) not in self._joined
         self._joined.add(_pair(left, right))
         return new
 
     def disconnect(self, pairs: Sequence[tuple[Part, Part]]) -> bool:
-        """Take away all that joins the parts of each pair; False where nothing does."""
+        """Take away all wires between the parts of each pair; return False if there was nothing to take."""
         ends = self.vertices_of
         ways = {(p, q) for a, b in pairs for p in ends(a) for q in ends(b)}
         rest = [wire for wire in self.wires if wire[:2] not in ways and (wire[1], wire[0]) not in ways]
@@ -113,7 +113,7 @@ class HardwareGraph:
         return changed
 
     def graph(self) -> tuple[tuple[Vertex, ...], tuple[Wire, ...]]:
-        """The vertices, GPUs first, and the wires."""
+        """Return the vertices, GPUs first, and the wires."""
         vertices = [Vertex(part.name, "gpu", part.server, part.model, part.host) for part in self.gpus()]
         for part in self.parts:
             if part.kind != "gpu" and not part.disabled:
@@ -132,7 +132,7 @@ def _pair(left: Part, right: Part) -> tuple[str, str]:
 
 
 def _leaving(part: Part, rate: Rate) -> Rate:
-    """``rate`` with the latency of crossing ``part``, when that is one vertex (a pipe carries its own)."""
+    """Return ``rate`` plus the latency of crossing ``part``, if that is one vertex (a pipe has its own)."""
     if part.kind == "gpu" or part.inlet != part.outlet or not part.latency:
         return rate
     return Rate(rate.kind, rate.bandwidth, rate.lanes, rate.latency + part.latency)
@@ -155,7 +155,7 @@ class Scope:
         self.parts[local_name] = part
 
     def resolve(self, words: Iterable[Word]) -> list[Part]:
-        """The parts behind ``words``, each once, in order; unknown names are findings."""
+        """Return the parts that ``words`` name, each once, in order; unknown names are findings."""
         parts: dict[str, Part] = {}
         for word in words:
             for pattern in expand(word, self.findings):
@@ -177,7 +177,7 @@ class Scope:
         return list(parts.values())
 
     def paired(self, left: Sequence[Word], right: Sequence[Word], span: Span) -> list[tuple[Part, Part]]:
-        """The parts of two sides, i-th with i-th or one with every one; none, with a finding, otherwise."""
+        """Return the parts of two sides in pairs, i-th with i-th or one with all; else none, with a finding."""
         ones, others = self.resolve(left), self.resolve(right)
         if not ones or not others:
             return []
@@ -190,7 +190,7 @@ class Scope:
 
 
 def glob(pattern: str) -> re.Pattern[str]:
-    """Return the names that match ``pattern``, whose stars stand for anything but a dot."""
+    """Return the regular expression of ``pattern``, whose stars stand for anything but a dot."""
     return re.compile("[^.]*".join(map(re.escape, re.split(r"\*+", pattern))))
 
 
@@ -200,7 +200,7 @@ def part_of(vertex: str) -> str:
 
 
 def plain(word: Word, what: str, findings: Findings) -> str | None:
-    """``word`` as the name of ``what``: no range, no glob, no dot; None, with a finding, otherwise."""
+    """Return ``word`` as the name of ``what``: no range, glob or dot; None, with a finding, otherwise."""
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", word.text):
         return word.text
     findings.add("HS210", word.span, f"`{word.text[:60]}` cannot be the name of {what}")
@@ -208,7 +208,7 @@ def plain(word: Word, what: str, findings: Findings) -> str | None:
 
 
 def declared(word: Word, what: str, findings: Findings) -> list[str]:
-    """The names a declaration makes: ``nic[0-3]`` makes four; globs and dots are findings."""
+    """Return the names that a declaration makes, four for ``nic[0-3]``; globs and dots are findings."""
     names = expand(word, findings)
     if all(re.fullmatch("[A-Za-z0-9_]{1,64}", name) for name in names):
         return names
@@ -217,7 +217,7 @@ def declared(word: Word, what: str, findings: Findings) -> list[str]:
 
 
 def expand(word: Word, findings: Findings) -> list[str]:
-    """``word`` with its ranges written out: ``gpu[0-1,3]`` gives gpu0, gpu1, gpu3; globs stay."""
+    """Return ``word`` with its ranges written out: ``gpu[0-1,3]`` gives gpu0, gpu1, gpu3; globs stay."""
     if "[" not in word.text:
         return [word.text]
     names = _written_out(_ALL.sub("*", word.text), MAX_RANGE, padded=False)
@@ -230,12 +230,12 @@ def expand(word: Word, findings: Findings) -> list[str]:
 
 
 def hosts_named(text: str, most: int = MAX_RANGE) -> list[str]:
-    """``node[08-10]`` as node08, node09, node10, one more than ``most`` of too many; none where it is no list."""
+    """Return node08 to node10 for ``node[08-10]``, of too many one more than ``most``; none if it is no list."""
     return _written_out(text, most, padded=True)
 
 
 def _written_out(text: str, most: int, *, padded: bool) -> list[str]:
-    """``text`` with its ranges written out, at most one more than ``most`` names; none if a range is wrong."""
+    """Return ``text`` with ranges written out, at most one more than ``most`` names; none if a range is wrong."""
     pieces: list[list[str]] = []
     for position, piece in enumerate(_BRACKET.split(text)):
         numbers = [] if position % 2 else [piece]

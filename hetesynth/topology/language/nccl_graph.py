@@ -22,14 +22,14 @@ Order = tuple[int, ...]  # GPUs of a server by their number
 
 @dataclass(frozen=True, slots=True)
 class RingFile:
-    """A dump, for the server called ``instance`` or for all of its size."""
+    """A dump of NCCL's rings, for the server called ``instance``, else for all servers of its size."""
 
     path: Path
     instance: str | None = None
 
 
 def server_rings(topology: Topology, files: Sequence[RingFile]) -> tuple[tuple[Rank, ...], ...]:
-    """The rings over all servers, one a channel; servers with fewer channels begin again with their first."""
+    """Return the rings over all servers, one a channel; servers with fewer channels repeat theirs."""
     servers: dict[str, list[Rank]] = defaultdict(list)
     for rank in range(topology.ranks):
         servers[topology.vertices[rank].server].append(rank)
@@ -55,7 +55,7 @@ def server_rings(topology: Topology, files: Sequence[RingFile]) -> tuple[tuple[R
 
 
 def read_rings(path: Path) -> tuple[Order, ...]:
-    """The rings of one dump, each GPU in each of them once."""
+    """Return the rings of one dump, each GPU in each of them once."""
     from lxml import etree
 
     try:

@@ -19,7 +19,7 @@ _WRITTEN = {
 def overridden(
     path: str | os.PathLike[str], without: Sequence[str] = (), degrade: Sequence[str] = ()
 ) -> OverriddenFile:
-    """The file at ``path`` with what ``--without`` and ``--degrade`` say; ``SourceError`` for a wrong value."""
+    """Return the file at ``path`` with the losses of both options; ``SourceError`` for a wrong value."""
     lines = {
         option: [HIDDEN.sub("?", value).replace("\n", " ").replace("\t", " ") for value in values]
         for option, values in (("--without", without), ("--degrade", degrade))
@@ -32,7 +32,7 @@ def overridden(
 
 
 def _loss(option: str, line: int, text: str, sources: dict[str, str]) -> Loss:
-    """Return the loss that a value of an option states, the text of line ``line`` of what findings point into."""
+    """Return the loss that ``text``, value number ``line`` of ``option``, states; ``SourceError`` if none."""
     from hetesynth.topology.language.parser import parse
 
     head, value = ("down" if "->" in text else "without"), text
@@ -55,7 +55,7 @@ def _loss(option: str, line: int, text: str, sources: dict[str, str]) -> Loss:
 
 
 def with_spans(value: Any, moved: Callable[[Span], Span]) -> Any:
-    """A statement, or what it is made of, with every span in it moved."""
+    """Return a statement, or a part of one, with every span in it replaced by ``moved`` of it."""
     if isinstance(value, Span):
         return moved(value)
     if isinstance(value, tuple):

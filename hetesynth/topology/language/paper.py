@@ -82,7 +82,7 @@ class Rate:
     latency: Amount | None = None
 
     def properties(self) -> tuple[Property, ...]:
-        """The bandwidth, and the latency if there is one."""
+        """Return the bandwidth, and the latency if there is one, as properties."""
         bandwidth = Property("bandwidth", self.bandwidth.span, amount=self.bandwidth, lanes=self.lanes)
         return bandwidth, *([] if self.latency is None else [time_property(self.latency, self.latency.span)])
 
@@ -101,7 +101,7 @@ class Connection:
 
 @dataclass(slots=True)
 class _Owner:
-    """A node (how many GPUs, or like which node) or an internode, and the statements behind it by name."""
+    """A node (its number of GPUs, or the node it is like) or an internode, and its statements by name."""
 
     name: Word
     value: Value
@@ -116,7 +116,7 @@ _Use = tuple[int, tuple[Word, ...], tuple[Word, ...], Connection]
 
 
 def lowered(file: syntax.File, findings: Findings) -> syntax.File:
-    """``file`` with its ``define`` statements replaced by node types and a cluster; else unchanged."""
+    """Return ``file`` with its ``define`` statements replaced by node types and a cluster; else unchanged."""
     defines = [item for item in file.items if isinstance(item, Define)]
     if not defines:
         return file
@@ -145,7 +145,7 @@ def lowered(file: syntax.File, findings: Findings) -> syntax.File:
 
 @dataclass(slots=True)
 class _Lowering:
-    """The state of lowering a file: statements by what they belong to, nodes in the order of definition."""
+    """A file of the paper form: its statements by their node, internode or cluster, nodes as they are defined."""
 
     findings: Findings
     nodes: dict[str, _Owner] = field(default_factory=dict)
@@ -200,7 +200,7 @@ class _Lowering:
         statements[define.name.text] = value
 
     def _settle(self, node: _Owner) -> None:
-        """``define node2 = node1``: node2 has what node1 has, but for failures, unless it says else."""
+        """Give ``node`` (``define node2 = node1``) node1's statements, but no failures and none that it states."""
         passed = {node.name.text}
         value = stripped(node.value)
         while isinstance(value, Word):
@@ -217,7 +217,7 @@ class _Lowering:
         node.value = value
 
     def _known(self, word: Word) -> bool:
-        """Return True if there is the node that a word names, or names a GPU of."""
+        """Return True if the node of ``word``, a node or a GPU of one, is defined; else add a finding."""
         node = word.text.partition(".")[0]
         if node not in self.nodes:
             help_ = did_you_mean(node, self.nodes, "define the node: `define node1 = 4`")
@@ -225,7 +225,7 @@ class _Lowering:
         return node in self.nodes
 
     def value(self, define: Define, sort: type[_Sort], name: str = "") -> _Sort | None:
-        """The value of a statement, a number or a word; None, with a finding, when it is something else."""
+        """Return the value of a statement, a number or a word; None, with a finding, for another value."""
         value = stripped(define.value)
         if isinstance(value, sort):
             return value
@@ -233,7 +233,7 @@ class _Lowering:
         return None
 
     def _values(self, owner: _Owner, name: str, sort: type[_Sort]) -> dict[str, tuple[Span, _Sort]]:
-        """The numbers or words that are stated for all connections of a sort, each with the place of its key."""
+        """Return the numbers or words stated for all connections of a sort, each with the place of its key."""
         prefix, kinds = ("inter", BETWEEN_NODES) if owner.nodes else ("", IN_A_NODE)
         values: dict[str, tuple[Span, _Sort]] = {}
         for entry in entries(owner.behind.get(f"{prefix}{name}"), kinds, self.findings):
@@ -244,7 +244,7 @@ class _Lowering:
     # --- a node: its type, and what is out of order in its one instance
 
     def node(self, node: _Owner) -> tuple[syntax.NodeType, syntax.Instance]:
-        """The type and the instance of a node."""
+        """Return the type and the instance of a node."""
         name, behind = node.name, node.behind
         stated = list(self._connections(node))
         nics: dict[str, list[Connection]] = {}
@@ -275,7 +275,7 @@ class _Lowering:
         return syntax.NodeType(name, tuple(items), name.span), instance
 
     def _overrides(self, node: _Owner) -> Iterator[syntax.Override]:
-        """Yield the statements of what is slower than in the type, and of what failed."""
+        """Yield the changes of a node's instance: parts slower than in the type, and parts that failed."""
         for entry in entries(node.behind.get("slowdown"), _SLOWED, self.findings):
             rate = rate_of(entry.value)
             if rate is not None:
@@ -293,7 +293,7 @@ class _Lowering:
                 refuse("failure", entry.name.span, self.findings)
 
     def _connections(self, owner: _Owner) -> Iterator[Connection]:
-        """The connections inside a node, or between the nodes of an internode, in the order written."""
+        """Yield the connections inside a node, or between the nodes of an internode, in the order written."""
         lists = len(owner.nodes) or 2
         prefix, kinds = ("inter", BETWEEN_NODES) if owner.nodes else ("", IN_A_NODE)
         latency = self._latencies(owner)
@@ -322,7 +322,7 @@ class _Lowering:
     def _hardware(
         self, connection: Connection, node: _Owner, nics: dict[str, list[Connection]]
     ) -> Iterator[Element | Join]:
-        """The switches, buses, NICs and wires of one connection; ``nics`` by the numbers of their GPUs."""
+        """Yield the switches, buses, NICs and wires of one connection; ``nics`` by the numbers of their GPUs."""
         sides, span, properties = connection.sides, connection.span, connection.properties
         name = Word(f"{connection.sort}{connection.number}", span)
         gpus = _named("gpu", sides[0])
@@ -350,7 +350,7 @@ class _Lowering:
                 yield Join("attach", tuple(attached), (name,), True, (), span)
 
     def _outlets(self, gpus: tuple[Amount, ...], node: _Owner, *, outside: bool = False) -> tuple[Word, ...]:
-        """Return where the ways out of ``gpus`` begin: their PCIe switches, each once, and GPUs behind none."""
+        """Return the first parts on the ways out of ``gpus``: PCIe switches, each once, and GPUs behind none."""
         given = {gpu.number for gpu in gpus}
         outlets: dict[str, Word] = {}
         for gpu in gpus:
@@ -363,7 +363,7 @@ class _Lowering:
         return tuple(outlets.values())
 
     def groups(self, define: Define | None) -> Iterator[syntax.Shared]:
-        """The groups (E_g, C_g) of a node or of the cluster (eq. 5)."""
+        """Yield the groups (E_g, C_g) of a node or of the cluster (eq. 5)."""
         if define is None:
             return
         name = define.name.text
@@ -382,7 +382,7 @@ class _Lowering:
                 yield syntax.Shared(entry.name, rate.bandwidth, rate.lanes, flows, entry.name.span)
 
     def _members(self, value: Value, name: str) -> tuple[Word, ...]:
-        """The GPUs of ``(0,1)``, and in `intergroup` of ``(node1, node2.gpu0)``: all of node1 and one of node2."""
+        """Return the GPUs of ``(0,1)``, in `intergroup` of ``(node1, node2.gpu0)``: all of node1, one of node2."""
         if name == "group":
             gpus = _named("gpu", numbers(value))
         else:
@@ -398,7 +398,7 @@ class _Lowering:
     # --- internodes: fabrics, wires and stated groups between instances
 
     def network(self) -> Iterator[syntax.ClusterItem]:
-        """All that joins the nodes."""
+        """Yield the links, fabrics and shared groups that join the nodes."""
         switches: list[list[_Owner]] = []  # internodes whose NICs are on one switch
         for internode in self.internodes:
             if "interbandwidth" in internode.behind and internode.nodes:
@@ -427,7 +427,7 @@ class _Lowering:
                     number += 1
 
     def _between(self, internode: _Owner) -> Iterator[Element | Join]:
-        """The wires and pipes of the connections that are stated."""
+        """Yield the wires and pipes of the connections that ``internode`` states."""
         first_pair, pipes = self._pairs, 0
         pairs = math.comb(len(internode.nodes), 2)
         self._pairs += pairs
@@ -459,7 +459,7 @@ class _Lowering:
                 pipes += 1
 
     def _nic_groups(self, name: str, uses: list[_Use]) -> Iterator[syntax.Shared]:
-        """Yield the groups that leave and enter over a NIC of several pairs, at the largest rate of a pair."""
+        """Yield the groups of all flows out of and into a NIC that pairs share, at the largest rate of a pair."""
         rates: dict[int, tuple[Fraction, int, Amount]] = {}
         for pair, _, _, ends in uses:
             bandwidth = measure(ends.rate.bandwidth, "bandwidth", "a bandwidth", self.findings) or Fraction(1)
@@ -478,14 +478,14 @@ class _Lowering:
                 yield syntax.Shared(word, amount, Amount(str(lanes), "", span), flows, span, optional=True)
 
     def _flows(self, sources: tuple[Word, ...], targets: tuple[Word, ...]) -> Iterator[Flow]:
-        """The flows over the NIC: all but those that have a wire of their own."""
+        """Yield the flows over a NIC from ``sources`` to ``targets``, but no pair with a wire of its own."""
         for source in sources:
             free = tuple(target for target in targets if (source.text, target.text) not in self._wired)
             if free:
                 yield Flow((source,), free, False, source.span)
 
     def _switch(self, together: list[_Owner]) -> Element:
-        """The one switch of nodes whose NICs are joined; the source has to join each two of them."""
+        """Return the switch of nodes whose NICs are joined; a finding unless the source joins each two of them."""
         span, last = together[0].name.span, together[-1].name.span
         members = {node.text for internode in together for node in internode.nodes}
         order = [node for node in self.nodes if node in members]
@@ -511,13 +511,13 @@ def _named(sort: str, numbers: Iterable[Amount]) -> tuple[Word, ...]:
 
 
 def refuse(name: str, span: Span, findings: Findings) -> None:
-    """The finding for a value of ``name``, a statement or a sort of connection, that is something else."""
+    """Add the finding for a value of ``name``, a statement or a sort of connection, that is something else."""
     example = _EXAMPLES.get(name) or _EXAMPLES.get(name.removeprefix("inter"), f"define {name} = 2")
     findings.add("HS221", span, f"`{name}` is not written like this", f"write it like `{example}`")
 
 
 def entries(define: Define | None, keys: dict[str, str], findings: Findings) -> Iterator[Define]:
-    """The entries of a mapping whose keys are among ``keys``, each once; others are findings."""
+    """Yield the entries of a mapping whose keys are among ``keys``, each once; others are findings."""
     if define is None:
         return
     if not isinstance(define.value, syntax.Mapping):
@@ -537,7 +537,7 @@ def entries(define: Define | None, keys: dict[str, str], findings: Findings) -> 
 
 
 def connections_in(value: Value, sort: str, lists: int, findings: Findings) -> Iterator[Connection]:
-    """The connections in ``value``, each of ``lists`` lists of GPU numbers; what cannot be read is a finding."""
+    """Yield the connections in ``value``, each of ``lists`` lists of GPU numbers; other values are findings."""
     edges = _edges(value)
     if not edges:
         refuse(sort, value.span, findings)
@@ -558,7 +558,7 @@ def connections_in(value: Value, sort: str, lists: int, findings: Findings) -> I
 
 
 def _edges(value: Value | Edge) -> list[tuple[tuple[Value | Edge, ...], Edge]]:
-    """Every edge with the values that stand before it in the same parentheses; none where anything else stands."""
+    """Return every edge with the values before it in the same parentheses; none if anything else stands there."""
     if isinstance(value, Edge):
         return [((), value)]
     if not isinstance(value, syntax.Sequence) or not value.items:
@@ -571,7 +571,7 @@ def _edges(value: Value | Edge) -> list[tuple[tuple[Value | Edge, ...], Edge]]:
 
 
 def stripped(value: Value) -> Value:
-    """``value`` without parentheses around a single value."""
+    """Return ``value`` without parentheses around a single value."""
     while isinstance(value, syntax.Sequence) and len(value.items) == 1 and not isinstance(value.items[0], Edge):
         value = value.items[0]
     return value
@@ -583,14 +583,14 @@ def _items(value: Value | Edge) -> tuple[Value | Edge, ...]:
 
 
 def words(value: Value) -> tuple[Word, ...]:
-    """The words of ``(node1, node2)``; none when it is something else."""
+    """Return the words of ``(node1, node2)``; none if the value is something else."""
     items = _items(value)
     words = tuple(item for item in items if isinstance(item, Word))
     return words if len(words) == len(items) else ()
 
 
 def numbers(value: Value | Edge) -> tuple[Amount, ...]:
-    """The GPU numbers of ``(0,1,2)``, short and without units; none when it is something else."""
+    """Return the GPU numbers of ``(0,1,2)``, short and without units; none if the value is something else."""
     amounts: list[Amount] = []
     for item in _items(value):
         item = item if isinstance(item, Edge) else stripped(item)
@@ -601,7 +601,7 @@ def numbers(value: Value | Edge) -> tuple[Amount, ...]:
 
 
 def rate_of(value: Value | Edge) -> Rate | None:
-    """``(25, 2, 0.7)`` as 25 GB/s, 2 lanes and 0.7 us; units may be written. None when it is something else."""
+    """Return ``(25, 2, 0.7)`` as 25 GB/s, 2 lanes, 0.7 us; units may be written. None for another value."""
     items = _items(value)
     amounts = [item for item in items if isinstance(item, Amount)]
     if len(amounts) != len(items) or not 1 <= len(amounts) <= 3:
@@ -611,7 +611,7 @@ def rate_of(value: Value | Edge) -> Rate | None:
 
 
 def time_property(amount: Amount, span: Span) -> Property:
-    """A latency, in microseconds where no unit is written."""
+    """Return a latency as a property, in microseconds if no unit is written."""
     return Property("latency", span, amount=_with_unit(amount, "us"))
 
 
@@ -620,7 +620,7 @@ def _with_unit(amount: Amount, unit: str) -> Amount:
 
 
 def group_of(value: Value) -> tuple[list[Edge], Rate] | None:
-    """``([(0,1) -> (2,3), ...], (48,1))``, which is (E_g, C_g): edges and their limit; None for something else."""
+    """Return (E_g, C_g), edges and their limit, of ``([(0,1) -> (2,3), ...], (48,1))``; None for another value."""
     items = _items(value)
     inside = [_edges(item) for item in items[:-1]]
     edges = [edge for item in inside for _, edge in item]

@@ -29,7 +29,7 @@ def _arguments(children: _Parsed) -> tuple[syntax.Argument, ...]:
 
 
 def _plain(children: _Parsed) -> tuple[Any, ...]:
-    """The children that are neither selectors nor arguments."""
+    """Return the children that are neither selectors nor arguments."""
     return tuple(child for child in children if not isinstance(child, tuple))
 
 
@@ -87,12 +87,12 @@ _MADE: dict[str, Callable[[_Parsed, Span], Any]] = {  # of the children of a rul
 
 @functools.cache
 def grammar_parser() -> Lark:
-    """The parser of the grammar, for what needs tokens rather than a syntax tree."""
+    """Return the parser of the grammar, for callers that need tokens rather than a syntax tree."""
     return tables.parser()
 
 
 def parse(source: Source) -> syntax.File:
-    """The syntax tree of ``source``; ``SourceError`` at the first syntax error."""
+    """Return the syntax tree of ``source``. Raise ``SourceError`` at the first syntax error."""
     try:
         tree = grammar_parser().parse(source.text)
     except UnexpectedInput as error:
@@ -107,7 +107,7 @@ def parse(source: Source) -> syntax.File:
 
 
 class _TreeBuilder(Transformer[Token, Any]):
-    """Makes of each rule and token what the tree has in its place."""
+    """A transformer of each rule and token into its node of the syntax tree."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(visit_tokens=True)
@@ -222,7 +222,7 @@ def begins_statement(line: str) -> bool:
 
 
 def _diagnostic(error: UnexpectedInput, source: Source, lark: Lark) -> Diagnostic:
-    """Return what is wrong at the place where Lark stopped, and what may stand there."""
+    """Return the diagnostic of the place at which Lark stopped, with what may stand there."""
     signs = {t.name: f"`{t.pattern.value}`" for t in lark.terminals if isinstance(t.pattern, PatternStr)}
     interactive = getattr(error, "interactive_parser", None)
     names = interactive.accepts() if interactive is not None else getattr(error, "allowed", None) or ["$END"]

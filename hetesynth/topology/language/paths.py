@@ -36,7 +36,7 @@ LinkPath = tuple[int, int, tuple[int, ...], Character]  # first hop, last hop, w
 def links_over(
     vertices: Sequence[Vertex], wires: Sequence[Wire], ranks: int, findings: Findings, span: Span
 ) -> tuple[Link, ...]:
-    """All links, in order of source, destination and path; ``SourceError`` past the limits."""
+    """Return all links, in order of source, destination and path; ``SourceError`` past the limits."""
     links: list[Link] = []
     crossed = 0
     graph = _Graph(vertices, wires, ranks, lambda steps: findings.limit(steps, MAX_STEPS, "steps to paths", span))
@@ -56,7 +56,7 @@ def links_over(
 
 @dataclass(slots=True)
 class _Reached:
-    """Cost and last wires of the shortest paths from one state to each other state, and their number past one."""
+    """The cost, last wires and number (if above one) of the shortest paths from a state to each other state."""
 
     cost: dict[int, int]
     via: dict[int, list[int]]
@@ -65,7 +65,7 @@ class _Reached:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """The wires without an alternative from a state up to ``root``, as from a NIC to its fabric."""
+    """The only way on from a state, as from a NIC to its fabric: wires without alternative, up to ``root``."""
 
     root: int
     cost: int
@@ -75,7 +75,7 @@ class _Chain:
 
 @dataclass(slots=True)
 class _Starts:
-    """The first hops of GPUs that may swap places: by root and cost, and what chains pass before it."""
+    """The first hops of GPUs that may swap places: by root and cost, and by states passed before the root."""
 
     roots: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
     passed: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # state -> cost, hop
@@ -136,14 +136,14 @@ class _Graph:
                 seen[vertices[number].kind] += 1
 
     def _signature(self, hops: list[Hop], numbers: dict[tuple[Hop, ...], int]) -> int:
-        """A number for the neighbours of a GPU and the wires to them; equal for GPUs that may swap places."""
+        """Return a number for a GPU's neighbors and the wires to them; equal for GPUs that may swap places."""
         return numbers.setdefault(tuple((self._class[wire], state) for wire, state in hops), len(numbers))
 
     def _receiving(self, vertex: int) -> int:
         return vertex + len(self._vertices) if self._vertices[vertex].kind == "nic" else vertex
 
     def paths(self, u: int, v: int) -> list[LinkPath]:
-        """The paths from ``u`` to ``v``, shared by all pairs with the same neighbours."""
+        """Return the paths from ``u`` to ``v``, shared by all pairs with the same neighbors."""
         key = (self._from[u], self._to[v])
         paths = self._paths.get(key)
         if paths is None:
@@ -164,7 +164,7 @@ class _Graph:
         return paths
 
     def _hop_pairs(self, u: int, v: int) -> list[tuple[int, int]]:
-        """Return as many paths as the side with more equal hops has, i-th with i-th where that is shortest."""
+        """Return first and last hop of paths, as many as the side with more best hops, i-th with i-th if best."""
         starts = self._starts_of(u)
         reached = [(self._best(starts, end), j) for j, (_, end) in enumerate(self.last[v])]
         least = min((cost for (cost, _), _ in reached), default=_UNREACHED)
@@ -190,7 +190,7 @@ class _Graph:
         return pairs
 
     def _starts_of(self, u: int) -> _Starts:
-        """The first hops of ``u`` by where they lead."""
+        """Return the first hops of ``u`` by the root of the chain that they lead to, and its cost."""
         starts = self._starts.get(self._from[u])
         if starts is None:
             starts = self._starts[self._from[u]] = _Starts()
@@ -220,7 +220,7 @@ class _Graph:
         return chain
 
     def _best(self, starts: _Starts, end: int) -> tuple[int, frozenset[int]]:
-        """The least cost from a GPU to a state, and the first hops that have it."""
+        """Return the least cost from a GPU to the state ``end``, and the first hops of that cost."""
         best = starts.best.get(end)
         if best is None:
             costs: list[tuple[int, tuple[int, ...]]] = [(cost, (i,)) for cost, i in starts.passed.get(end, ())]
@@ -237,7 +237,7 @@ class _Graph:
         return best
 
     def _reached(self, root: int) -> _Reached:
-        """Dijkstra; the last wires of equally short paths are all kept, in the order in which they are met."""
+        """Return the shortest paths from a state (Dijkstra), with the last wires of all equal ones, as found."""
         if root in self._reach:
             return self._reach[root]
         if self._kept > KEPT_STATES:
@@ -279,7 +279,7 @@ class _Graph:
             self._limit(self._steps)
 
     def _ways(self, start: int, end: int, most: int) -> list[tuple[int, ...]]:
-        """The wires of the shortest paths from ``start`` to ``end``; of more than ``most`` the next in rotation,
+        """Return the wires of shortest paths from ``start`` to ``end``; of over ``most`` the next in rotation,
         which begins where the number of ``end`` says, as D-mod-k routing does in fat trees."""
         chain = self._chain(start)
         if end in chain.passed:
@@ -296,7 +296,7 @@ class _Graph:
         return list(paths)
 
     def _between(self, root: int, end: int, number: int) -> tuple[int, ...]:
-        """The wires from ``root`` to ``end`` on shortest path ``number``: its digits choose the last wires."""
+        """Return the wires from ``root`` to ``end`` on shortest path ``number``, whose digits choose wires."""
         via = self._reached(root).via
         path: list[int] = []
         state = end
@@ -315,7 +315,7 @@ class _Graph:
 
 
 def _is_outside(kind: VertexKind) -> bool:
-    """True where a NIC's wire to this leads into the network; another NIC is on the other side of a cable."""
+    """Return True if a NIC's wire to this kind leads into the network; another NIC is the far end of a cable."""
     return kind == "nic" or kind in NETWORK_KINDS
 
 
@@ -326,7 +326,7 @@ def _entry_cost(src: VertexKind, dst: VertexKind) -> int:
 
 
 def unreachable_pairs(topology: Topology) -> tuple[tuple[Rank, Rank], ...]:
-    """The pairs (u, v) such that no chain of links leads from u to v, in order; empty when all can talk."""
+    """Return the pairs (u, v) without a chain of links from u to v, in order; empty if all can communicate."""
     ends = [(link.src, link.dst) for link in topology.links]
     forward, backward = (_neighbours(topology.ranks, way) for way in (ends, [(v, u) for u, v in ends]))
     everyone = set(range(topology.ranks))
@@ -336,7 +336,7 @@ def unreachable_pairs(topology: Topology) -> tuple[tuple[Rank, Rank], ...]:
 
 
 def separate_parts(topology: Topology) -> list[list[Rank]]:
-    """The ranks by part, where no link of either direction joins two parts; one part when connected."""
+    """Return the ranks by part, such that no link in either direction joins two parts; one if connected."""
     if len({link.dst for link in takewhile(lambda link: link.src == 0, topology.links)}) == topology.ranks - 1:
         return [list(range(topology.ranks))]
     ends = [(link.src, link.dst) for link in topology.links]
@@ -356,7 +356,7 @@ def _neighbours(ranks: int, ends: Iterable[tuple[Rank, Rank]]) -> list[set[Rank]
 
 
 def _reached(neighbours: list[set[Rank]], start: Rank) -> set[Rank]:
-    """The ranks reachable from ``start``, itself included."""
+    """Return the ranks reachable from ``start``, itself included."""
     seen = {start}
     todo = [start]
     while todo:

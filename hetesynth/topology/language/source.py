@@ -60,7 +60,7 @@ class OverriddenFile(os.PathLike[str]):
 
 
 def read_source(path: str | os.PathLike[str]) -> Source:
-    """The checked text of the file at ``path``, or of standard input for ``-``, however often it is asked for."""
+    """Return the checked text of the file at ``path``, or of standard input for ``-``, however often called."""
     name = os.fspath(path)
     if not isinstance(name, str):
         name = os.fsdecode(name)
@@ -78,12 +78,12 @@ def read_source(path: str | os.PathLike[str]) -> Source:
 
 
 def line_end_of(path: str | os.PathLike[str]) -> str:
-    """Return how the lines of a file end, which ``Source`` does not keep."""
+    """Return the line end of a file, CRLF or LF, which ``Source`` does not keep."""
     return "\r\n" if b"\r\n" in _content(os.fspath(path)) else "\n"
 
 
 def checked_source(text: str, name: str) -> Source:
-    """``text`` with its line ends made uniform; ``SourceError`` when size, characters or brackets are wrong."""
+    """Return ``text`` with uniform line ends; ``SourceError`` if size, characters or brackets are wrong."""
     if len(text) > MAX_SOURCE_BYTES:
         raise _too_large(name, f" ({len(text)} characters)")
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
@@ -106,7 +106,7 @@ def checked_source(text: str, name: str) -> Source:
 
 
 def is_topology_file(path: Path) -> bool:
-    """True where ``path``, or what it is a link to, is called as topologies are."""
+    """Return True if ``path``, or the file that it links to, is named like a topology."""
     try:
         return path.resolve().suffix == SUFFIX or path.is_dir()
     except (OSError, ValueError, RuntimeError):
@@ -114,7 +114,7 @@ def is_topology_file(path: Path) -> bool:
 
 
 def no_standard_input(path: Path) -> Path:
-    """``path`` as that of a file in any case: what a file imports is never standard input."""
+    """Return ``path`` as the path of a file, also for ``-``: an import never reads standard input."""
     return path.absolute() if os.fspath(path) == STANDARD_INPUT else path
 
 
@@ -157,7 +157,7 @@ def _binary(name: str, evidence: str) -> HetesynthError:
 
 
 def _bracket_findings(source: Source) -> list[Diagnostic]:
-    """The first bracket without a partner, or nested too deep; at most one finding."""
+    """Return a finding for the first bracket without a partner, or nested too deep; at most one."""
     opened: list[tuple[str, Span]] = []
     for number, line in enumerate(source.text.split("\n"), 1):
         for match in _TOKENS.finditer(line):
@@ -182,7 +182,7 @@ def _bracket_findings(source: Source) -> list[Diagnostic]:
 
 
 def _figure_completed(text: str, name: str) -> Source | None:
-    """``text`` with both brackets that Figure 10 lacks as printed, and a warning for each; else None."""
+    """Return ``text`` with both brackets that Figure 10 lacks as printed, and a warning for each; else None."""
     if "interbandwidth" not in text:
         return None
     completed = re.sub(r"(?m)^\d+(?=\s+define)", lambda match: " " * len(match[0]), text)  # numbers of lines

@@ -97,7 +97,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """Two lists of parts, i-th with i-th or one with every one."""
+    """A statement of two lists of parts, i-th with i-th or one with every one."""
 
     left: tuple[Word, ...]
     right: tuple[Word, ...]
@@ -114,7 +114,7 @@ class Down(_Sides):
 
 
 class Detach(_Sides):
-    """``detach A -> B``: what joins A and B so far is taken away."""
+    """``detach A -> B``: the wires that join A and B so far are taken away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class _Targets:
-    """Parts."""
+    """A statement about parts."""
 
     targets: tuple[Word, ...]
     span: Span

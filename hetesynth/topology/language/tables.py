@@ -22,7 +22,7 @@ _WORD_END = r"(?![A-Za-z0-9_.*\[])"
 
 
 def parser() -> Lark:
-    """The parser of the grammar, from its tables or built."""
+    """Return the parser of the grammar, from the stored tables if they fit, else built."""
     try:
         tables: dict[str, Any] = json.loads((dsl_directory() / TABLES).read_text(encoding="utf-8"))
         if tables["stamp"] == stamp():
@@ -37,7 +37,7 @@ def parser() -> Lark:
 
 
 def built() -> Lark:
-    """The parser with tables of its own."""
+    """Return the parser with tables that are built now."""
     lark_parser: Lark = Lark(
         grammar_text(),
         parser="lalr",
@@ -51,24 +51,24 @@ def built() -> Lark:
 
 
 def is_word(terminal: TerminalDef) -> bool:
-    """True if it is a word of the language, such as `switch`."""
+    """Return True if ``terminal`` is a word of the language, such as `switch`."""
     return terminal.pattern.value.endswith(_WORD_END)
 
 
 def _bounded(terminal: TerminalDef) -> None:
-    """A word of the language ends where a name would: `clusters` is not `cluster s`, `nic[0]` not `nic [0]`."""
+    """End a word of the language where a name would end: `clusters` is not `cluster s`, `nic[0]` not `nic [0]`."""
     if isinstance(terminal.pattern, PatternStr) and terminal.pattern.value.isalpha():
         terminal.pattern = PatternRE(terminal.pattern.value + _WORD_END)
         terminal.priority = 1  # before names, where both may stand
 
 
 def stamp() -> str:
-    """Return the stamp of what tables must have been made from: the grammar and the version of Lark."""
+    """Return the hash of the grammar and of the version of Lark, from which tables must have been made."""
     return hashlib.sha256(f"lark {lark.__version__}\n{grammar_text()}".encode()).hexdigest()
 
 
 def text() -> str:
-    """The tables as they are stored."""
+    """Return the tables as JSON text for the file."""
     data, memo = built().memo_serialize([TerminalDef, Rule])
     return json.dumps({"stamp": stamp(), "data": data, "memo": memo}, separators=(",", ":")) + "\n"
 

@@ -63,7 +63,7 @@ LaneRate = tuple[Fraction, int]  # bandwidth of a lane, lanes
 
 
 def measure(amount: Amount, dimension: Dimension, what: str, findings: Findings) -> Fraction | None:
-    """``amount`` in B/s, seconds or bytes; None, with a finding, when number or unit is wrong."""
+    """Return ``amount`` in B/s, seconds or bytes; None, with a finding, if number or unit is wrong."""
     number = _number(amount, findings)
     if number is None:
         return None
@@ -87,7 +87,7 @@ def measure(amount: Amount, dimension: Dimension, what: str, findings: Findings)
 
 
 def count(amount: Amount, what: str, most: int, findings: Findings, least: int = 1) -> int | None:
-    """``amount`` as a whole number from ``least`` to ``most``; None, with a finding, otherwise."""
+    """Return ``amount`` as a whole number from ``least`` to ``most``; None, with a finding, otherwise."""
     number = _number(amount, findings)
     if number is None:
         return None
@@ -103,7 +103,7 @@ def count(amount: Amount, what: str, most: int, findings: Findings, least: int =
 
 
 def ratio(amount: Amount, what: str, findings: Findings, most: int | None = None) -> Fraction | None:
-    """``amount`` as a number above zero, at most ``most``; None, with a finding, otherwise. ``%`` is of 100."""
+    """Return ``amount`` as a number above 0, at most ``most``; else None, with a finding. ``%`` is of 100."""
     number = _number(amount, findings)
     if number is None or (amount.unit in ("", "%") and number > 0 and (most is None or number <= most)):
         return number
@@ -120,7 +120,7 @@ def _number(amount: Amount, findings: Findings) -> Fraction | None:
 
 
 def parse_quantity(text: str, dimension: Dimension, option: str) -> Fraction:
-    """``text``, of an option, in bytes, seconds or bytes per second. Raises HetesynthError with an example."""
+    """Return ``text``, of an option, in bytes, seconds or B/s. Raise HetesynthError with an example."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([^\s0-9.]+)", text.strip()[: 4 * MAX_DIGITS])
     number, unit = match.groups() if match else ("", "")
     if dimension == "size" and re.fullmatch(r"[KMGTPE](?:i?B?|IB)|[kmgtpe](?:i?[bB]|i)?", unit):
@@ -134,7 +134,7 @@ def parse_quantity(text: str, dimension: Dimension, option: str) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The quantities that a block states; None where it says nothing."""
+    """The values that the properties of a block state; None for those that it does not."""
 
     bandwidth: Fraction | None = None
     lanes: int = 1
@@ -148,7 +148,7 @@ class Measured:
     length: Fraction | None = None
 
     def rates(self, kind: str) -> tuple[Rate, Rate]:
-        """The rates of the wires there and back; ``kind`` where none is stated."""
+        """Return the rates of the wires there and back, of ``kind`` if the block states none."""
         latency = (self.latency or ZERO) + (self.length or ZERO) * SECONDS_PER_METRE
         both = (self.bandwidth, self.lanes)
         there, back = (Rate(self.kind or kind, *(stated or both), latency) for stated in (self.send, self.receive))
@@ -162,7 +162,7 @@ class Measured:
 
 
 def by_name(properties: Iterable[Property], findings: Findings) -> dict[str, Property]:
-    """The first property of each name; a property given twice is a finding."""
+    """Return the first property of each name; a property given twice is a finding."""
     seen: dict[str, Property] = {}
     for prop in properties:
         if seen.setdefault(prop.name, prop) is not prop:
@@ -172,7 +172,7 @@ def by_name(properties: Iterable[Property], findings: Findings) -> dict[str, Pro
 
 
 def measured(properties: Iterable[Property], findings: Findings) -> Measured:
-    """The properties as numbers; a property given twice is a finding."""
+    """Return the properties as numbers; a property given twice is a finding."""
     seen = by_name(properties, findings)
     values: dict[str, Any] = {}
     for name, prop in seen.items():
@@ -190,7 +190,7 @@ def measured(properties: Iterable[Property], findings: Findings) -> Measured:
 def require(
     properties: Iterable[Property], name: str, what: str, span: Span, findings: Findings, like: str = ""
 ) -> Property | None:
-    """The property ``name``; None, with a finding, when it is missing. ``like``: an example of it."""
+    """Return the property ``name``; None, with a finding, if it is missing. ``like``: an example of it."""
     for prop in properties:
         if prop.name == name:
             return prop
@@ -203,7 +203,7 @@ def require(
 def require_rate(
     properties: Iterable[Property], what: str, span: Span, findings: Findings, *, directed: bool = True
 ) -> None:
-    """A finding unless one rate is stated, or one for each direction where there are two (``directed``)."""
+    """Add a finding unless one rate is stated, or one for each of two directions (``directed``)."""
     stated = {prop.name: prop for prop in properties if prop.name in RATES}
     if not stated:
         require((), "bandwidth", what, span, findings)
@@ -214,5 +214,5 @@ def require_rate(
 
 
 def lanes_of(amount: Amount | None, findings: Findings) -> int:
-    """The number of lanes; 1 when none is given (or, with a finding, a wrong one)."""
+    """Return the number of lanes; 1 if none is given (or, with a finding, a wrong one)."""
     return 1 if amount is None else count(amount, "the number of lanes", MAX_LANES, findings) or 1

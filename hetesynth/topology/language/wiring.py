@@ -42,7 +42,7 @@ Servers = list[tuple[str, list[Part]]]
 
 @dataclass(slots=True)
 class Wiring:
-    """Declares and connects the parts of one scope after the other in the same hardware."""
+    """A builder that declares and connects the parts of one scope after the other in the same hardware."""
 
     hardware: HardwareGraph
     findings: Findings
@@ -80,7 +80,7 @@ class Wiring:
             self.hardware.parts.append(part)
 
     def change(self, change: Change, scope: Scope) -> None:
-        """``set``: new rates, kinds, models or throughputs of kernels for parts in scope."""
+        """Apply ``set``: new rates, kinds, models or throughputs of kernels for parts in scope."""
         values = measured(change.properties, self.findings)
         directed = bool(values.send or values.receive)
         rated = directed or values.bandwidth is not None
@@ -108,7 +108,7 @@ class Wiring:
     # --- wires
 
     def lay_element(self, element: Element, scope: Scope) -> None:
-        """The wires of a switch's ports, a bus's members or a fabric's NICs."""
+        """Lay the wires of a switch's ports, a bus's members or a fabric's NICs."""
         parts = [scope.parts[name] for name in declared(element.name, "it", self.findings) if name in scope.parts]
         if element.kind == "bus" or any(prop.name == "members" for prop in element.properties):
             self._lay_bus(element, parts, scope)
@@ -135,7 +135,7 @@ class Wiring:
                     self.hardware.connect(other, part, away, towards)
 
     def detach(self, detach: Detach, scope: Scope) -> None:
-        """Take away what joins the named parts so far."""
+        """Take away the wires that join the named parts so far."""
         pairs = scope.paired(detach.left, detach.right, detach.span)
         self.findings.spend(len(self.hardware.wires) + len(pairs), detach.span)
         if not self.hardware.disconnect(pairs) and pairs:
@@ -188,16 +188,16 @@ class Wiring:
                     self.hardware.connect(member, side, free, free)
 
     def _pipe(self, part: Part, entry: str, exit_: str, *, back: bool = False) -> None:
-        """The one wire that everything crossing ``part`` in one direction shares, if it has one."""
+        """Lay the wire that all traffic through ``part`` in one direction shares, if the part has one."""
         if entry != exit_ and not part.disabled:
             self.hardware.wires.append((entry, exit_, replace(_rates(part)[back], latency=part.latency)))
 
     def _others(self, part: Part, words: Iterable[Word], span: Span, scope: Scope) -> list[Part]:
-        """The parts behind ``words`` that ``part`` joins, each once."""
+        """Return the parts that ``words`` name and ``part`` may join, each once."""
         return [other for other in scope.resolve(words) if self._joins(part, other, span)]
 
     def _joins(self, part: Part, other: Part, span: Span) -> bool:
-        """True where the pair may be joined; itself, or a second connection of the same pair, is a finding."""
+        """Return True if the pair may be joined; a pair of one part, or a pair joined before, is a finding."""
         if other is part:
             self.findings.add("HS218", span, f"`{part.name}` is joined to itself")
         elif not self.hardware.join_once(part, other):
@@ -207,7 +207,7 @@ class Wiring:
         return False
 
     def lay_join(self, join: Join, scope: Scope) -> None:
-        """The wires of ``link``, ``upi``, ``wan``, ``attach`` or ``mesh``."""
+        """Lay the wires of ``link``, ``upi``, ``wan``, ``attach`` or ``mesh``."""
         if join.kind != "attach" or RATES & {prop.name for prop in join.properties}:
             directed = join.kind != "mesh" and join.both_ways
             require_rate(join.properties, f"a {join.kind}", join.span, self.findings, directed=directed)
@@ -234,13 +234,13 @@ class Wiring:
 
 
 def _rates(part: Part) -> tuple[Rate, Rate]:
-    """The rates away from the GPUs and back."""
+    """Return the rates of ``part`` away from the GPUs and back."""
     there = Rate(part.link_kind, part.bandwidth, part.lanes)
     return there, Rate(part.link_kind, *part.receive) if part.receive else there
 
 
 def statements_of(network: Network, scope: Scope, findings: Findings) -> list[Statement]:
-    """Return the statements that ``network`` stands for; none, with a finding, where it does not fit."""
+    """Return the statements that ``network`` stands for; none, with a finding, if it does not fit."""
     span = network.name.span
     if network.parts:
         parts = [Word(part.name.removeprefix(scope.prefix), span) for part in scope.resolve(network.parts)]
@@ -265,7 +265,7 @@ def statements_of(network: Network, scope: Scope, findings: Findings) -> list[St
 
 
 def _pairs(network: Network, parts: int, findings: Findings) -> list[tuple[int, int]]:
-    """The pairs that are joined, by their places in the list of parts."""
+    """Return the pairs that are joined, by their places in the list of parts."""
     span = network.name.span
     if network.kind in ("ring", "hypercube") and (parts < 2 or (network.kind != "ring" and parts & (parts - 1))):
         findings.add("HS212", span, f"a {network.kind} cannot be of the parts named here; these are {parts}")
@@ -285,7 +285,7 @@ def _pairs(network: Network, parts: int, findings: Findings) -> list[tuple[int, 
 
 
 def _lattice(sizes: Sequence[int], *, wrapped: bool) -> Iterator[tuple[int, int]]:
-    """Neighbours along each axis, the last axis running fastest; where a size is 2 there is one wire, not two."""
+    """Yield neighbors along each axis, the last axis running fastest; a size of 2 has one wire, not two."""
     strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
     for place in product(*map(range, sizes)):
         number = sum(x * stride for x, stride in zip(place, strides, strict=True))
@@ -300,7 +300,7 @@ def _lattice(sizes: Sequence[int], *, wrapped: bool) -> Iterator[tuple[int, int]
 
 
 def by_server(parts: Sequence[Part]) -> Servers:
-    """The parts of each server, in the order in which servers and parts are named."""
+    """Return the parts of each server, in the order in which servers and parts are named."""
     servers: dict[str, list[Part]] = {}
     for part in parts:
         servers.setdefault(part.server, []).append(part)
@@ -308,7 +308,7 @@ def by_server(parts: Sequence[Part]) -> Servers:
 
 
 def even(servers: Servers, number: int | None, what: str, span: Span, findings: Findings) -> int | None:
-    """Return how many NICs every server has, ``number`` where stated; None, with a finding: one differs."""
+    """Return the number of NICs of every server, ``number`` if stated; None, with a finding, if one differs."""
     expected = max(len(nics) for _, nics in servers) if number is None else number
     for server, nics in servers:
         if len(nics) != expected:
@@ -335,7 +335,7 @@ class _Fabrics:
         return tuple(p for p in self.network.properties if p.name in ("latency", "kind"))
 
     def rails(self) -> list[Statement]:
-        """Rail i joins the i-th NIC of every server; with ``spine`` a switch joins the rails."""
+        """Return rails: rail i joins the i-th NIC of every server; with ``spine`` a switch joins the rails."""
         span = self.network.name.span
         width = even(self.servers, None, "rails", span, self.findings)
         if width is None:
@@ -350,7 +350,7 @@ class _Fabrics:
         return result
 
     def leafspine(self) -> list[Statement]:
-        """Leaf l joins the NICs of its servers, and every leaf is linked to every spine."""
+        """Return leaves, each joining the NICs of its servers, and spines, each linked to every leaf."""
         width, number = self._number("servers"), self._number("spines")
         if width is None or number is None:
             return []
@@ -369,7 +369,7 @@ class _Fabrics:
         return result
 
     def dragonfly(self) -> list[Statement]:
-        """Routers of a group are all joined, and of each two groups one router each."""
+        """Return routers: those of a group are all joined, and of each two groups one router each."""
         groups, routers = self._number("groups"), self._number("routers")
         local, far = self._needed("bandwidth", "100 GB/s"), self._needed("global", "100 GB/s")
         if groups is None or routers is None or local is None or far is None:
@@ -401,7 +401,7 @@ class _Fabrics:
         return count(prop.amount, f"`{name}`", MAX_SWITCHES, self.findings) if prop and prop.amount else None
 
     def _uplink(self, nics: Sequence[Part], spines: int) -> tuple[Property, ...] | None:
-        """The rate of a leaf's uplinks: stated, or what its NICs send and receive over all spines."""
+        """Return the rate of a leaf's uplinks: as stated, or its NICs' sum by ``oversubscription`` and spines."""
         stated, over = self.properties.get("uplink"), self.properties.get("oversubscription")
         if (stated is None) == (over is None):
             message = f"leafspine `{self.name}` needs `uplink` or `oversubscription`, one of them"

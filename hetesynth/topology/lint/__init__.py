@@ -13,7 +13,7 @@ __all__ = ["RULES", "Rule", "lint", "lint_inspected"]
 
 
 class Rule(NamedTuple):
-    """A check: its code, its name in SARIF, and what it says."""
+    """A check: its code, its name in SARIF, and a summary of its findings."""
 
     code: str
     name: str
@@ -56,12 +56,12 @@ _OF_PARTS: tuple[Callable[[View], Iterator[Finding]], ...] = (
 
 
 def lint(source: Source) -> tuple[list[Diagnostic], dict[str, str]]:
-    """The findings about ``source``, each once, and the texts they point into; ``SourceError`` if it is wrong."""
+    """Return the findings about ``source``, each once, and the texts by name; ``SourceError`` if it is wrong."""
     return lint_inspected(inspected(source), source)
 
 
 def lint_inspected(inspections: Iterable[Inspection], source: Source) -> tuple[list[Diagnostic], dict[str, str]]:
-    """Lint ``source`` by inspections of it that are there already."""
+    """Return the findings of ``inspections`` of ``source``, each once, and the texts that they point into."""
     findings: dict[Diagnostic, None] = {}
     sources = {source.name: source.text}
     for inspection in inspections:

@@ -30,7 +30,7 @@ def named_twice(inspection: Inspection) -> Iterator[Diagnostic]:
 
 
 def _lists(item: object) -> Iterator[Sequence[Word]]:
-    """The lists of words in a statement, and in those inside of it."""
+    """Yield the lists of words in a statement, also in the statements inside of it."""
     if isinstance(item, tuple) and item and all(isinstance(word, Word) for word in item):
         yield item
     elif isinstance(item, tuple):
@@ -65,7 +65,7 @@ def unused(inspection: Inspection) -> Iterator[Diagnostic]:
 
 
 def upside_down(inspection: Inspection) -> Iterator[Diagnostic]:
-    """An oversubscription below 1: uplinks with more than their NICs."""
+    """Yield each oversubscription below 1, which gives uplinks more than their NICs have."""
     for item in inspection.stated[-1:]:
         for statement in item.items:
             for prop in statement.properties if isinstance(statement, Network) else ():

@@ -34,7 +34,7 @@ _WHOLE = {100: 8, 90: 8, 80: 16, 70: 16}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a GPU, in B/s and one direction; a link by data sheets, as counted, as signalled."""
+    """The most a GPU model does, in B/s one way; a link's rate by data sheet, as counted and as signaled."""
 
     name: str
     word: str  # NVLink or xGMI
@@ -50,7 +50,7 @@ class Limits:
 
 @functools.cache
 def limits_of(model: str) -> Limits | None:
-    """Return the limits of ``model`` as people or drivers write it; None where it is not known, or custom."""
+    """Return the limits of ``model`` as people or drivers write it; None if it is unknown or custom."""
     if re.search(r"\bcustom\b", model, re.IGNORECASE):
         return None
     if amd := amd_model(model):
@@ -70,14 +70,14 @@ def limits_of(model: str) -> Limits | None:
 
 
 def overstated(topology: Topology) -> Iterator[tuple[Vertex, str]]:
-    """Yield each GPU that has more than its model is able to do, and what that is."""
+    """Yield each GPU that has more than its model is able to do, and a message about it."""
     for vertex, reach in zip(topology.vertices, _reaches(topology), strict=False):
         own = limits_of(vertex.model)
         yield from ((vertex, message) for message in (_too_much(own, reach) if own is not None else ()))
 
 
 def beyond_models(view: View) -> Iterator[Finding]:
-    """Yield what GPUs of the stated model do not have: too much, more of them, or all of a server too little."""
+    """Yield GPUs with more than their model, servers with too many GPUs, and servers with too little on all."""
     for vertex, message in overstated(view.topology):
         yield Finding("HS252", vertex.name, message, f"{WAY_OUT}, or as `custom`?")
     reaches = _reaches(view.topology)
@@ -99,7 +99,7 @@ def beyond_models(view: View) -> Iterator[Finding]:
 
 @dataclass(slots=True)
 class _Reach:
-    """The rate at which data leaves a GPU towards others."""
+    """The B/s that leave a GPU toward other GPUs."""
 
     stated: Fraction  # over NVLink
     other: Fraction = Fraction(0)  # over wires of no such kind
@@ -109,7 +109,7 @@ class _Reach:
 
 
 def _reaches(topology: Topology) -> list[_Reach]:
-    """Return what leaves each GPU, by rank."""
+    """Return the B/s that leave each GPU toward other GPUs, by rank."""
     saved: dict[int, Fraction] = defaultdict(Fraction)  # by what stated groups limit a GPU more than its wires do
     for group in topology.groups:
         links = [topology.links[number] for number in group.links]
@@ -156,7 +156,7 @@ def _too_much(limits: Limits, reach: _Reach) -> Iterator[str]:
 
 
 def _too_little(limits: Limits, reached: list[_Reach]) -> Iterator[str]:
-    """Yield what is wrong where all GPUs of a server have as little."""
+    """Yield a message for each way in which all GPUs of a server have less than their model."""
     total, spec = max(reach.stated + reach.other for reach in reached), limits.links * limits.spec
     has = f"where {limits.name} has {limits.links} links of {gb(limits.spec)}, {gb(spec)}"
     if total == 0 and limits.always and len(reached) > 1:
@@ -170,7 +170,7 @@ def _too_little(limits: Limits, reached: list[_Reach]) -> Iterator[str]:
 
 
 def odd_nics(view: View) -> Iterator[Finding]:
-    """NICs with an eighth of what is beside such GPUs, where their twins in servers of that type are alike."""
+    """Yield NICs with an eighth of the usual rate beside such GPUs, if their twins in like servers are equal."""
     types = dict(view.inspection.servers)
     rates: dict[tuple[str, str], set[Fraction]] = defaultdict(set)
     nics: list[tuple[str, Fraction, Limits, set[Fraction]]] = []
@@ -189,7 +189,7 @@ def odd_nics(view: View) -> Iterator[Finding]:
 
 
 def behind_nics(view: View) -> Iterator[Finding]:
-    """NICs with more than what leads from them to GPUs carries; those with less behind them than their twins."""
+    """Yield NICs faster than their way to GPUs, and NICs with a slower way to GPUs than their twins."""
     numbers = {vertex.name: i for i, vertex in enumerate(view.vertices)}
     inward: dict[str, list[tuple[str, Fraction]]] = defaultdict(list)
     for part in view.parts.values():
@@ -214,7 +214,7 @@ def behind_nics(view: View) -> Iterator[Finding]:
 
 
 def _carried(view: View, at: int, seen: set[int], depth: int = 0) -> Fraction | None:
-    """Return the rate that the GPUs behind vertex ``at`` together get from it; None where nothing limits it."""
+    """Return the B/s that all GPUs behind vertex ``at`` get from it; None if nothing limits them."""
     total = Fraction(0)
     if depth > _DEEP:
         return None

@@ -18,7 +18,7 @@ _MEANT = (Fraction(BITS), Fraction(1, BITS), Fraction(1000), Fraction(1, 1000))
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """The role of a piece of hardware, and the rates and latencies that such hardware has, in B/s and s."""
+    """A kind of hardware, and the ranges of its rates in B/s and of its latencies in seconds."""
 
     what: str
     least: Fraction
@@ -40,7 +40,7 @@ FAR = Role("a connection between sites", Fraction(0), Fraction(10**6 * GB), Frac
 
 
 def role_of(sort: str, name: str, kind: str, *, inside: bool) -> Role:
-    """The role of a part by its sort and name and the kind of its links; ``inside``: it stands in a server."""
+    """Return the role of a part by its sort, name and kind of links; ``inside``: the part is in a server."""
     name = name.lower()
     if sort == "switch" and ("nvswitch" in name or kind in ("nvlink", "nvswitch")):
         return NVSWITCH
@@ -58,7 +58,7 @@ def role_of(sort: str, name: str, kind: str, *, inside: bool) -> Role:
 
 
 def doubtful_rates(view: View) -> Iterator[Finding]:
-    """Rates and latencies outside of what such hardware has; not of servers that are slow on purpose."""
+    """Yield rates and latencies that no such hardware has, except in servers that are slow on purpose."""
     for part in view.parts.values():
         role = role_of(part.kind, part.name.rpartition(".")[2], part.link_kind.lower(), inside=bool(part.server))
         if part.server not in view.damaged:
@@ -93,7 +93,7 @@ def _odd_rate(part: str, role: Role, rate: Fraction) -> Iterator[Finding]:
 
 
 def _end_and_role(src: Vertex, dst: Vertex, kind: str) -> tuple[Vertex, Role]:
-    """Return the part that a wire is of, and its role: what joins GPUs, a NIC, or a connection of two alike."""
+    """Return the end that a wire belongs to, and its role: a NIC, a switch or the like, else two GPUs' link."""
     others = [end for end in (src, dst) if end.kind not in ("nic", "gpu")]
     nics = [end for end in (src, dst) if end.kind == "nic"]
     if nics and (not others or not others[0].server):

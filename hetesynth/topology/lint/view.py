@@ -22,7 +22,7 @@ _SHOWN = 6
 
 
 class Finding(NamedTuple):
-    """The finding about a part, by the name of a vertex. Parts of which the same is said are told together."""
+    """A message about a part, named by one of its vertices. Parts with the same message are told together."""
 
     code: str
     part: str
@@ -31,7 +31,7 @@ class Finding(NamedTuple):
 
 
 class View:
-    """``leaving``: wires by the vertex that they leave; ``servers``: the GPUs of each by rank."""
+    """A topology for the rules. ``leaving``: wires by the vertex they leave; ``servers``: ranks by server."""
 
     def __init__(self, inspection: Inspection) -> None:
         self.inspection = inspection
@@ -47,7 +47,7 @@ class View:
 
     @cached_property
     def damaged(self) -> set[str]:
-        """The servers with something that is stated to be out of order or slower; "" for the network."""
+        """The servers with a part that is stated to be out of order or slower; "" for the network."""
         parts = self.inspection.parts
         servers = {part.server for part in parts if part.disabled}
         pods = [node for node in self.inspection.expanded.values() if isinstance(node, PodType)]
@@ -66,7 +66,7 @@ class View:
 
 
 def grouped(view: View, findings: Iterable[Finding]) -> Iterator[Diagnostic]:
-    """A warning for all parts in one place of the text of which the same is said."""
+    """Yield one warning for all parts of one place in the text that have the same message."""
     alike: dict[tuple[str, Span, str, str], dict[str, None]] = defaultdict(dict)
     for code, name, message, help_ in findings:
         part = view.parts[part_of(name)]
@@ -76,7 +76,7 @@ def grouped(view: View, findings: Iterable[Finding]) -> Iterator[Diagnostic]:
 
 
 def _in_file(inspection: Inspection, span: Span, server: str) -> Span:
-    """``span``, or where the library is not the user's to change the instance that ``server`` is."""
+    """Return ``span``, or the span of the instance ``server`` if ``span`` is in a file of the library."""
     if inspection.cluster is None or library_path(Path(span.file).stem) != Path(span.file):
         return span
     head = server.partition(".")[0]
@@ -89,16 +89,16 @@ def _in_file(inspection: Inspection, span: Span, server: str) -> Span:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first of ``names``, and how many more there are."""
+    """Return the first of ``names`` as text, and how many more there are."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(f"`{name}`" for name in names[:_SHOWN]) + more
 
 
 def rate_of(wire: Wire) -> Fraction:
-    """Return the rate of a wire; 0 where nothing limits it."""
+    """Return the bytes per second of all lanes of a wire; 0 if nothing limits it."""
     return (wire.bandwidth or Fraction(0)) * wire.lanes
 
 
 def gb(rate: Fraction) -> str:
-    """``450 GB/s``."""
+    """Return ``rate`` in B/s as text, such as ``450 GB/s``."""
     return f"{float(rate / 10**9):.6g} GB/s"

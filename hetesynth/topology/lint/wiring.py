@@ -20,7 +20,7 @@ _Mapping = tuple[tuple[str, str], ...]  # NIC within its server, fabric
 
 
 def unlike_twins(view: View) -> Iterator[Finding]:
-    """GPUs of a server, one or two, with less inside it, or less of its NICs, than the others, most alike."""
+    """Yield one or two GPUs with less bandwidth in their server, or of its NICs, than most, which are alike."""
     vertices = view.vertices
     inside: dict[int, Fraction] = defaultdict(Fraction)  # by GPU: what it can send over wires that limit
     users: dict[int, set[int]] = defaultdict(set)  # of each NIC
@@ -52,7 +52,7 @@ def unlike_twins(view: View) -> Iterator[Finding]:
 
 
 def one_way(view: View) -> Iterator[Finding]:
-    """Connections in one direction only, where most have both, or with far less latency or rate one way."""
+    """Yield connections one way only where most go both ways, and those far slower or longer one way."""
     kinds: dict[str, dict[tuple[str, str], Fraction]] = defaultdict(dict)  # latencies; of GPUs by server
     for wire in view.topology.wires:
         a, b = view.vertices[wire.src], view.vertices[wire.dst]
@@ -81,7 +81,7 @@ def one_way(view: View) -> Iterator[Finding]:
 
 
 def idle(view: View) -> Iterator[Finding]:
-    """Hardware that no link crosses, and GPUs that only one direction reaches."""
+    """Yield hardware that no link crosses, and the first GPU that cannot reach another one."""
     topology, vertices = view.topology, view.vertices
     if view.inspection.cluster is None:
         return
@@ -105,7 +105,7 @@ def idle(view: View) -> Iterator[Finding]:
 
 
 def narrow(view: View) -> Iterator[Finding]:
-    """Fabrics and their ways to other fabrics with far less than their NICs together."""
+    """Yield fabrics that carry, themselves or on their uplinks, far less than their NICs together."""
     topology, vertices = view.topology, view.vertices
     numbers = {vertex.name: i for i, vertex in enumerate(vertices)}
     arriving: dict[int, Fraction] = defaultdict(Fraction)  # of NICs
@@ -128,7 +128,7 @@ def narrow(view: View) -> Iterator[Finding]:
 
 
 def linked_twice(view: View) -> Iterator[Finding]:
-    """Two connections of one kind between the same two parts."""
+    """Yield parts with two connections of one kind between them."""
     wires: dict[tuple[int, int, str], list[str]] = defaultdict(list)
     for wire in view.topology.wires:
         if wire.bandwidth is not None:
@@ -143,7 +143,7 @@ def linked_twice(view: View) -> Iterator[Finding]:
 
 
 def swapped_rails(view: View) -> Iterator[Finding]:
-    """Servers of whose NICs some are in other fabrics than those of the same name in most servers beside them."""
+    """Yield servers with NICs in other fabrics than the NICs of the same names in most servers like them."""
     fabric_of: dict[str, str] = {}
     for wire in view.topology.wires:
         nic, fabric = view.vertices[wire.src], view.vertices[wire.dst]
@@ -171,7 +171,7 @@ def swapped_rails(view: View) -> Iterator[Finding]:
 
 
 def _is_odd(mine: _Mapping, usual: _Mapping, servers: dict[_Mapping, list[str]], order: dict[str, int]) -> bool:
-    """Return True if ``mine`` is ``usual`` with NICs in the places of others, rather than another network."""
+    """Return True if ``mine`` is ``usual`` with NICs in each other's places, and not another network."""
     few, many = len(servers[mine]), len(servers[usual])
     left, right = [fabric for _, fabric in mine], [fabric for _, fabric in usual]
     if sorted(left) != sorted(right):
