@@ -24,7 +24,6 @@ from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.verify import Question
 from hetesynth.errors import HetesynthError
 from hetesynth.model.target import target
-from hetesynth.model.words import size_text
 
 WORSE = 0.01  # share of the time that a newer program may be slower: less is not worth one of another cluster
 
@@ -175,10 +174,11 @@ def worse(cell: Cell, newer: Figures, older: Figures) -> str:
         before = at.get(row.size)
         if before is None:
             raise ValueError("they were not measured at the same sizes")
-        if math.isinf(row.us) and not math.isinf(before.us):
-            return f"the newer has nothing for {size_text(row.size)}, the older takes {before.text}"
-        if not (math.isinf(row.us) or math.isinf(before.us)):
-            shares.append((row.us / before.us, f"{before.text}, the newer takes {row.us:,.4g} us"))
+        if math.isinf(before.us):
+            continue
+        if math.isinf(row.us):
+            return f"the older takes {before.text}, the newer has nothing for it"
+        shares.append((row.us / before.us, f"{before.text}, the newer takes {row.us:,.4g} us"))
     ratio = math.prod(share ** (1 / len(shares)) for share, _ in shares)
     if ratio > 1 + WORSE:
         return f"the newer is {100 * (ratio - 1):.2g} % slower: the older takes {max(shares)[1]}"

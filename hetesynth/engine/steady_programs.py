@@ -343,7 +343,7 @@ def dispatchings(
     ):
         return [simple]  # others lose more on the wire
     protocols = supported(costs, options.target, problem.collective.name, options.servers)
-    every = [Dispatching(*question, protocol) for protocol in protocols]
+    every = [simple if protocol == simple.protocol else Dispatching(*question, protocol) for protocol in protocols]
     quick = [d for d in every if d.dispatcher.begin + d.least_seconds < most]
     return sorted(quick or every, key=lambda d: d.estimate)
 

@@ -96,9 +96,10 @@ def whole_packings(
     while len(EXPANSIONS) > 4:
         EXPANSIONS.popitem(last=False)
     expansion, _, rounded = entry
-    chunks = len(collective.chunks) // (n if name == "allgather" else 1)
+    groups = n if name == "allgather" else 1
+    chunks = len(collective.chunks) // groups
     number = trees or chunks  # of each root, or in all
-    if not expansion.possible(number * (n if name == "allgather" else 1), most):
+    if not expansion.possible(number * groups, most):
         return []
     if (number, connections) not in rounded:
         rounded[number, connections] = [few_trees(expansion, number, connections, policy.packing.exchange_rounds)]

@@ -140,4 +140,4 @@ def test_prices_of_steps_are_rechecked_up_to_a_size(
 
 def test_a_supply_gives_what_came_since_it_began() -> None:
     supply = [(Fraction(1), Fraction(2)), (Fraction(4), Fraction(5))]
-    assert [delays._by(supply, Fraction(time)) for time in (0, 1, 3, 6)] == [0, 0, 4, 20]
+    assert [delays._supplied_by(supply, Fraction(time)) for time in (0, 1, 3, 6)] == [0, 0, 4, 20]

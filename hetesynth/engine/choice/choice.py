@@ -242,7 +242,7 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     alone = request.strategy == NAME
     ranking = ProgramRanking(specs, target, deadline, rule, effort, limit, tried, alone=alone)
 
-    first = budget.effort is not None and budget.effort <= 1
+    quick = budget.effort is not None and budget.effort <= 1 and not specs.between_sites
 
     def near() -> bool:
         quickest, limit = ranking.best_seconds, ranking.limit
@@ -251,7 +251,7 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         if limit >= NEAR_THE_LIMIT * quickest and least >= (1 - ALIKE) * quickest:
             return True
         enough = max(bounds.seconds(size) / ENOUGH, limit / 0.95)  # of what the target allows
-        return first and not specs.between_sites and min(enough, least) >= quickest
+        return quick and min(enough, least) >= quickest
 
     # of what is tried before there is no trace: the choice is that of a run without a budget
     before = replace(ranking, decisions=Decisions(), effort=Effort(0.0), ranked=[], known=set(), alone=True)
@@ -266,5 +266,5 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         if not kept.ranked and kept.verified is None:
             raise
         return _Opening(bounds, kept, settled=True, interrupted=True)
-    settled = alone or near() or (first and steady.large and not specs.between_sites)
+    settled = alone or near() or (quick and steady.large)
     return _Opening(bounds, ranking, settled) if ranking.ranked else None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import chain, islice
+from itertools import chain
 
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, NEAR, ProgramRanking, Route
@@ -114,18 +114,22 @@ class SteadyCandidates:
                 self.ranking.run([paths])
         else:
             rings = self._rings() if self.with_rings else iter(())
+            stages = [chain(rings, self._packings())]
+            if self.large:
+                stages.insert(0, chain(self.without_search("timed")))
             if self.specs.transfers(1) > FEW:
-                self.ranking.run(rings)
-            if self.large and not (self.ranking.ranked and self.enough()):
-                self.ranking.run(self.without_search("timed"))
-            if not self.ranking.ranked or not self.enough():
-                self.ranking.run(chain(rings, self._packings()))
+                stages.insert(0, chain(rings))
+            for routes in stages:
+                if not self.ranking.ranked or not self.enough():
+                    self.ranking.run(routes)
         self.ranking.best_step_by_step()
 
     @property
     def large(self) -> bool:
-        """True if, of strategies that count steps or seconds, only earliest arrival may be quicker."""
-        return self.with_rings and self.specs.transfers(1) > FEW and not self.specs.latency_counts
+        """True if, of strategies that count steps or seconds, only earliest arrival may be quicker: chunks are for
+        all ranks, transfers are many, and latency hardly counts."""
+        specs, others = self.specs, self.with_rings
+        return others and not specs.personalized and specs.transfers(1) > FEW and not specs.latency_counts
 
     def _rings(self) -> Iterator[Route]:
         """Yield routes along rings of servers, where there are several, and of GPUs, a chunk for each ring."""
@@ -148,16 +152,16 @@ class SteadyCandidates:
         chunks = specs.request.fixed_chunks or chunks
         if specs.chunk_bytes(chunks) < 1 or specs.transfers(chunks) > MOST_TRANSFERS:
             return
-        for spec in islice(specs.of(name, chunks), 1):
-            problem = specs.problem(spec)
-            try:
-                solution = self.solved_by(problem, spec.strategy)
-            except HetesynthError:
-                continue
-            if isinstance(solution, Solution):
-                load = self.ranking.dispatchings(problem, solution.schedule)[0].load
-                candidate = self.candidate(spec.label, problem, solution, load, None, name)
-                yield from self.ranking.routes(candidate)
+        spec = next(specs.of(name, chunks))
+        problem = specs.problem(spec)
+        try:
+            solution = self.solved_by(problem, spec.strategy)
+        except HetesynthError:
+            return
+        if isinstance(solution, Solution):
+            load = self.ranking.dispatchings(problem, solution.schedule)[0].load
+            candidate = self.candidate(spec.label, problem, solution, load, None, name)
+            yield from self.ranking.routes(candidate)
 
     def _late(self, *, first: bool) -> bool:
         """Return True if the deadline has passed; with no other strategy to try the ``first`` is never late."""
@@ -184,11 +188,12 @@ class SteadyCandidates:
             ranking.limit = max([ranking.limit, *(p.least * self.specs.size for p in packings)])
             if any(packing.near_bound for packing in packings):
                 enough = min(enough, 2 * trees)
-            if all(packing.seconds >= most for packing in packings):
+            light = [packing for packing in packings if packing.seconds < most]
+            if not light:
                 reason = f"whole trees take no less than the best program, {microseconds(ranking.best_seconds)}"
                 ranking.decisions.note(label_of(chunks, trees), "skipped", reason)
-            for packing in packings:
-                if packing.seconds < most and (schedule := schedule_along(problem, packing)) not in seen:
+            for packing in light:
+                if (schedule := schedule_along(problem, packing)) not in seen:
                     seen.add(schedule)
                     yield from self.routes(problem, packing, schedule, trees, stars=packing is not packings[0])
 

@@ -64,11 +64,6 @@ class _Loads:
         columns = self.columns[:, links].ravel()
         np.add.at(self.load, columns, sign * self.weight[columns])
 
-    def highest(self) -> Floats:
-        """Return the load of the fullest column of each link."""
-        highest: Floats = self.load[self.columns].max(axis=0)
-        return highest
-
     @property
     def within_connections(self) -> bool:
         return bool(self.load[self.resources :].max() <= 1.0 + ROUND)
@@ -245,7 +240,7 @@ class _Exchange:
             # every link on what is nearly full may be exchanged, every root of an allreduce moved
             moved = False
             for tree in self.all:
-                high = np.append(loads.highest(), 0.0)[tree.link_to]
+                high = np.append(loads.load[loads.columns].max(axis=0), 0.0)[tree.link_to]
                 full = np.flatnonzero(high >= 0.85 * loads.top)
                 for rank in full[np.argsort(-high[full], kind="stable")].tolist():
                     if tree.link_to[rank] >= 0 and not self._ended:
