@@ -19,6 +19,7 @@ MAX_TAG_BYTES = 65536
 MAX_VALUE_BYTES = 255
 MAX_NAME_BYTES = 254  # of an attribute; readers store what ends the name of an element, which is one shorter
 MAX_ATTRIBUTES = 16
+AT_ONCE = 1000  # plain steps
 
 _NAME = "[A-Za-z_][-A-Za-z0-9_.:]*"
 _TAG = re.compile(f'<({_NAME})((?: {_NAME}="[^"<&]*")*) ?(/?)>')
@@ -27,7 +28,7 @@ _COUNT = "(?:0|[1-9][0-9]{0,8})"
 _PLAIN_STEPS = re.compile(
     f'(?:\n *<step s="{_COUNT}" type="(?:{"|".join(OPS)})" srcbuf="[ios]" srcoff="(?:-1|{_COUNT})" '
     f'dstbuf="[ios]" dstoff="(?:-1|{_COUNT})" cnt="{_COUNT}" depid="(?:-1|{_COUNT})" '
-    f'deps="(?:-1|{_COUNT})" hasdep="[01]"/>){{1,1000}}'
+    f'deps="(?:-1|{_COUNT})" hasdep="[01]"/>){{1,{AT_ONCE}}}'
 )
 _WORDS = [
     *((f'type="{op}"'.encode(), b"%d" % number) for number, op in enumerate(OPS)),
@@ -144,12 +145,12 @@ class Scanner:
         that nothing can be wrong with them but their numbers: a row of their values for each, operations and
         buffers as in ``OPS`` and ``BUFFERS``, and the line of the first."""
         tables, line = [np.empty((0, column.AWAITED + 2), dtype=np.int64)], self._line_at(self._position) + 1
-        while most >= 1000 and (steps := _PLAIN_STEPS.match(self._text, self._position)):
+        while most >= AT_ONCE and (steps := _PLAIN_STEPS.match(self._text, self._position)):
             numbers = self._source[self._position : steps.end()]
             for word, number in _WORDS:
                 numbers = numbers.replace(word, number)
-            row = np.fromstring(numbers.translate(_NO_NUMBER).decode(), dtype=np.int64, sep=" ")
-            tables.append(row.reshape(-1, column.AWAITED + 2))
+            values = np.fromstring(numbers.translate(_NO_NUMBER).decode(), dtype=np.int64, sep=" ")
+            tables.append(values.reshape(-1, column.AWAITED + 2))
             most -= len(tables[-1])
             self._position = steps.end()
         return np.concatenate(tables), line

@@ -87,10 +87,10 @@ class _Loads:
         terms = self._terms()
         return terms * more, terms * less
 
-    def prices(self) -> Floats:
-        """Return how much ``steep`` grows with a chunk more on each link."""
-        prices: Floats = self.changes()[0][self.columns].sum(axis=0)
-        return prices
+    def by_link(self, changes: Floats) -> Floats:
+        """Return the sum of ``changes`` over the columns of each link."""
+        by_link: Floats = changes[self.columns].sum(axis=0)
+        return by_link
 
 
 class _Tree:
@@ -258,7 +258,7 @@ class _Exchange:
         ends = np.bincount(np.append(network.src[every], network.dst[every]), minlength=len(ranks))
         top, busiest = max(1.0, float(loads.load.max())) * (1.0 + ROUND), ends.max()
         for tree in self.all:
-            links = tree.network.cheapest(loads.prices())[1]
+            links = tree.network.cheapest(loads.by_link(loads.changes()[0]))[1]
             seconds = np.where(links >= 0, network.slice_seconds[links], np.inf)
             moved = True
             while moved:
@@ -330,11 +330,10 @@ class _Exchange:
         """Return the cost of the cheapest link of each pair, that link, and for each rank of ``part`` the cost of
         turning around the links from there up to the first rank."""
         growth, relief = self.loads.changes()
-        columns = self.loads.columns
-        costs, links = tree.network.cheapest(growth[columns].sum(axis=0))
+        costs, links = tree.network.cheapest(self.loads.by_link(growth))
         turned = np.zeros(self.network.ranks)
         below = part[1:]
-        spared = relief[columns[:, tree.link_to[below]]].sum(axis=0)
+        spared = self.loads.by_link(relief)[tree.link_to[below]]
         for rank, less in zip(below, spared, strict=True):
             parent = parents[rank]
             turned[rank] = turned[parent] + costs[rank, parent] - less
