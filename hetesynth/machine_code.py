@@ -1,7 +1,7 @@
 """Kernels as machine code: how they are compiled, and the one rule for when.
 
-In: the function on arrays by which a kernel is entered. Out: the function compiled by numba together with those of
-its module that it calls, and kept on disk where that is possible. Kernels give the same results either way. A
+In: the function on arrays by which a kernel is entered. Out: the function compiled by numba together with those
+that it calls, and kept on disk where that is possible. Kernels give the same results either way. A
 module whose kernels make no arrays nor lists says ``MAKES_ARRAYS = False``: references need not be counted then,
 which took half of the time.
 """
@@ -120,13 +120,14 @@ def _compiled(kernel: FunctionType) -> Kernel:
 
 
 def _numba_function(kernel: FunctionType, *, cache: bool) -> Kernel:
-    """``kernel`` and the functions of its module, compiled to call each other."""
+    """``kernel`` and the functions that its module defines or imports, compiled to call each other."""
     import numba
 
     njit: Any = numba.njit
     inner = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}  # 20 % quicker
-    names = dict(kernel.__globals__)
-    functions = [f for f in names.values() if isinstance(f, FunctionType) and f.__module__ == kernel.__module__]
+    named = kernel.__globals__.values()
+    functions = [f for f in named if isinstance(f, FunctionType) and f.__module__.startswith("hetesynth.")]
+    names = {name: value for f in [*functions, kernel] for name, value in f.__globals__.items()}
     for function in functions:
         own = FunctionType(function.__code__, names, function.__name__)
         own.__module__ = function.__module__

@@ -6,6 +6,7 @@ schedule. Here are only additions, products and exponents of two, which IEEE 754
 within two units of the last place.
 """
 
+import math
 from collections.abc import Iterable
 from functools import lru_cache
 from math import isqrt
@@ -40,10 +41,19 @@ def exp(x: Floats) -> Floats:
     return np.ldexp(scale + scale * series, exponent)
 
 
-def expm1(x: Floats) -> Floats:
-    """Return e to the power of each entry, less 1, with all digits near 0."""
-    exponent, scale, series = _parts(x)
-    return np.ldexp(scale * series, exponent) + (np.ldexp(scale, exponent) - 1.0)
+def exponential(x: float) -> float:
+    """Return e to the power of ``x``, to the bit the same interpreted, compiled and on every processor."""
+    if x > 709.0:
+        return math.inf
+    if x < -745.0:
+        return 0.0
+    # 1 / log 2, and log 2 as a sum whose first part has few digits
+    nearest = math.floor(x * 1.4426950408889634 + 0.5)
+    rest = (x - nearest * 0.6931471803691238) - nearest * 1.9082149292705877e-10
+    series = 1.0
+    for k in range(14, 0, -1):
+        series = 1.0 + series * rest / k
+    return math.ldexp(series, nearest)
 
 
 def _parts(x: Floats) -> tuple[NDArray[np.int32], Floats, Floats]:

@@ -21,7 +21,7 @@ from hetesynth.policy import Policy
 from hetesynth.search.copy_problem import CopyProblem, reachable
 from hetesynth.search.list_scheduling import Task, Tasks
 from hetesynth.search.packing.column_generation import optimal_packing
-from hetesynth.search.packing.exchange import few_trees, star_trees
+from hetesynth.search.packing.exchange import Shallow, packings_of
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.rounding import Carrier, Expansion, WholePacking
 from hetesynth.search.packing.structures import demands
@@ -57,7 +57,7 @@ PACKED: tuple[CollectiveName, ...] = ("allgather", "broadcast", "allreduce")
 """The collectives that trees carry, reductions being taken backwards."""
 
 
-Entry = tuple[Expansion, Deadline, dict[object, list[WholePacking | None]]]
+Entry = tuple[Expansion, Deadline, dict[object, list[WholePacking]]]
 EXPANSIONS: OrderedDict[tuple[object, ...], Entry] = OrderedDict()
 """The last few expansions, by all that they depend on, with the packings they were rounded to; one that a deadline
 cut short is not used under another deadline."""
@@ -71,14 +71,14 @@ def whole_packings(
     trees: int | None = None,
     connections: int | None = None,
     *,
-    stars: bool = False,
+    stars: Shallow = "no",
     most: float = math.inf,
 ) -> list[WholePacking]:
     """Return packings of whole chunks of ``problem``, whose arcs are links of ``rates``: ``trees`` trees of each
     root, or in all for an allreduce (None: a tree for each chunk), with at most ``connections`` of a rank where
     that can be. They are rounded from the fractional packing, or what there is of it at ``deadline``; each is
-    worked out once. ``stars``: for an allreduce a packing of trees of few levels follows, where that pays. The
-    list is empty where prices prove that all load some resource for more than ``most`` seconds a byte."""
+    worked out once. ``stars``: whether those of an allreduce are of few levels, where that pays. The list is
+    empty where prices prove that all load some resource for more than ``most`` seconds a byte."""
     collective, tables, n = problem.collective, within_peers(problem), problem.ranks
     usable = range(len(problem.arcs)) if tables is None else tables.arcs
     name, root = collective.name, min(collective.pre[0]) if collective.name == "broadcast" else None
@@ -99,21 +99,17 @@ def whole_packings(
     groups = n if name == "allgather" else 1
     chunks = len(collective.chunks) // groups
     number = trees or chunks  # of each root, or in all
-    if not expansion.possible(number * groups, most):
+    if expansion.least_seconds(number * groups) > most:
         return []
-    if (number, connections) not in rounded:
-        rounded[number, connections] = [few_trees(expansion, number, connections, policy.packing.exchange_rounds)]
-    packings = rounded[number, connections]
-    first = packings[0]
-    if stars and first is not None and name == "allreduce" and connections is not None and len(packings) == 1:
-        packings.append(star_trees(expansion, first, connections, policy.packing.exchange_rounds))
+    key = number, connections, stars
+    if key not in rounded:
+        rounded[key] = packings_of(expansion, number, connections, policy.packing.exchange_rounds, stars)
     arcs, each = np.array(usable), chunks // number
     listed: list[WholePacking] = []
-    for packed in packings[: 1 + stars]:
-        if packed is not None:
-            carriers = [Carrier(c.root, arcs[c.outward], arcs[c.inward]) for c in packed.carriers]
-            repeated = tuple(carrier for carrier in carriers for _ in range(each))
-            listed.append(replace(packed, carriers=repeated, chunks_on=packed.chunks_on * each))
+    for packed in rounded[key]:
+        carriers = [Carrier(c.root, arcs[c.outward], arcs[c.inward]) for c in packed.carriers]
+        repeated = tuple(carrier for carrier in carriers for _ in range(each))
+        listed.append(replace(packed, carriers=repeated, chunks_on=packed.chunks_on * each))
     return listed
 
 

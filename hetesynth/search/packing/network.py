@@ -110,7 +110,7 @@ class Network:
         return np.repeat(np.arange(len(self.src)), np.diff(self.uses_start))
 
     @cached_property
-    def _by_pair(self) -> tuple[Ints, Ints, Ints]:
+    def by_pair(self) -> tuple[Ints, Ints, Ints]:
         """The links in the order of their pairs, the pair of each, and where those of a pair begin."""
         pair = self.src * self.ranks + self.dst
         order = np.argsort(pair, kind="stable")
@@ -118,7 +118,7 @@ class Network:
 
     def cheapest(self, by_link: Floats) -> tuple[Floats, Ints]:
         """The least price between every two ranks (infinite: no link), and the first link with it (or -1)."""
-        order, pair, start = self._by_pair
+        order, pair, start = self.by_pair
         costs, link = np.full(self.ranks**2, np.inf), np.full(self.ranks**2, -1)
         ordered = by_link[order]
         costs[pair[start]] = np.minimum.reduceat(ordered, start)

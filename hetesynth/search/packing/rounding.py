@@ -29,21 +29,18 @@ class Carrier:
     outward: Ints
     inward: Ints
 
-    @property
-    def key(self) -> tuple[int, bytes, bytes]:
-        """The key by which equal carriers are recognized."""
-        return self.root, np.sort(self.outward).tobytes(), np.sort(self.inward).tobytes()
-
 
 @dataclass(frozen=True, eq=False)
 class WholePacking:
     """Chunks on trees: ``carriers[k]`` of chunk k. ``chunks_on[r]``: the number on resource r. ``seconds``: of the
-    fullest resource for each byte of the buffer, all chunks being alike; ``least``: what no packing is below."""
+    fullest resource for each byte of the buffer, all chunks being alike; ``least``: what no packing is below;
+    ``stars``: True if trees are of few levels."""
 
     carriers: tuple[Carrier, ...]
     chunks_on: Floats
     seconds: float
     least: float
+    stars: bool = False
 
     @property
     def near_bound(self) -> bool:
@@ -117,13 +114,22 @@ class Expansion:
         both = zip(offer.structures[:many], offer.structures[many:], strict=True)
         return [Carrier(outward.root, outward.links, inward.links) for outward, inward in both]
 
-    def possible(self, chunks: int, seconds: float) -> bool:
-        """Return True if ``chunks`` whole chunks may load no resource for over ``seconds`` a byte of the buffer:
-        at the prices of the optimum all resources together then carry at least as much as it does."""
+    def least_seconds(self, chunks: int) -> float:
+        """Return about the fewest seconds a byte of the buffer that ``chunks`` whole chunks load the fullest
+        resource: for less, all resources together cost less at the prices of the optimum than it does."""
         packing, rate = self.packing, self.network.rate
-        carried = np.floor(np.minimum(seconds * chunks * rate, 2 * chunks * len(self.network.src)) + ROUND)
-        least = chunks * packing.bound * dot(packing.prices, rate)
-        return bool(dot(packing.prices, carried) >= least * (1.0 - ROUND))
+        least = chunks * packing.bound * dot(packing.prices, rate) * (1.0 - ROUND)
+
+        def possible(seconds: float) -> bool:
+            return bool(dot(packing.prices, np.floor(seconds * chunks * rate + ROUND)) >= least)
+
+        low = high = packing.bound
+        while not possible(high):
+            low, high = high, 2.0 * high
+        while high - low > ROUND * high:
+            middle = (low + high) / 2.0
+            low, high = (low, middle) if possible(middle) else (middle, high)
+        return low * (1.0 - ROUND)
 
     def loads(self, links: Ints) -> Floats:
         """Return the load of a chunk along ``links`` on each resource."""
@@ -135,10 +141,6 @@ def whole(expansion: Expansion, chunks: int) -> WholePacking:
     search = _Search(expansion, chunks)
     search.begin()
     search.improve()
-    for _ in range(20):
-        if search.near_optimal or not search.add(expansion.cheapest(search.pressure() / expansion.network.rate)):
-            break
-        search.improve()
     return search.packing()
 
 
@@ -157,22 +159,15 @@ class _Search:
         carriers, loads, shares = zip(*expansion.candidates, strict=True)
         self.rate = expansion.network.rate
         self.expansion, self.chunks = expansion, chunks
-        self.carriers: list[Carrier] = list(carriers)
-        self.group = np.array([self._group(carrier) for carrier in carriers])
-        self.keys = {carrier.key for carrier in carriers}
+        self.carriers: tuple[Carrier, ...] = carriers
+        self.group = np.array([0 if expansion.free_root else carrier.root for carrier in carriers])
         self.pieces = chunks * len(np.unique(self.group))
         self.unit = self.pieces * expansion.packing.seconds * self.rate
         self.scaled: Floats = np.array(loads) / self.unit
         self.numbers: Ints = np.floor(np.array(shares) * chunks + ROUND).astype(np.int64)
         self.load: Floats = (self.numbers[:, None] * self.scaled).sum(axis=0)
-        self.members = self._members()
+        self.members = {int(g): np.flatnonzero(self.group == g) for g in np.unique(self.group)}
         self._factors: tuple[float, Floats] = 0.0, self.scaled[:0]
-
-    def _group(self, carrier: Carrier) -> int:
-        return 0 if self.expansion.free_root else carrier.root
-
-    def _members(self) -> dict[int, Ints]:
-        return {int(g): np.flatnonzero(self.group == g) for g in np.unique(self.group)}
 
     @property
     def near_optimal(self) -> bool:
@@ -214,24 +209,10 @@ class _Search:
 
     def _best(self, load: Floats, of: Ints, top: float) -> int:
         """The candidate of ``of`` by which the steep sum grows least; a chunk multiplies the terms by factors."""
-        if self._factors[0] != top or len(self._factors[1]) != len(self.scaled):
+        if self._factors[0] != top:
             with np.errstate(over="ignore"):
                 self._factors = top, exp(SHARPNESS * self.scaled / top)
         return int(of[dot(self._factors[1][of], _steep(load, top)).argmin()])
-
-    def add(self, carriers: Sequence[Carrier]) -> bool:
-        """Add those of ``carriers`` that are new to the candidates; return True if there are any."""
-        new = [c for c in carriers if c.key not in self.keys]
-        if not new:
-            return False
-        self.keys |= {c.key for c in new}
-        self.carriers += new
-        self.group = np.append(self.group, [self._group(c) for c in new])
-        loads = np.array([self.expansion.loads(c.outward) + self.expansion.loads(c.inward) for c in new])
-        self.scaled = np.concatenate([self.scaled, loads / self.unit])
-        self.numbers = np.append(self.numbers, np.zeros(len(new), dtype=np.int64))
-        self.members = self._members()
-        return True
 
     def packing(self) -> WholePacking:
         """Return the packing, with chunks in the order of their roots."""

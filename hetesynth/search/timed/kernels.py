@@ -7,13 +7,13 @@ any routes, and quick for many deliveries. ``run_scan`` looks at every path befo
 urgencies are always those of the moment: for paths only, and quadratic in their number.
 """
 
-import math
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
 
 from hetesynth.machine_code import Row
+from hetesynth.search.portable_math import exponential
 
 ROUNDING = 1e-15  # seconds by which an entry of a queue may be too early
 
@@ -171,21 +171,6 @@ class Routing(NamedTuple):
 def price_of(s: Sweep, busy: float, load: float) -> float:
     """Return the price of a resource for one more chunk (``busy`` seconds) at its present ``load``."""
     return 8.0 * busy * exponential(s.sharpness * ((load + busy) / s.target - 1.0))
-
-
-def exponential(x: float) -> float:
-    """Return e to the power of ``x``, to the bit the same interpreted, compiled and on every processor."""
-    if x > 709.0:
-        return math.inf
-    if x < -745.0:
-        return 0.0
-    # 1 / log 2, and log 2 as a sum whose first part has few digits
-    nearest = math.floor(x * 1.4426950408889634 + 0.5)
-    rest = (x - nearest * 0.6931471803691238) - nearest * 1.9082149292705877e-10
-    series = 1.0
-    for k in range(14, 0, -1):
-        series = 1.0 + series * rest / k
-    return math.ldexp(series, nearest)
 
 
 def reach_goal(n: Network, p: Routing, origin: int, goal: int) -> bool:
