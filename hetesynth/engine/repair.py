@@ -239,11 +239,10 @@ class Repair:
         packed = copying_problem(problem)
         if packed.collective.name not in PACKED or refuses(packed, request.policy) is not None:
             return
-        [packing] = whole_packings(
-            packed, specs.rates(chunks), request.policy, self.run.deadline, trees, candidates.connections(trees)
-        )
-        anew = candidates.routes(problem, packing, schedule_along(problem, packing), trees)
-        yield from (replace(route, label=f"{route.label}, anew") for route in anew)
+        question = packed, specs.rates(chunks), request.policy, self.run.deadline, trees
+        for packing in whole_packings(*question, candidates.connections(trees), stars="instead"):
+            anew = candidates.routes(problem, packing, schedule_along(problem, packing), trees)
+            yield from (replace(route, label=f"{route.label}, anew") for route in anew)
 
 
 @dataclass(frozen=True)

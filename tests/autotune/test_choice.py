@@ -96,7 +96,7 @@ def test_large_calls_on_many_gpus_end_with_the_trees_of_earliest_arrival(monkeyp
     monkeypatch.setattr(steady, "FEW", 100)
     monkeypatch.setattr(choice, "tune", no_other)
     decisions = Decisions()
-    request = replace(asked("allreduce", cluster="v100_fail_one4"), budget=Budget(effort=1.0))
+    request = replace(asked("allgather", cluster="v100_fail_each4"), budget=Budget(effort=1.0))
     assert "steady-state" in names(chosen(request, 4096 * MIB, decisions))
     tried = [entry.what for entry in decisions.entries]
     assert [label.split(",")[0] for label in tried if not label.startswith("steady")][-1] == "earliest arrival"

@@ -25,6 +25,7 @@ from hetesynth.search.baselines.ring_search import ring_sets
 from hetesynth.search.baselines.table import wiring
 from hetesynth.search.collectives import DUAL, invert
 from hetesynth.search.copy_problem import CopyProblem, NoRoute
+from hetesynth.search.packing.exchange import Shallow
 from hetesynth.search.packing.rounding import WholePacking
 from hetesynth.search.registry import row_of, timed_strategies
 from hetesynth.search.search import Search, Strategy
@@ -114,11 +115,13 @@ class SteadyCandidates:
                 self.ranking.run([paths])
         else:
             rings = self._rings() if self.with_rings else iter(())
-            stages = [chain(rings, self._packings())]
-            if self.large:
-                stages.insert(0, chain(self.without_search("timed")))
+            counts = self._counts()
+            stages: list[Iterator[Route]] = [chain(rings, self._packings(counts))]
             if self.specs.transfers(1) > FEW:
-                stages.insert(0, chain(rings))
+                half = len(counts) // 2 if self.specs.request.collective == "allreduce" else 0
+                stages = [rings, self._packings(counts[half:]), self._packings(counts[:half])]
+            if self.large:
+                stages.append(self.without_search("timed"))
             for routes in stages:
                 if not self.ranking.ranked or not self.enough():
                     self.ranking.run(routes)
@@ -167,10 +170,10 @@ class SteadyCandidates:
         """Return True if the deadline has passed; with no other strategy to try the ``first`` is never late."""
         return not (self.ranking.alone and first) and self.ranking.deadline.expired(UNTRIED)
 
-    def _packings(self) -> Iterator[Route]:
+    def _packings(self, counts: Sequence[tuple[int, int]]) -> Iterator[Route]:
         """Yield routes along different packings, by number of trees, up to twice the first near the bound."""
         policy, enough, seen, ranking = self.specs.request.policy, math.inf, set[Schedule](), self.ranking
-        for place, (chunks, trees) in enumerate(self._counts()):
+        for place, (chunks, trees) in enumerate(counts):
             if trees > enough:
                 break
             if self._late(first=place == 0):
@@ -184,7 +187,8 @@ class SteadyCandidates:
                 break
             question = packed, self.specs.rates(chunks), policy, ranking.deadline, trees, self.connections(trees)
             most = ranking.best_seconds / self.specs.size
-            packings = whole_packings(*question, stars=self.specs.latency_counts, most=most)
+            stars: Shallow = "also" if self.specs.latency_counts else "instead"
+            packings = whole_packings(*question, stars=stars, most=most)
             ranking.limit = max([ranking.limit, *(p.least * self.specs.size for p in packings)])
             if any(packing.near_bound for packing in packings):
                 enough = min(enough, 2 * trees)
@@ -195,14 +199,12 @@ class SteadyCandidates:
             for packing in light:
                 if (schedule := schedule_along(problem, packing)) not in seen:
                     seen.add(schedule)
-                    yield from self.routes(problem, packing, schedule, trees, stars=packing is not packings[0])
+                    yield from self.routes(problem, packing, schedule, trees)
 
-    def routes(
-        self, problem: Problem, packing: WholePacking, schedule: Schedule, trees: int, *, stars: bool = False
-    ) -> Iterator[Route]:
+    def routes(self, problem: Problem, packing: WholePacking, schedule: Schedule, trees: int) -> Iterator[Route]:
         """Yield ``schedule``, which goes along the trees of ``packing``, dispatched with each protocol."""
         chunks = problem.collective.chunks_per_rank
-        label = label_of(chunks, trees, stars=stars)
+        label = label_of(chunks, trees, stars=packing.stars)
         solved = cache(partial(self._candidate, label, problem, packing_strategy(packing), packing.seconds, trees))
         for dispatching in self.ranking.dispatchings(problem, schedule):
             yield Route(label, dispatching, dispatching.estimate, self.ranking.ways(dispatching), solved)
@@ -245,7 +247,7 @@ class SteadyCandidates:
         reduced = request.collective == "allreduce"
         numbers = COUNTS
         if reduced:
-            numbers = tuple(sorted({*REDUCED, ranks}))
+            numbers = tuple(sorted({*REDUCED, (ranks + 1) // 2, ranks}))
         elif request.collective in ("broadcast", "reduce"):
             numbers = ROOTED_COUNTS
         if fixed is not None:
