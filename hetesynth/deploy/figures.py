@@ -11,7 +11,7 @@ from hetesynth.deploy.manifest.values import Cell
 from hetesynth.engine.lowering import EQUAL
 from hetesynth.engine.time_verdict import ALIKE
 from hetesynth.engine.verify import Question, judge_file
-from hetesynth.model.words import size_text
+from hetesynth.model.words import microseconds, size_text
 
 
 def named(words: Sequence[str]) -> str:
@@ -47,7 +47,7 @@ class SizeFigures:
     def text(self) -> str:
         """``12.33 us for 64 KB``."""
         whose = "" if self.program_us else "the library's "
-        return f"{whose}{self.us:,.4g} us for {size_text(self.size)}"
+        return f"{whose}{microseconds(self.us * 1e-6)} for {size_text(self.size)}"
 
 
 @dataclass(frozen=True, slots=True)

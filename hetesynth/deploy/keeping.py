@@ -24,6 +24,7 @@ from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.verify import Question
 from hetesynth.errors import HetesynthError
 from hetesynth.model.target import target
+from hetesynth.model.words import microseconds
 
 WORSE = 0.01  # share of the time that a newer program may be slower: less is not worth one of another cluster
 
@@ -178,7 +179,7 @@ def worse(cell: Cell, newer: Figures, older: Figures) -> str:
             continue
         if math.isinf(row.us):
             return f"the older takes {before.text}, the newer has nothing for it"
-        shares.append((row.us / before.us, f"{before.text}, the newer takes {row.us:,.4g} us"))
+        shares.append((row.us / before.us, f"{before.text}, the newer takes {microseconds(row.us * 1e-6)}"))
     ratio = math.prod(share ** (1 / len(shares)) for share, _ in shares)
     if ratio > 1 + WORSE:
         return f"the newer is {100 * (ratio - 1):.2g} % slower: the older takes {max(shares)[1]}"

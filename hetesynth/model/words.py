@@ -23,8 +23,8 @@ def counted(number: int, what: str) -> str:
 
 
 def microseconds(seconds: float) -> str:
-    """Return ``seconds`` in microseconds with four digits: ``1,234 us``."""
-    return f"{seconds * 1e6:,.4g} us"
+    """Return ``seconds`` in microseconds with four digits, or all before the point: ``1,234 us``."""
+    return f"{seconds * 1e6:,.4g} us" if seconds < 9_999.5e-6 else f"{seconds * 1e6:,.0f} us"
 
 
 def whole_percent(percent: float) -> str:
@@ -53,8 +53,8 @@ def size_text(size: int, digits: int = 4) -> str:
         if size >= unit and size % unit == 0 and size % 1000:
             return f"{size // unit} {name}"
     for unit, name in _UNITS:
-        if size >= unit:
-            return f"{size / unit:.{digits}g} {name}"
+        if float(text := f"{size / unit:.{digits}g}") >= 1:
+            return f"{text} {name}"
     return f"{size} B"
 
 

@@ -11,6 +11,7 @@ from hetesynth.model.problem import Arc, Problem, Resource, Segment
 from hetesynth.model.schedule import Schedule, Transfer, hops
 from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Link, Wire
+from hetesynth.model.words import microseconds, size_text
 from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS
 from hetesynth.search.collectives import collective
 
@@ -98,3 +99,26 @@ def test_limits_of_targets_are_within_each_other() -> None:
     assert all(reader.required <= required for reader in READERS.values())
     assert all(target.resident_thread_blocks <= target.multiprocessors for target in TARGETS.values())
     assert TARGETS["mscclpp"].multiprocessors >= RESIDENT_BLOCKS
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(1.5e-6, "1.5 us"), (0.001_234_4, "1,234 us"), (0.009_999_4, "9,999 us"), (0.085_82, "85,820 us")],
+)
+def test_microseconds_have_no_exponent(seconds: float, text: str) -> None:
+    assert microseconds(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (999, "999 B"),
+        (1_000, "1 KB"),
+        (999_940, "999.9 KB"),
+        (999_999, "1 MB"),
+        (1 << 20, "1 MiB"),
+        (10**9, "1 GB"),
+    ],
+)
+def test_a_size_has_the_unit_of_what_is_printed(size: int, text: str) -> None:
+    assert size_text(size) == text
