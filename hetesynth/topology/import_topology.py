@@ -142,7 +142,9 @@ def _sources(request: ImportTopologyRequest) -> list[tuple[Source, int]]:
         path, count = split_count(argument)
         try:
             if path == STANDARD_INPUT:
-                data = sys.stdin.buffer.read(MAX_FILE_BYTES)
+                data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+                if len(data) > MAX_FILE_BYTES:
+                    raise ValueError("it is too large")
             else:
                 data = read_regular(Path(path), MAX_FILE_BYTES)
         except (OSError, ValueError) as error:

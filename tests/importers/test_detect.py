@@ -65,7 +65,13 @@ def test_without_tools_it_says_so(
 
 @pytest.mark.parametrize(
     ("script", "words"),
-    [("exit 3", "exit code 3"), ("sleep 99 & sleep 99", "no answer"), ("yes", "more than"), ("exit 0", "nothing")],
+    [
+        ("exit 3", "exit code 3"),
+        ("sleep 99 & sleep 99", "no answer"),
+        ("yes", "more than"),
+        ("head -c 99999999 /dev/zero", "more than"),  # it may end between two looks
+        ("exit 0", "nothing"),
+    ],
 )
 def test_a_tool_that_misbehaves_is_passed_over(path: Path, script: str, words: str) -> None:
     fake(path, "nvidia-smi", script)
@@ -97,12 +103,13 @@ def test_nothing_that_a_tool_started_is_left(path: Path) -> None:
 
 
 def test_rates_of_ports_by_linux(tmp_path: Path) -> None:
-    for name, text in {
-        "mlx5_0": "400 Gb/sec (4X NDR)\n",
-        "mlx5_1": "2.5 Gb/sec (1X SDR)\n",
-        "mlx5_2": "?",
-    }.items():
-        folder = tmp_path / name / "ports" / "1"
+    for name, port, text in (
+        ("mlx5_0", "1", "10 Gb/sec (4X SDR)\n"),
+        ("mlx5_0", "2", "400 Gb/sec (4X NDR)\n"),
+        ("mlx5_1", "1", "2.5 Gb/sec (1X SDR)\n"),
+        ("mlx5_2", "1", "?"),
+    ):
+        folder = tmp_path / name / "ports" / port
         folder.mkdir(parents=True)
         (folder / "rate").write_text(text)
     assert nic_rates_of_ports(tmp_path) == {"mlx5_0": Fraction(50 * 10**9), "mlx5_1": Fraction(2_500_000_000, 8)}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from pathlib import Path
 
 import pytest
 from support.topology_files import cpu, gpu, peers, system
 
 from hetesynth.cli.main import run
+from hetesynth.topology.import_topology import MAX_FILE_BYTES
 from hetesynth.topology.language.source import Source
 from hetesynth.topology.lint import lint
 
@@ -56,3 +59,12 @@ def test_lint_leaves_the_slot_of_two_ports_alone() -> None:
     assert [code[:5] for code in codes(DUAL.replace("OTHER", "gpu0"))] == ["HS245"]
     two = alone.replace("instance n = box", "instance n[0-1] = box; fabric net { join *.nic0; latency 1 us }")
     assert "`n0.nic1`, `n1.nic1`: no link" in "".join(codes(two))
+
+
+def test_standard_input_that_is_too_long_is_not_cut(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = io.TextIOWrapper(io.BytesIO(b" " * (MAX_FILE_BYTES + 1)))
+    monkeypatch.setattr(sys, "stdin", long)
+    assert run(["topo", "import", "-"]) == 2
+    assert "error[HS737]: cannot read -: it is too large" in capsys.readouterr().err

@@ -61,12 +61,13 @@ def detect(
 
 
 def nic_rates_of_ports(ports: Path = PORTS) -> dict[str, Fraction]:
-    """Return the rates of InfiniBand and RoCE ports by NIC, in bytes per second, as Linux states them."""
+    """Return the rate of the fastest port of each InfiniBand or RoCE NIC, in bytes per second, as Linux says."""
     rates: dict[str, Fraction] = {}
-    for file in sorted(ports.glob("*/ports/1/rate"))[:MAX_PORTS]:
+    for file in sorted(ports.glob("*/ports/*/rate"))[:MAX_PORTS]:
         with suppress(OSError), file.open("rb") as stream:
             if match := re.match(rb"([1-9]\d{0,4}(?:\.\d)?) Gb/sec", stream.read(200)):
-                rates[file.parts[-4]] = Fraction(match[1].decode()) * 10**9 / 8
+                rate = Fraction(match[1].decode()) * 10**9 / 8
+                rates[file.parts[-4]] = max(rate, rates.get(file.parts[-4], rate))
     return rates
 
 
@@ -86,16 +87,18 @@ def _output(command: Sequence[str], seconds: float) -> bytes:
             deadline = time.monotonic() + seconds
             while not failed and process.poll() is None:
                 time.sleep(_PAUSE)
-                size = os.fstat(file.fileno()).st_size
                 failed = "gave no answer in time" if time.monotonic() > deadline else ""
-                failed = f"printed more than {MAX_OUTPUT} bytes" if size > MAX_OUTPUT else failed
+                if os.fstat(file.fileno()).st_size > MAX_OUTPUT:  # it is read below
+                    break
             with suppress(OSError):  # end it, if it still runs, with all that it started
                 os.killpg(process.pid, signal.SIGKILL)
             failed = failed or (f"left with exit code {process.returncode}" if process.wait() else "")
         except OSError as error:
             failed = error.strerror or "cannot be run"
         file.seek(0)
-        output = file.read(MAX_OUTPUT)
+        output = file.read(MAX_OUTPUT + 1)
+    if len(output) > MAX_OUTPUT:
+        failed = f"printed more than {MAX_OUTPUT} bytes"
     failed = failed or ("" if output.strip() else "printed nothing")
     if failed:
         raise HetesynthError(f"it {failed}", code="HS747", help="run it by hand and import what it prints")
