@@ -201,9 +201,11 @@ class _Exchange:
 
     def _settle(self, top: float) -> None:
         """Make moves until none is left; terms are 1 at load ``top``, or 0: that of the fullest column."""
-        self.top = top
-        seconds = 2e-7 * self.link_to.size * self.network.ranks**2
-        run_kernel(kernel.settle, self.links, self._rules, self.trees, seconds=seconds)
+        self.top, moved, tries = top, True, len(self.all)
+        while moved and not kernel.ended(self._rules, self.trees):
+            before, seconds = int(self.trees.tries[0]), 1e-6 * self.network.ranks**2 * tries
+            moved = run_kernel(kernel.sweep, self.links, self._rules, self.trees, seconds=seconds)
+            tries = int(self.trees.tries[0]) - before
 
     def shorten(self) -> None:
         """Join ranks on the longest way of each tree nearer to its root, as long as nothing carries more than the

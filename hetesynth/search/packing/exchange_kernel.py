@@ -286,18 +286,17 @@ def fullest_first(links: Links, rules: Rules, trees: Trees, top: float, t: int) 
     return many
 
 
-def settle(links: Links, rules: Rules, trees: Trees) -> None:
-    """Make moves until none is left: every link on what is nearly full may be exchanged, then every root moved."""
+def sweep(links: Links, rules: Rules, trees: Trees) -> bool:
+    """Try every link on what is nearly full for another, then every root; return True if something moved."""
     number = len(trees.link_to) // rules.ranks
     roots = number // 2 if rules.turned and not rules.stars else 0
-    moved = True
-    while moved and not ended(rules, trees):
-        top, moved = begin(links, rules, trees), False
-        for place in range(number + roots):
-            t, many = 2 * (place - number), 1
-            if place < number:
-                t, many = place, fullest_first(links, rules, trees, top, place)
-            for i in range(many):
-                rank = trees.full[i] if place < number else -1
-                if (rank < 0 or trees.link_to[t * rules.ranks + rank] >= 0) and not ended(rules, trees):
-                    moved = move(links, rules, trees, top, t, rank) or moved
+    top, moved = begin(links, rules, trees), False
+    for place in range(number + roots):
+        t, many = 2 * (place - number), 1
+        if place < number:
+            t, many = place, fullest_first(links, rules, trees, top, place)
+        for i in range(many):
+            rank = trees.full[i] if place < number else -1
+            if (rank < 0 or trees.link_to[t * rules.ranks + rank] >= 0) and not ended(rules, trees):
+                moved = move(links, rules, trees, top, t, rank) or moved
+    return moved
