@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import cache, partial
+from hashlib import sha256
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
@@ -70,7 +71,7 @@ def _on_disk(kernel: FunctionType, cache_folder: str | None) -> bool:
     """Return True if machine code of ``kernel`` seems to be on disk, without loading numba."""
     source = Path(kernel.__code__.co_filename)
     place = Path(cache_folder) if cache_folder else source.parent / "__pycache__"
-    return any(place.rglob(f"{source.stem}.{kernel.__name__}-*.nbc"))
+    return any(place.rglob(f"{source.stem}.{kernel.__name__}_*.nbc"))
 
 
 def run_kernel(kernel: Kernel, *records: Any, seconds: float) -> Any:
@@ -120,18 +121,22 @@ def _compiled(kernel: FunctionType) -> Kernel:
 
 
 def _numba_function(kernel: FunctionType, *, cache: bool) -> Kernel:
-    """``kernel`` and the functions that its module defines or imports, compiled to call each other."""
+    """``kernel`` and the functions of its module, compiled to call each other. Those that the module imports call
+    none; a digest of their files is in the name under which the kernel is kept on disk."""
     import numba
 
     njit: Any = numba.njit
     inner = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}  # 20 % quicker
-    named = kernel.__globals__.values()
-    functions = [f for f in named if isinstance(f, FunctionType) and f.__module__.startswith("hetesynth.")]
-    names = {name: value for f in [*functions, kernel] for name, value in f.__globals__.items()}
-    for function in functions:
-        own = FunctionType(function.__code__, names, function.__name__)
-        own.__module__ = function.__module__
-        options = {"cache": cache} if function is kernel else inner
-        names[function.__name__] = njit(own, nogil=True, _nrt=names.get("MAKES_ARRAYS", True), **options)
+    names, own_file = dict(kernel.__globals__), kernel.__code__.co_filename
+    named = ((name, f) for name, f in names.items() if isinstance(f, FunctionType))
+    functions = {n: f for n, f in named if f.__module__ == kernel.__module__ or "hetesynth" in f.__module__}
+    files = sorted({f.__code__.co_filename for f in functions.values()} - {own_file})
+    digest = sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
+    for name, f in functions.items():
+        own = FunctionType(f.__code__, names if f.__code__.co_filename == own_file else f.__globals__)
+        own.__module__, options = f.__module__, inner
+        if f is kernel:
+            own.__qualname__, options = f"{name}_{digest[:16]}", {"cache": cache}
+        names[name] = njit(own, nogil=True, _nrt=names.get("MAKES_ARRAYS", True), **options)
     entry: Kernel = names[kernel.__name__]
     return entry

@@ -8,11 +8,14 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hetesynth import machine_code as module
 from hetesynth.machine_code import leavable, machine_code, pays
+from hetesynth.model.words import whole_percent
+from hetesynth.search.portable_math import exponential
 
 
 def double(value: int) -> int:
@@ -21,6 +24,10 @@ def double(value: int) -> int:
 
 def kernel(value: int) -> int:
     return double(value) + 1
+
+
+def growing(value: float) -> float:
+    return exponential(value) + 1.0
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +46,7 @@ def test_calls_are_interpreted_until_they_took_as_long_as_compiling(tmp_path: Pa
 
 
 def test_what_is_on_disk_is_loaded_sooner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "test_machine_code.kernel-20.py311.1.nbc").touch()
+    (tmp_path / "test_machine_code.kernel_0-20.py311.1.nbc").touch()
     assert [pays(kernel, 0.2) for _ in range(2)] == [False, True]
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     assert not pays(kernel, 10.0)
@@ -49,6 +56,14 @@ def test_a_kernel_is_compiled_with_the_functions_that_it_calls() -> None:
     compiled = machine_code(kernel)
     assert compiled is machine_code(kernel) and compiled is not kernel and pays(kernel, 0.0)
     assert compiled(3) == kernel(3) == 7
+
+
+def test_a_function_of_another_module_is_in_the_name_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    before: Any = module._numba_function(growing, cache=False)
+    assert before(1.0) == growing(1.0)
+    monkeypatch.setitem(globals(), "exponential", whole_percent)
+    after: Any = module._numba_function(growing, cache=False)
+    assert before.py_func.__qualname__ != after.py_func.__qualname__
 
 
 def test_numba_is_loaded_where_ctrl_c_leaves_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,24 +101,8 @@ def test_limits_of_targets_are_within_each_other() -> None:
     assert TARGETS["mscclpp"].multiprocessors >= RESIDENT_BLOCKS
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(1.5e-6, "1.5 us"), (0.001_234_4, "1,234 us"), (0.009_999_4, "9,999 us"), (0.085_82, "85,820 us")],
-)
-def test_microseconds_have_no_exponent(seconds: float, text: str) -> None:
-    assert microseconds(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (999, "999 B"),
-        (1_000, "1 KB"),
-        (999_940, "999.9 KB"),
-        (999_999, "1 MB"),
-        (1 << 20, "1 MiB"),
-        (10**9, "1 GB"),
-    ],
-)
-def test_a_size_has_the_unit_of_what_is_printed(size: int, text: str) -> None:
-    assert size_text(size) == text
+def test_times_have_no_exponent_and_sizes_the_unit_of_what_is_printed() -> None:
+    assert [microseconds(us * 1e-6) for us in (1.5, 1_234.4, 9_999.4, 85_820)] == [
+        "1.5 us", "1,234 us", "9,999 us", "85,820 us",
+    ]  # fmt: skip
+    assert [size_text(size) for size in (999, 999_940, 999_999, 1 << 20)] == ["999 B", "999.9 KB", "1 MB", "1 MiB"]

@@ -176,7 +176,7 @@ class SteadyCandidates:
         for place, (chunks, trees) in enumerate(counts):
             if trees > enough:
                 break
-            if self._late(first=place == 0):
+            if self._late(first=place == 0 and not ranking.ranked):
                 ranking.decisions.note(label_of(chunks, chunks), "skipped", LATE)
                 continue
             problem = self.specs.factory.problem(self.specs.paper_chunking(chunks), chunks)

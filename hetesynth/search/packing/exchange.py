@@ -4,8 +4,8 @@ A fractional packing is many trees that are even together; a few of them, rounde
 many times. So the trees themselves are changed. A move takes away the link by which a rank gets its chunk and
 joins the part below it to the rest by another link, wherever that enters the part, whose links on the way are
 turned around; or it gives an allreduce another root. It is kept where a steep sum of loads falls. Where moves end,
-a tree is laid anew at the prices of what the others load, and kept where moves from there end lower. Every rank
-has a load of its own, connections that begin or end there, as each has a thread block.
+a tree is laid anew at the prices of what the others load, and kept where moves from there end lower. Where
+connections are limited every rank has a load of its own, those that begin or end there: each has a thread block.
 
 Moves make trees deep, which fill late. So for an allreduce stars are tried too: from server to server, and there
 to all others. They are laid one by one at the prices of what the others load; moves make them one level deeper.
@@ -20,8 +20,9 @@ from hetesynth.machine_code import Floats, Ints, rows, run_kernel
 from hetesynth.search.copy_problem import grouped
 from hetesynth.search.packing import exchange_kernel as kernel
 from hetesynth.search.packing.column_generation import GAP
+from hetesynth.search.packing.exchange_kernel import ROUND
 from hetesynth.search.packing.network import Network
-from hetesynth.search.packing.rounding import NONE, ROUND, Carrier, Expansion, WholePacking, whole
+from hetesynth.search.packing.rounding import NONE, Carrier, Expansion, WholePacking, whole
 from hetesynth.search.packing.structures import Stars
 from hetesynth.search.portable_math import exp
 
@@ -33,7 +34,7 @@ Shallow = Literal["no", "also", "instead"]
 
 def few_trees(expansion: Expansion, trees: int, connections: int | None, rounds: int) -> WholePacking:
     """Return a packing of ``trees`` trees of each root, or in all for an allreduce, with at most ``connections``
-    of a rank where that can be (None: any number). ``rounds``: the times that each tree is laid anew."""
+    of a rank where that can be (None: any number). ``rounds``: the most times that each tree is laid anew."""
     rounded = whole(expansion, trees)
     exchange = _Exchange(expansion, rounded.carriers, connections, rounds)
     fitted = exchange.within_connections
@@ -85,7 +86,7 @@ class _Exchange:
         *,
         stars: int = 0,
     ) -> None:
-        """``stars``: how many carriers there will be whose trees are, and stay, of few levels; 0: of any."""
+        """``stars``: how many carriers there will be whose trees are, and stay, of three levels; 0: of any."""
         network, number = expansion.network, stars or len(carriers)
         self.expansion, self.rounds, self.network, self.stars = expansion, rounds, network, stars
         self.sides, ranks = 1 + expansion.free_root, network.ranks
@@ -93,15 +94,9 @@ class _Exchange:
         self.enough = expansion.least_seconds(number) / ((1.0 - GAP) * expansion.packing.seconds)
         self.resources, share = len(self.unit), 0.0 if connections is None else 1.0 / connections
         weight: Floats = np.concatenate([1.0 / self.unit, np.full(ranks, share)])
-        start, columns = rows([
-            (*uses, src, dst)
-            for uses, src, dst in zip(
-                np.split(network.uses, network.uses_start[1:-1]),
-                (self.resources + network.src).tolist(),
-                (self.resources + network.dst).tolist(),
-                strict=True,
-            )
-        ])  # fmt: skip
+        uses = np.split(network.uses, network.uses_start[1:-1])
+        ends = zip(uses, network.src + self.resources, network.dst + self.resources, strict=True)
+        start, columns = rows([(*of_link, src, dst) for of_link, src, dst in ends])
         order, pair, _ = network.by_pair
         pairs = np.searchsorted(pair, np.arange(ranks**2 + 1))
         self.links = kernel.Links(network.src, network.dst, start, columns, pairs, order, weight)
@@ -200,7 +195,7 @@ class _Exchange:
                 return
 
     def _settle(self, top: float) -> None:
-        """Make moves until none is left; terms are 1 at load ``top``, or 0: that of the fullest column."""
+        """Make moves until none is left or they end; terms are 1 at load ``top`` (0: see ``kernel.Rules``)."""
         self.top, moved, tries = top, True, len(self.all)
         while moved and not kernel.ended(self._rules, self.trees):
             before, seconds = int(self.trees.tries[0]), 1e-6 * self.network.ranks**2 * tries

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from hetesynth.machine_code import Row
-from hetesynth.search.packing.rounding import ROUND
 from hetesynth.search.portable_math import exponential
 
 MAKES_ARRAYS = False
-LARGEST = 500.0  # exponent that a float holds
+LARGEST = 300.0  # exponent: a float holds the product of two such powers
+ROUND = 1e-6  # of a chunk, or of a sum of loads: less is no difference
 FULL = 0.85  # of the load of the fullest column: links on less are not exchanged
 DEEP = 0.1  # by which a link is dearer for each level above it: ways are 3 % shorter with it
 LEVELS = 3  # of a star that moves make deeper
@@ -39,7 +39,7 @@ class Rules(NamedTuple):
     turned: bool  # every second tree is of links turned around, and roots are free
     stars: bool  # trees are, and stay, of few levels
     sharpness: float
-    top: float  # the load at which terms are 1; 0: that of the fullest column
+    top: float  # the load at which terms are 1; 0: that of the fullest column, or 1 if more
     tries: int  # at which moves end
     enough: float  # load of the fullest resource at which they end if connections are within bounds
 
@@ -265,7 +265,7 @@ def move(links: Links, rules: Rules, trees: Trees, top: float, t: int, rank: int
 
 
 def fullest_first(links: Links, rules: Rules, trees: Trees, top: float, t: int) -> int:
-    """List in ``FULL`` the ranks of tree ``t`` whose link is on what is nearly full; return how many they are."""
+    """List in ``full`` the ranks of tree ``t`` whose link is on what is nearly full; return how many they are."""
     n, many = rules.ranks, 0
     for v in range(n):
         link, high = trees.link_to[t * n + v], 0.0
@@ -287,7 +287,7 @@ def fullest_first(links: Links, rules: Rules, trees: Trees, top: float, t: int) 
 
 
 def sweep(links: Links, rules: Rules, trees: Trees) -> bool:
-    """Try every link on what is nearly full for another, then every root; return True if something moved."""
+    """Try other links on what is nearly full, then other roots, but not of stars; return True if any moved."""
     number = len(trees.link_to) // rules.ranks
     roots = number // 2 if rules.turned and not rules.stars else 0
     top, moved = begin(links, rules, trees), False
@@ -297,6 +297,6 @@ def sweep(links: Links, rules: Rules, trees: Trees) -> bool:
             t, many = place, fullest_first(links, rules, trees, top, place)
         for i in range(many):
             rank = trees.full[i] if place < number else -1
-            if (rank < 0 or trees.link_to[t * rules.ranks + rank] >= 0) and not ended(rules, trees):
+            if not ended(rules, trees):
                 moved = move(links, rules, trees, top, t, rank) or moved
     return moved

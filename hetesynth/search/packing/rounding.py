@@ -15,6 +15,7 @@ import numpy as np
 from hetesynth.machine_code import Floats, Ints
 from hetesynth.search.copy_problem import grouped
 from hetesynth.search.packing.column_generation import GAP, FractionalPacking
+from hetesynth.search.packing.exchange_kernel import ROUND
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.structures import Demands
 from hetesynth.search.packing.symmetry import Automorphisms, Symmetry
@@ -50,7 +51,6 @@ class WholePacking:
 
 NONE: Ints = np.array([], dtype=np.int64)
 SHARPNESS = 40.0  # how steeply the sum of loads grows by which chunks are put on trees
-ROUND = 1e-6  # of a chunk, or of a sum of loads: less is no difference
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +115,8 @@ class Expansion:
         return [Carrier(outward.root, outward.links, inward.links) for outward, inward in both]
 
     def least_seconds(self, chunks: int) -> float:
-        """Return about the fewest seconds a byte of the buffer that ``chunks`` whole chunks load the fullest
-        resource: for less, all resources together cost less at the prices of the optimum than it does."""
+        """Return seconds a byte of the buffer that ``chunks`` whole chunks at least load the fullest resource for:
+        in less, what all resources carry is worth less, at the prices of the optimum, than the chunks cost."""
         packing, rate = self.packing, self.network.rate
         least = chunks * packing.bound * dot(packing.prices, rate) * (1.0 - ROUND)
 
