@@ -92,7 +92,7 @@ def test_a_program_that_is_not_near_does_not() -> None:
 
 
 def test_large_calls_on_many_gpus_end_with_the_trees_of_earliest_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eleven GPUs count as many here."""
+    """Fourteen GPUs count as many here."""
     monkeypatch.setattr(steady, "FEW", 100)
     monkeypatch.setattr(choice, "tune", no_other)
     decisions = Decisions()

@@ -118,6 +118,7 @@ class SteadyCandidates:
             counts = self._counts()
             stages: list[Iterator[Route]] = [chain(rings, self._packings(counts))]
             if self.specs.transfers(1) > FEW:
+                # of an allreduce many trees are quicker and leave few without a chance
                 half = len(counts) // 2 if self.specs.request.collective == "allreduce" else 0
                 stages = [rings, self._packings(counts[half:]), self._packings(counts[:half])]
             if self.large:

@@ -100,7 +100,7 @@ def steep(trees: Trees) -> float:
 
 
 def ended(rules: Rules, trees: Trees) -> bool:
-    """Return True if tries are spent, or the fullest resource has little enough."""
+    """Return True if tries are spent, or the fullest resource and all connections have little enough."""
     if trees.tries[0] >= rules.tries:
         return True
     for c in range(rules.resources, len(trees.load)):
