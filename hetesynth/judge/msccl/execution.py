@@ -196,7 +196,7 @@ class Execution:
                 _zeros(channels * slots), _zeros(channels * slots),
             ),
             Clocks(
-                np.zeros(rows * b, dtype=np.uint8 if messages.max(initial=0) < 256 else np.int64), users,
+                np.zeros((rows, b), dtype=np.uint8 if messages.max(initial=0) < 256 else np.int64), users,
                 np.append(np.arange(1, rows), -1), np.ones(1, dtype=np.int64), _zeros(b), b,
             ),
             self._memory(),

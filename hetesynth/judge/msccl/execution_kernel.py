@@ -140,8 +140,8 @@ def drop(k: Clocks, row: int) -> None:
 def learn(k: Clocks, b: int, row: int, source: int, stamp: int) -> bool:
     """Let thread block b know all that ``row`` knows, and that ``source`` has come to ``stamp``; return False if
     there was no row to write to."""
-    n, own = k.size, k.of[b]
-    if source == b or k.clock[own * n + source] >= stamp:
+    own = k.of[b]
+    if source == b or k.clock[own][source] >= stamp:
         return True
     new = own
     if k.users[own] > 1:
@@ -151,16 +151,17 @@ def learn(k: Clocks, b: int, row: int, source: int, stamp: int) -> bool:
         k.free[0], k.users[new] = k.next[new], 1
         k.users[own] -= 1
         k.of[b] = new
-    for i in range(n):
-        x, y = k.clock[own * n + i], k.clock[row * n + i]
-        k.clock[new * n + i] = x if x > y else y
-    k.clock[new * n + source] = stamp
+    known, told, kept = k.clock[own], k.clock[row], k.clock[new]
+    for i in range(k.size):
+        x, y = known[i], told[i]
+        kept[i] = x if x > y else y
+    kept[source] = stamp
     return True
 
 
 def knows(k: Clocks, b: int, actor: int, stamp: int) -> bool:
     """Return True if what ``actor`` did with that stamp happened before what thread block b does now."""
-    return bool(actor == b or k.clock[k.of[b] * k.size + actor] >= stamp)
+    return bool(actor == b or k.clock[k.of[b]][actor] >= stamp)
 
 
 def find(f: Found, kind: int, a: Act, at: int, position: int) -> int:
