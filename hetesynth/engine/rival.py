@@ -72,10 +72,10 @@ def useful_sizes(
     """Return the first and last size of ``extent`` between which a file is no slower than the library; None where
     it is slower at all sizes.
 
-    ``seconds`` is what the file takes, infinite where it cannot be used. Both are asked at ``SIZES`` and at the
-    ends of ``extent``. Of several spans the one that holds ``size``, or is nearest to it."""
+    ``seconds`` is what the file takes, infinite where it cannot be used. Both are asked at ``SIZES``, at ``size``
+    and at the ends of ``extent``. Of several spans the one that holds ``size``, or is nearest to it."""
     low, high = extent.low or SIZES[0], extent.high or SIZES[-1]
-    sizes = sorted({low, *(n for n in SIZES if low < n < high), high})
+    sizes = sorted({low, *(n for n in (*SIZES, size) if low < n < high), high})
 
     def won(n: int) -> bool:
         return seconds(n) <= library(n)

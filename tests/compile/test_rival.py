@@ -88,5 +88,10 @@ def test_the_span_holds_won_sizes_only_and_is_the_nearest(won: list[bool], size:
 
 def test_a_range_is_looked_at_its_own_ends_too() -> None:
     extent = SizeRange(3_000_000, 5_000_000, "3MB..5MB")
-    assert useful_sizes(lambda n: n / 4e6, lambda _: 1.0, 4_000_000, extent) == (3_000_000, 3_000_000)
+    assert useful_sizes(lambda n: n / 4e6, lambda _: 1.0, 3_500_000, extent) == (3_000_000, 3_500_000)
     assert useful_sizes(lambda _: 2.0, lambda _: 1.0, 4_000_000, extent) is None
+
+
+def test_a_range_reaches_to_the_size_that_was_asked_for() -> None:
+    extent = SizeRange(1 << 10, 1 << 34, "1KB..16GB")
+    assert useful_sizes(lambda n: n / 1e9, lambda _: 1.0, 10**9, extent) == (1 << 10, 10**9)
