@@ -16,7 +16,7 @@ from hetesynth.engine.predictors import (
     TablePredictor,
 )
 from hetesynth.engine.protocols import quickest_protocol
-from hetesynth.engine.steady_programs import DispatchedPlan, Pipeline, PlanDispatching, no_collections
+from hetesynth.engine.steady_programs import Dispatched, DispatchedPlan, Pipeline, PlanDispatching, no_collections
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import Costs, chunk_bytes, runtime_bytes
 from hetesynth.model.plan import Plan
@@ -106,9 +106,9 @@ class Lowering:
             table = replace(table, name=options.name, min_bytes=options.min_bytes, max_bytes=options.max_bytes)
             return table_of(table, options)
         pipelined = self._pipelined(steady)
-        if pipelined is not None:
-            return xml_of(self._quickest(pipelined), options)
-        return xml_of(self._quickest(self._step_by_step()), options)
+        if pipelined is None:
+            pipelined, steady = self._step_by_step(), None
+        return xml_of(replace(pipelined, program=self._quickest(pipelined.program, steady)), options)
 
     def seconds(self) -> float | None:
         """Return the seconds of the program step by step, or of the quickest plan or table; None: none fits."""
@@ -132,16 +132,23 @@ class Lowering:
             if steady is None:
                 with suppress(HetesynthError):
                     lowered = self._step_by_step()
-            return None if lowered is None else self._predictor(lowered.program)
+            predictor = None if lowered is None else self._predictor(lowered.program)
+            if predictor is not None and isinstance(steady, Dispatched) and steady.size == self.size:
+                steady.quickest = self.options.target, predictor.program.protocol
+            return predictor
 
     def _predictor(self, program: Program) -> ProgramPredictor:
         """Return the predictor of ``program`` with the quickest protocol."""
         target, servers = self.options.target, self.options.servers
         return quickest_protocol(self.topology, program, self.size, self.costs, target, servers)
 
-    def _quickest(self, lowered: Lowered) -> Lowered:
-        """Return ``lowered`` with the quickest protocol."""
-        return replace(lowered, program=self._predictor(lowered.program).program)
+    def _quickest(self, program: Program, steady: Pipeline | None) -> Program:
+        """Return ``program`` with the quickest protocol: known if ``steady`` was timed for this size."""
+        if isinstance(steady, Dispatched) and steady.quickest and steady.size == self.size:
+            target, protocol = steady.quickest
+            if target == self.options.target:
+                return replace(program, protocol=protocol)
+        return self._predictor(program).program
 
     def _pipelined(self, steady: Pipeline | None) -> Lowered | None:
         """Return the program along ``steady``; None where there is none that fits."""

@@ -18,7 +18,7 @@ from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program, Protocol
 from hetesynth.model.schedule import Schedule
-from hetesynth.model.target import Fifo
+from hetesynth.model.target import Fifo, Target
 from hetesynth.model.timeline import Dispatch, Lanes
 from hetesynth.model.topology import Rank
 from hetesynth.programs.msccl.dispatched import arranged, longest_block, lower_dispatched, steps_of_messages
@@ -60,7 +60,8 @@ class Arrangement:
 class Dispatched:
     """The pipeline of a program for a buffer of ``size`` bytes: messages on links of ``costs``, moved by
     ``protocol``, are dispatched as ``arrangement`` says. ``dispatch``: the last dispatch, with its schedule and
-    FIFO. ``latest``: the last program, with what it was made of."""
+    FIFO. ``latest``: the last program, with what it was made of. ``quickest``: of a program that was timed, the
+    target and the protocol with which it is the quickest there."""
 
     arrangement: Arrangement
     costs: Costs
@@ -70,6 +71,7 @@ class Dispatched:
     latest: tuple[Problem, Schedule, LoweringOptions, Lowered] | None = field(
         default=None, compare=False, repr=False
     )
+    quickest: tuple[Target, Protocol] | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:
