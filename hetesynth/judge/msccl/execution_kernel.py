@@ -151,11 +151,11 @@ def learn(k: Clocks, b: int, row: int, source: int, stamp: int) -> bool:
         k.free[0], k.users[new] = k.next[new], 1
         k.users[own] -= 1
         k.of[b] = new
-    known, told, kept = k.clock[own], k.clock[row], k.clock[new]
+    clock, heard, merged = k.clock[own], k.clock[row], k.clock[new]
     for i in range(k.size):
-        x, y = known[i], told[i]
-        kept[i] = x if x > y else y
-    kept[source] = stamp
+        x, y = clock[i], heard[i]
+        merged[i] = x if x > y else y
+    merged[source] = stamp
     return True
 
 
