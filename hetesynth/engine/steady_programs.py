@@ -293,7 +293,7 @@ class PlanDispatching(Dispatching):
 
     def pipeline(self, arrangement: Arrangement) -> DispatchedPlan:
         """Return the pipeline of the plan for ``arrangement``."""
-        return DispatchedPlan(arrangement, self.costs, self.size)
+        return DispatchedPlan(arrangement, self.costs, self.size, (self.schedule, self.run(arrangement)))
 
     @property
     def most_bytes(self) -> float:
@@ -312,10 +312,10 @@ class PlanDispatching(Dispatching):
 
     def fitted(self, arrangement: Arrangement) -> float | None:
         """Return the seconds expected; None: there are too few thread blocks."""
-        from hetesynth.programs.mscclpp.dispatched import placed_stations
+        from hetesynth.programs.mscclpp.dispatched import placings
 
-        placed = placed_stations(self.problem, self.schedule, self.run(arrangement), self.servers)
-        return None if next(placed, None) is None else self.expected(arrangement)
+        ways = placings(self.problem, self.schedule, self.run(arrangement), self.servers)
+        return None if next(ways, None) is None else self.expected(arrangement)
 
     @cached_property
     def most_pieces(self) -> int:
@@ -350,13 +350,16 @@ def dispatchings(
     return sorted(quick or every, key=lambda d: d.estimate)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DispatchedPlan:
-    """The pipeline of a plan for a buffer of ``size`` bytes, its messages dispatched as ``arrangement`` says."""
+    """The pipeline of a plan for a buffer of ``size`` bytes, its messages dispatched as ``arrangement`` says.
+    ``dispatch``: the last dispatch, with its schedule. ``latest``: the last plan, with what it was made of."""
 
     arrangement: Arrangement
     costs: Costs
     size: int
+    dispatch: tuple[Schedule, Dispatch] | None = field(default=None, compare=False, repr=False)
+    latest: tuple[Problem, Schedule, LoweringOptions, Plan] | None = field(default=None, compare=False, repr=False)
 
     @property
     def label(self) -> str:
@@ -366,10 +369,22 @@ class DispatchedPlan:
     def plan(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Plan:
         """Return the plan of ``schedule``. Raises as ``lower_dispatched_plan`` does."""
         from hetesynth.programs.mscclpp.dispatched import lower_dispatched_plan
+        from hetesynth.programs.mscclpp.lower import plan_of_gpus
 
+        if self.latest is not None:
+            of, along, under, plan = self.latest
+            if of is problem and along == schedule and under == options.unnamed:
+                return plan_of_gpus(options, problem.collective.name, plan.gpus)
         dispatching = PlanDispatching(problem, schedule, self.costs, options, self.size)
-        dispatch = dispatching.run(self.arrangement)
-        return lower_dispatched_plan(problem, schedule, dispatch, options, dispatching.servers)
+        if self.dispatch is None or self.dispatch[0] != schedule:
+            self.dispatch = schedule, dispatching.run(self.arrangement)
+        plan = lower_dispatched_plan(problem, schedule, self.dispatch[1], options, dispatching.servers)
+        self.latest = problem, schedule, options.unnamed, plan
+        return plan
+
+    def forget(self) -> None:
+        """Drop the latest plan, which is needed no more."""
+        self.latest = None
 
 
 Pipeline = Dispatched | DispatchedPlan

@@ -123,6 +123,15 @@ def test_plans_are_right(pieces: int, name: CollectiveName, servers: str) -> Non
         assert all(x.op != "barrier" for gpu in plan.gpus for b in gpu.blocks for x in b.operations)
 
 
+def test_machine_code_shares_thread_blocks_out_as_the_interpreter_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[list[Plan]] = []
+    for compiled in (False, True):
+        monkeypatch.setattr("hetesynth.machine_code.pays", lambda kernel, seconds, answer=compiled: answer)
+        cases = [case(seed, name, 2) for seed in range(3) for name in ("allreduce", "alltoall", "broadcast")]
+        plans.append([lowered(*c, 24, "aabbb") for c in cases])
+    assert plans[0] == plans[1]
+
+
 @pytest.mark.parametrize("servers", ["aaaaa", "aabbb", "abcde"])
 @pytest.mark.parametrize("name", ["allgather", "reducescatter", "allreduce", "alltoall", "broadcast", "reduce"])
 def test_a_plan_takes_what_its_dispatch_expects(name: CollectiveName, servers: str) -> None:

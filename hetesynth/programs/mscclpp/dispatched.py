@@ -34,7 +34,7 @@ from hetesynth.programs.layout import CopySlice, FileOptions, Layout, collective
 from hetesynth.programs.mscclpp.blocks import NOP, in_parts, local, on_channels
 from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, buffer_sizes, plan_of_gpus
 from hetesynth.programs.mscclpp.placement import in_target_order
-from hetesynth.programs.mscclpp.station_blocks import Placed, Placing, Wiring
+from hetesynth.programs.mscclpp.station_blocks import Placing, Wiring, placing
 from hetesynth.programs.mscclpp.stations import Place, Station, stations
 
 MAX_KNOWLEDGE = 200_000_000
@@ -44,14 +44,14 @@ ROOMS = ((52, True), (46, False), (40, False))
 """Operations of a thread block but for what it begins and ends with, tried in this order."""
 
 
-def placed_stations(
+def placings(
     problem: Problem, schedule: Schedule, dispatch: Dispatch, servers: Sequence[str]
-) -> Iterator[Placed]:
+) -> Iterator[Placing]:
     """Yield ways to share out the pieces of ``schedule`` as dispatched; HetesynthError HS505 as ``stations``."""
     for room, wide in ROOMS:
-        placed = Placing(problem, schedule, dispatch, servers, room, wide).run()
-        if placed is not None:
-            yield placed
+        way = placing(problem, schedule, dispatch, servers, room, wide)
+        if way is not None:
+            yield way
 
 
 def lower_dispatched_plan(
@@ -68,8 +68,8 @@ def lower_dispatched_plan(
     layout = Layout(collective_in_pieces(problem.collective, pieces), options.in_place)
     listed = stations(problem, schedule)
     refused = _misfit(f"{name} needs more thread blocks, or one with more channels, than there are")
-    for placed in placed_stations(problem, schedule, dispatch, servers):
-        wiring = Wiring(listed, pieces, placed, layout)
+    for way in placings(problem, schedule, dispatch, servers):
+        wiring = Wiring(listed, pieces, way.placed(), layout)
         try:
             gpus = [*map(_Gpus(layout, wiring, servers).gpu, range(problem.ranks))]
         except HetesynthError as error:

@@ -6,33 +6,25 @@ for by any of its thread blocks, at its end, and needs no signal of its own: the
 for it. What is added or passed on lands in scratch, with a place for each sender."""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
+from hetesynth.machine_code import rows, run_kernel
 from hetesynth.model.plan import MAX_CHANNELS
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import BufferSlice
 from hetesynth.model.schedule import Schedule
-from hetesynth.model.timeline import Dispatch
+from hetesynth.model.timeline import Dispatch, Ints
 from hetesynth.model.topology import Rank
 from hetesynth.programs.layout import Layout
 from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS
-from hetesynth.programs.mscclpp.stations import Connection, Place, Put, Station, StationName, Visit, parts_of
+from hetesynth.programs.mscclpp.station_kernel import JOINS, Pieces, Shared, share
+from hetesynth.programs.mscclpp.stations import Connection, Part, Place, Put, Station, StationName, Visit, parts_of
 
-
-@dataclass(slots=True, eq=False)
-class _Block:
-    """A thread block. ``idle``: the seconds from which it is idle. ``left``: the operations it has room for.
-    ``channels``: how many to other servers, and inside its own. ``closed``: another one goes on with its lane."""
-
-    place: Place
-    left: int
-    idle: float = -1.0
-    channels: list[int] = field(default_factory=lambda: [0, 0])
-    joined: set[Place] = field(default_factory=set)
-    closed: bool = False
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,151 +42,126 @@ class Placed:
     putting: dict[Put, Place]
 
 
+@dataclass(frozen=True, eq=False)
 class Placing:
-    """A way to share stations out. ``room``: operations of a thread block."""
+    """The pieces of ``parts`` in the order of time, ``piece[n]`` of part ``part[n]``, on the thread blocks of
+    ``shared``."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        schedule: Schedule,
-        dispatch: Dispatch,
-        servers: Sequence[str],
-        room: int,
-        wide: bool,
-    ) -> None:
-        self.dispatch, self.servers, self.room, self.wide = dispatch, servers, room, wide
-        self.parts = parts_of(problem, schedule, dispatch.lanes.of, servers)
-        self.blocks: list[list[_Block]] = [[] for _ in range(problem.ranks)]
-        self.known: dict[Place, _Block] = {}
-        self.placed = Placed({}, {}, {}, {}, defaultdict(list), {})
-        self.into: dict[StationName, list[int]] = defaultdict(list)
-        for i, t in enumerate(schedule.transfers):
-            self.into[problem.arcs[t.link].dst, t.chunk, t.reduce].append(i)
+    parts: list[Part]
+    pieces: int
+    part: Ints
+    piece: Ints
+    shared: Shared
 
-    def run(self) -> Placed | None:
-        """Return the stations in thread blocks; None if there are too few thread blocks or channels."""
-        pieces, lanes = self.dispatch.pieces, self.dispatch.lanes
-        many = len(lanes.of)
-        start, sent = (of.reshape(pieces, many) for of in (self.dispatch.start, self.dispatch.sent))
-        parts = self.parts
-        begins, idles = np.empty((2, len(parts), pieces))
-        for i, part in enumerate(parts):
-            out = list(part.transfers)
-            begins[i] = start[:, out].min(axis=1) if out else sent[:, self.into[part.station.name]].max(axis=1)
-            idles[i] = sent[:, out].max(axis=1) if out else begins[i]
-        groups: dict[tuple[Rank, int], list[_Block]] = {}
-        which = np.repeat(np.arange(len(parts)), pieces)
-        for number in np.lexsort((np.tile(np.arange(pieces), len(parts)), which, begins.ravel())).tolist():
-            i, piece = divmod(number, pieces)
-            a, sends = parts[i].station, parts[i].transfers
-            group = int(lanes.of[sends[0]]) if sends else -1 - i
-            if (a.rank, group) not in groups:
-                width = int(lanes.number[group]) // len(sends) if sends else 1
-                groups[a.rank, group] = [_Block((a.rank, -1), 0)] * width
-            chunk = a.chunk * pieces + piece
-            named = replace(a, chunk=chunk, second=(a.rank, chunk, a.adds) in self.placed.places)
-            times = begins[i, piece], idles[i, piece]
-            if not self._put(named, groups[a.rank, group], *times, parts[i].ends, parts[i].operations):
-                return None
-        return self.placed
+    def placed(self) -> Placed:
+        """Return the stations in thread blocks."""
+        s, placed = self.shared, Placed({}, {}, {}, {}, defaultdict(list), {})
+        places = [(b // RESIDENT_BLOCKS, b % RESIDENT_BLOCKS) for b in range(len(s.left))]
+        for rank, number in enumerate(s.opened.tolist()):
+            placed.sequences.update({(rank, n): [] for n in range(number)})
+        where = s.where.tolist()
+        for i, piece in zip(self.part.tolist(), self.piece.tolist(), strict=True):
+            place, a = places[where[i * self.pieces + piece]], self.parts[i].station
+            a = replace(a, chunk=a.chunk * self.pieces + piece)
+            if a.name in placed.places:
+                a = replace(a, second=True)
+                placed.seconds[a.name].append(place)
+            else:
+                placed.places[a.name] = place
+            placed.putting.update({(a.name, receiver): place for receiver in a.receivers})
+            placed.sequences[place].append(a)
+        for b in np.flatnonzero(s.following >= 0).tolist():
+            placed.following[places[b]] = places[s.following[b]]
+        ranks = len(s.opened)
+        for k in np.flatnonzero(s.waiting >= 0).tolist():
+            placed.ends[places[k // ranks], k % ranks] = places[s.waiting[k]]
+        return placed
 
-    def _put(
-        self, a: Station, lanes: list[_Block], begin: float, idle: float, ends: frozenset[Rank], cost: int
-    ) -> bool:
-        placed = self.placed
-        before = []
-        for sender in () if a.second else a.senders:
-            name = (sender, a.chunk, a.adds)
-            before.append(placed.putting[name if name in placed.places else (sender, a.chunk, True), a.rank])
-        free = [i for i, b in enumerate(lanes) if b.idle <= begin]
-        if not free and self.wide and len(self.blocks[a.rank]) < RESIDENT_BLOCKS:
-            lanes.append(_Block((a.rank, -1), 0))
-            free = [len(lanes) - 1]
-        free = free or [min(range(len(lanes)), key=lambda i: lanes[i].idle)]
-        fitting = [i for i in free if self._fits(lanes[i], before, ends, cost)]
-        block: _Block | None = None
-        if fitting:
-            block = lanes[min(fitting, key=lambda i: (self._new(lanes[i], before), lanes[i].left))]
-        elif len(self.blocks[a.rank]) < RESIDENT_BLOCKS and self._can_connect(a.rank, before):
-            i = max(free, key=lambda i: (lanes[i].place[1] >= 0, -lanes[i].left))
-            old, block = lanes[i], self._opened(a.rank)
-            if old.place[1] >= 0 and not old.closed:
-                old.closed = True
-                placed.following[old.place] = block.place
-            lanes[i] = block
-        else:  # any that can
-            others = [b for b in self.blocks[a.rank] if not b.closed and self._fits(b, before, ends, cost)]
-            block = min(others, key=lambda b: (max(b.idle, begin), self._new(b, before)), default=None)
-        if block is None:
-            return False
-        block.left -= cost
-        block.idle = max(block.idle, idle)
-        placed.putting.update({(a.name, receiver): block.place for receiver in a.receivers})
-        if a.second:
-            placed.seconds[a.name].append(block.place)
-        else:
-            placed.places[a.name] = block.place
-        placed.sequences[block.place].append(a)
-        for place in before:
-            self._join(block, self.known[place])
-        for rank in sorted(ends):
-            if (block.place, rank) not in placed.ends:
-                there = self._waiting(block, rank)
-                if there is None:
-                    return False
-                block.left -= 2
-                placed.ends[block.place, rank] = there.place
-                self._join(block, there)
-        return True
 
-    def _waiting(self, block: _Block, rank: Rank) -> _Block | None:
-        """Return a thread block of ``rank`` to wait for what ``block`` puts there for good; None if none can."""
-        own = self.blocks[rank] or [self._opened(rank)]
-        near = self.servers[rank] == self.servers[block.place[0]]
-        joined = [b for b in own if b.place in block.joined]
-        some = joined or [b for b in own if b.channels[near] < MAX_CHANNELS - 2]
-        if not some and len(own) < RESIDENT_BLOCKS:
-            some = [self._opened(rank)]
-        return min(some, key=lambda b: b.channels[near], default=None)
+def placing(
+    problem: Problem, schedule: Schedule, dispatch: Dispatch, servers: Sequence[str], room: int, wide: bool
+) -> Placing | None:
+    """Return a way to share the stations of ``schedule`` out; None if there are too few thread blocks or channels.
+    ``room``: operations of a thread block. ``wide``: a station may take more of them than its lanes are."""
+    pieces, many, ranks = dispatch.pieces, len(dispatch.lanes.of), problem.ranks
+    parts = parts_of(problem, schedule, dispatch.lanes.of, servers)
+    into: dict[StationName, list[int]] = defaultdict(list)
+    for t, transfer in enumerate(schedule.transfers):
+        into[problem.arcs[transfer.link].dst, transfer.chunk, transfer.reduce].append(t)
+    start, sent = (of.reshape(pieces, many) for of in (dispatch.start, dispatch.sent))
+    begins, idles = np.empty((2, len(parts), pieces))
+    for i, part in enumerate(parts):
+        out = list(part.transfers)
+        begins[i] = start[:, out].min(axis=1) if out else sent[:, into[part.station.name]].max(axis=1)
+        idles[i] = sent[:, out].max(axis=1) if out else begins[i]
+    which, piece = np.divmod(np.arange(len(parts) * pieces), pieces)
+    order = np.lexsort((piece, which, begins.ravel()))
+    stations = numbered(part.station.name for part in parts)
+    putting = {(part.station.name, r): i for i, part in enumerate(parts) for r in part.station.receivers}
+    groups, widths = np.zeros(len(parts), dtype=np.int64), list[int]()
+    numbers: dict[tuple[Rank, int], int] = {}
+    before: list[list[int]] = []
+    for i, part in enumerate(parts):
+        a, sends = part.station, part.transfers
+        group = int(dispatch.lanes.of[sends[0]]) if sends else -1 - i
+        groups[i] = numbers.setdefault((a.rank, group), len(widths))
+        if groups[i] == len(widths):
+            widths.append(int(dispatch.lanes.number[group]) // len(sends) if sends else 1)
+        names = ((sender, a.chunk, a.adds) for sender in a.senders)
+        before.append([putting[name if name in stations else (*name[:2], True), a.rank] for name in names])
+    (first_before, waited), (first_ends, ends) = rows(before), rows([sorted(part.ends) for part in parts])
+    first_lane = np.concatenate(([0], np.cumsum(np.array(widths) + RESIDENT_BLOCKS)))
+    server = numbered(servers)
+    c = Pieces(
+        part=which[order],
+        piece=piece[order],
+        begin=begins.ravel()[order],
+        idle=idles.ravel()[order],
+        rank=np.array([part.station.rank for part in parts]),
+        station=np.array([stations[part.station.name] for part in parts]),
+        group=groups,
+        cost=np.array([part.operations for part in parts]),
+        first_before=first_before,
+        before=waited,
+        first_ends=first_ends,
+        ends=ends,
+        first_lane=first_lane,
+        server=np.array([server[name] for name in servers]),
+        pieces=pieces,
+        ranks=ranks,
+        blocks=RESIDENT_BLOCKS,
+        room=room,
+        most=MAX_CHANNELS,
+        wide=int(wide),
+    )
+    blocks = ranks * RESIDENT_BLOCKS
 
-    def _opened(self, rank: Rank) -> _Block:
-        block = _Block((rank, len(self.blocks[rank])), self.room)
-        self.blocks[rank].append(block)
-        self.known[block.place] = block
-        self.placed.sequences[block.place] = []
-        return block
+    def zeros(number: int) -> Ints:
+        return np.zeros(number, dtype=np.int64)
 
-    def _can_connect(self, rank: Rank, before: Sequence[Place]) -> bool:
-        """Return True if another thread block of ``rank`` can have channels to ``before``."""
-        return all(
-            self.known[place].channels[self.servers[place[0]] == self.servers[rank]] < MAX_CHANNELS
-            for place in before
-        )
+    shared = Shared(
+        left=zeros(blocks),
+        idle=np.full(blocks, -1.0),
+        closed=zeros(blocks),
+        following=zeros(blocks) - 1,
+        channels=zeros(2 * blocks),
+        degree=zeros(blocks),
+        joins=zeros(JOINS * blocks),
+        waiting=zeros(blocks * ranks) - 1,
+        opened=zeros(ranks),
+        lanes=zeros(int(first_lane[-1])) - 1,
+        number=np.array(widths),
+        where=zeros(len(order)),
+        seen=zeros(len(stations) * pieces),
+    )
+    if not run_kernel(share, c, shared, seconds=1e-4 * len(order)):
+        return None
+    return Placing(parts, pieces, c.part, c.piece, shared)
 
-    def _new(self, block: _Block, before: Sequence[Place]) -> int:
-        return sum(place not in block.joined for place in set(before))
 
-    def _fits(self, block: _Block, before: Sequence[Place], ends: frozenset[Rank], cost: int) -> bool:
-        if block.left < cost:
-            return False
-        more = [0, 0]
-        for place in {*before} - block.joined:
-            near = self.servers[place[0]] == self.servers[block.place[0]]
-            more[near] += 1
-            if self.known[place].channels[near] >= MAX_CHANNELS:
-                return False
-        for rank in ends:
-            if (block.place, rank) not in self.placed.ends:
-                more[self.servers[rank] == self.servers[block.place[0]]] += 1
-        # three are left for those that what it puts goes to
-        return all(n + m <= MAX_CHANNELS - 3 for n, m in zip(block.channels, more, strict=True))
-
-    def _join(self, one: _Block, other: _Block) -> None:
-        if other.place not in one.joined:
-            near = self.servers[one.place[0]] == self.servers[other.place[0]]
-            for here, far in ((one, other), (other, one)):
-                here.joined.add(far.place)
-                here.channels[near] += 1
+def numbered(values: Iterable[T]) -> dict[T, int]:
+    """Return the number of each of the different values, in the order in which they come."""
+    return {value: number for number, value in enumerate(dict.fromkeys(values))}
 
 
 class Wiring:
