@@ -27,7 +27,7 @@ from hetesynth.model.target import PLAIN_OPS
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower_with_notes
 from hetesynth.programs.mscclpp.lower import largest_call, lower_plan
-from hetesynth.programs.tables.lower import ORDERS, lower_table
+from hetesynth.programs.tables.lower import ORDERS, depths, lower_table
 
 Pair = tuple[Rank, Rank]
 
@@ -225,7 +225,8 @@ def _quickest_table(q: Lowering) -> QuickTable | None:
 
     goal, target, best = q.problem.collective, q.options.target, None
     chunk = chunk_bytes(goal.name, goal.ranks, goal.chunks_per_rank, q.size)
-    for order in ORDERS:
+    orders = {tuple(depths(q.problem, q.schedule, order)): order for order in reversed(ORDERS)}
+    for order in reversed(orders.values()):
         before = math.inf
         for pieces in PIECES:
             if pieces > 1 and (chunk < LEAST_PIECE * pieces or len(q.schedule.transfers) * pieces > MOST_MESSAGES):

@@ -12,8 +12,7 @@ from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.choice import choose
 from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, UNTIMED, Ranked, timed_target
 from hetesynth.engine.choice.tuning import SECONDS_AFTER_INTERRUPT, Candidate, tune
-from hetesynth.engine.formats import plan_of
-from hetesynth.engine.predictors import AnyPredictor, CostOptions, first_predictor
+from hetesynth.engine.predictors import AnyPredictor, CostOptions, PlanPredictor
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
 from hetesynth.engine.steady_programs import Pipeline
@@ -25,6 +24,7 @@ from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
+from hetesynth.programs.mscclpp.lower import largest_call
 from hetesynth.search.search import Ending, Progress, combined, no_progress
 
 
@@ -234,9 +234,8 @@ class _TuningRuns:
         plan = lowering.plan(ranked.steady)
         if plan is None:
             return plain
-        written = plan_of(plan, options)
-        predictor = first_predictor(self.topology, {"": written}, costs)
-        return replace(plain, predictor=predictor, carries=written.carries)
+        predictor = PlanPredictor(self.topology, plan, costs)
+        return replace(plain, predictor=predictor, carries=largest_call(plan.collective, plan.gpus))
 
 
 def sample_places(sizes: Sequence[int]) -> list[int]:

@@ -85,6 +85,7 @@ class _Places:
         self._ends = [(problem.arcs[t.link].src, problem.arcs[t.link].dst) for t in schedule.transfers]
         self._written = {(dst, t.chunk) for t, (_, dst) in zip(self._transfers, self._ends, strict=True)}
         self.scratch = [0] * problem.ranks
+        self._homes: dict[Held, BufferSlice] = {}
         self._slots = self._allocated(first)
 
     def _allocated(self, first: Sequence[int]) -> dict[Slot, int]:
@@ -93,10 +94,10 @@ class _Places:
         for i, (t, (src, dst)) in enumerate(zip(self._transfers, self._ends, strict=True)):
             begin, end = first[i], first[i] + self._pieces - 1
             stays: list[tuple[Slot, int, int]] = []
-            if self._fixed(dst, t.chunk, 0) is None:
+            if self._fixed(dst, t.chunk) is None:
                 began = -1 if self.layout.source(dst, t.chunk * self._pieces) is not None else begin
                 stays.append((((dst, t.chunk), -1), began, end))
-            if self._fixed(src, t.chunk, 0) is None:
+            if self._fixed(src, t.chunk) is None:
                 stays.append((((src, t.chunk), -1), begin, end))
             if t.reduce:
                 stays.append((((dst, t.chunk), i), begin, end))
@@ -119,16 +120,22 @@ class _Places:
             heappush(busy[rank], (end, place))
         return slots
 
-    def _fixed(self, rank: Rank, chunk: int, piece: int) -> BufferSlice | None:
-        """Return a piece's place in the output, or in the input if it is only sent; None if it is in scratch."""
-        target = self.layout.target(rank, chunk * self._pieces + piece)
+    def _fixed(self, rank: Rank, chunk: int) -> BufferSlice | None:
+        """Return the place of a chunk's first piece in the output, or in the input if it is only sent; None if it
+        is in scratch."""
+        target = self.layout.target(rank, chunk * self._pieces)
         if target is None and (rank, chunk) not in self._written:
-            return self.layout.source(rank, chunk * self._pieces + piece)
+            return self.layout.source(rank, chunk * self._pieces)
         return target
 
     def _home(self, rank: Rank, chunk: int, piece: int) -> BufferSlice:
-        fixed = self._fixed(rank, chunk, piece)
-        return chunk_at("s", self._slots[(rank, chunk), -1] + piece) if fixed is None else fixed
+        """Return where a piece is kept: the pieces of a chunk one after the other."""
+        first = self._homes.get((rank, chunk))
+        if first is None:
+            fixed = self._fixed(rank, chunk)
+            first = chunk_at("s", self._slots[(rank, chunk), -1]) if fixed is None else fixed
+            self._homes[rank, chunk] = first
+        return chunk_at(first.buffer, first.offset + piece)
 
     def message(self, i: int, piece: int) -> Message:
         """Return the message of one piece of transfer ``i``."""
@@ -144,11 +151,13 @@ class _Places:
         for rank in range(len(self.scratch)):
             moves: list[tuple[BufferSlice, BufferSlice]] = []
             for chunk in range(len(self.layout.collective.chunks) // self._pieces):
+                source = self.layout.source(rank, chunk * self._pieces)
+                kept = self._fixed(rank, chunk) is not None or ((rank, chunk), -1) in self._slots
+                if source is None or not kept or source == self._home(rank, chunk, 0):
+                    continue
                 for piece in range(self._pieces):
-                    source = self.layout.source(rank, chunk * self._pieces + piece)
-                    kept = self._fixed(rank, chunk, piece) is not None or ((rank, chunk), -1) in self._slots
-                    if source is not None and kept and source != self._home(rank, chunk, piece):
-                        moves.append((source, self._home(rank, chunk, piece)))
+                    start = chunk_at(source.buffer, source.offset + piece)
+                    moves.append((start, self._home(rank, chunk, piece)))
             moves.sort(key=lambda move: (move[0].buffer, move[0].offset))
             for source, target, count in neighbours(moves):
                 yield Copy(rank, source, target, count)
