@@ -15,7 +15,7 @@ from hetesynth.engine.choice.tuning import FEW, LATE, Candidate, Effort, program
 from hetesynth.engine.lowering import Lowering
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.request import Request
-from hetesynth.engine.steady_programs import Dispatched, DispatchedPlan, Dispatching, Pipeline, dispatchings
+from hetesynth.engine.steady_programs import Dispatched, Dispatching, Pipeline, dispatchings
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions
@@ -32,7 +32,7 @@ LOWERED, LOWERED_FAR = 2, 8  # programs; between sites
 AS_EXPECTED = 1.05  # a program that takes longer says nothing of how good others are
 STEP_BY_STEP = "step by step"
 UNSURE = 0.8  # of what is expected between sites is possible
-NEARLY = 1.03  # of the least expected: a third is lowered where it is as near
+NEARLY = 1.03  # programs are no more than so many times quicker than expected; a third is lowered if that near
 NEAR_THE_LIMIT = 0.98  # a program that is so near ends the choice
 NEAR = "the limit is near"
 UNTIMED = "programs left untimed"  # what the clock decided
@@ -138,7 +138,7 @@ class ProgramRanking:
             seconds, place, route, way = heappop(waiting)
             pipeline = None if way is None else way[1]
             name = route.label if pipeline is None else f"{route.label}: {pipeline.label}"
-            possible = seconds * (UNSURE if self.specs.far else 1.0)
+            possible = seconds * (UNSURE if self.specs.far else 1 / NEARLY)
             reason = self.reason_to_skip(possible, route.transfers if way is None else 0)
             if reason is None and pipeline is not None:
                 most = LOWERED + (len(expected) == LOWERED and seconds <= NEARLY * expected[0])
@@ -164,13 +164,16 @@ class ProgramRanking:
                 if following is not None:
                     heappush(waiting, (following[0], place, route, following))
 
-    def best_step_by_step(self) -> None:
-        """Add the step-by-step program of the quickest one's schedule, where that is small and may be quicker."""
-        if self.near_bound or self.target.format.table or not self.ranked or self.sorted[0].steady is None:
+    def best_step_by_step(self, *others: Candidate) -> None:
+        """Add the step-by-step programs of the quickest one's schedule and of ``others``, where these are small
+        and may be quicker."""
+        if self.target.format.table or not self.ranked:
             return
-        route = self.step_by_step(self.sorted[0].candidate)
-        if route.transfers <= FEW and self.reason_to_skip(route.seconds, 0) is None:
-            self._lower(f"{route.label}: {STEP_BY_STEP}", route, None)
+        done = {r.candidate.label for r in self.ranked if r.steady is None}
+        tried = {c.label: c for c in (self.sorted[0].candidate, *others) if c.label not in done}
+        for route in map(self.step_by_step, tried.values()):
+            if route.transfers <= FEW and self.reason_to_skip(route.seconds, 0) is None:
+                self._lower(f"{route.label}: {STEP_BY_STEP}", route, None)
 
     def reason_to_skip(self, seconds: float, transfers: int) -> str | None:
         """Return why a program of ``seconds`` expected, which dispatches ``transfers``, is not tried, or None."""
@@ -205,7 +208,7 @@ class ProgramRanking:
         self.verified = self.verified or Ranked(candidate, steady=pipeline)
         options, size = self.specs.lowering_for(self.target), self.specs.size
         lowering = Lowering(self.specs.topology, problem, schedule, size, options, self.specs.costs)
-        if isinstance(pipeline, DispatchedPlan):
+        if self.target.format.plan and not isinstance(pipeline, Dispatched):
             quick = lowering.quick_plan(pipeline)
             seconds = None if quick is None else quick.seconds
         elif pipeline is None:
@@ -229,7 +232,7 @@ class ProgramRanking:
         self.ranked = [*(r for r in self.ranked if r not in others), ranked]
         best = self.sorted[0].steady  # only its program is kept in memory
         for steady in (r.steady for r in self.ranked):
-            if isinstance(steady, Dispatched) and steady is not best:
+            if steady is not None and steady is not best:
                 steady.forget()
 
     @property
@@ -292,7 +295,7 @@ class ProgramRanking:
         if not self.ranked:  # none that was dispatched fits
             self.known.clear()
             self.run(self.step_by_step(c) for s, c in kept.items() if len(s.transfers) <= MOST_TRANSFERS)
-        self.best_step_by_step()
+        self.best_step_by_step(*candidates[:1])
         timed = {id(r.candidate) for r in self.ranked}
         untimed = [Ranked(c) for c in candidates if id(c) not in timed]
         return [*self.sorted, *untimed]
