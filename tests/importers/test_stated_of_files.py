@@ -79,3 +79,11 @@ def test_the_rate_of_a_port_goes_before_what_is_stated_for_all(capsys: pytest.Ca
     Path("ib.txt").write_text(IB_FABRIC)
     assert set(imported("ib.txt", "node01.txt", "node02.txt", "--nic-rate", "400Gbps")[1].values()) == {200}
     assert "by its dump" not in capsys.readouterr().err
+
+
+def test_models_of_a_list_of_edges() -> None:
+    gpus = [{"id": 0, "server": 0}, {"id": 1, "server": 1, "model": "A100"}]
+    links = [{"src": a, "dst": 1 - a, "GBps": 50} for a in (0, 1)]
+    Path("edges.json").write_text(json.dumps({"nodes": gpus, "links": links}))
+    assert imported("edges.json", "--model", "H20")[0] == {"H20", "A100"}
+    assert imported("edges.json", "--model", "edges.json=H20")[0] == {"H20"}

@@ -104,13 +104,16 @@ def _edges(pairs: Any, ends: set[NodeId]) -> list[tuple[NodeId, NodeId]]:
     return edges
 
 
-def _document(value: Any) -> EdgeDocument:
-    """Return the document in the value of a JSON file. Raise ValueError if a part of it is wrong."""
+def _document(value: Any, stated: str, assumed: str) -> EdgeDocument:
+    """Return the document in the value of a JSON file. Raise ValueError if a part of it is wrong. ``stated``: the
+    model of its GPUs, whatever it says; ``assumed``: of those whose model it does not tell."""
     nodes = []
     for item in value.get("nodes", []):
         server = None if item.get("server") in (None, -1) else _id(item["server"])
         sort, model, host = (_text(item, key) for key in ("type", "model", "host"))
-        nodes.append(EdgeNode(_id(item.get("id")), sort or "gpu", server, model, host, local=_text(item, "name")))
+        sort = sort or "gpu"
+        model = stated or model or assumed if sort == "gpu" else model
+        nodes.append(EdgeNode(_id(item.get("id")), sort, server, model, host, local=_text(item, "name")))
     ids, gpus = {node.id for node in nodes}, {node.id for node in nodes if node.type == "gpu"}
     if len({str(i) for i in ids}) != len(nodes) or not gpus:
         raise ValueError("no node is of type gpu, or two nodes have the same id")
@@ -160,15 +163,19 @@ Join = tuple[NodeId, NodeId, Quality, str]  # two nodes, what joins them, the ar
 def read(source: Source, options: ReadOptions) -> Reading:
     """Return the cluster as text; HetesynthError HS732."""
     try:
-        return reading_of(read_json(source.data, max_depth=16, max_digits=18), source.name)
+        value = read_json(source.data, max_depth=16, max_digits=18)
+        return reading_of(value, source.name, models=(source.stated.model, options.model))
     except JsonRefused as error:
         raise refused(source.name, str(error)) from error
 
 
-def reading_of(value: Any, name: str, before: Sequence[Remark] = ()) -> Reading:
-    """Return the cluster of a list's value, with the remarks of its reader; HetesynthError HS732."""
+def reading_of(
+    value: Any, name: str, before: Sequence[Remark] = (), models: tuple[str, str] = ("", "")
+) -> Reading:
+    """Return the cluster of a list's value, with the remarks of its reader; HetesynthError HS732. ``models``: of
+    its GPUs as stated, and where the value does not tell."""
     try:
-        document = _document(value)
+        document = _document(value, *models)
         lines, remarks = _text_of(document, name, before)
     except ValueError as error:
         raise refused(name, str(error)) from error
