@@ -222,7 +222,9 @@ def expand(word: Word, findings: Findings) -> list[str]:
         return [word.text]
     names = _written_out(_ALL.sub("*", word.text), MAX_RANGE, padded=False)
     if not names:
-        findings.add("HS210", word.span, f"`{word.text[:60]}` has no range in its brackets")
+        backwards = any(int(a) > int(b) for a, b in re.findall(r"(\d{1,9})-(\d{1,9})", word.text))
+        what = "counts down: write the smaller number first" if backwards else "has no range in its brackets"
+        findings.add("HS210", word.span, f"`{word.text[:60]}` {what}")
     elif len(names) > MAX_RANGE:
         findings.add("HS208", word.span, f"`{word.text[:60]}` names more than {MAX_RANGE} parts")
         return []
