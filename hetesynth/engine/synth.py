@@ -252,8 +252,10 @@ def _by_steps(run: Compilation, shown: Shown) -> Synthesis:
     try:
         with run.timer.phase("choice"):
             ranked = step_program(solved, step_candidate(solved, size), size, run.deadline, run.decisions)
-    except (HetesynthError, KeyboardInterrupt):  # the plain program is written
+    except HetesynthError:  # the plain program is written
         return finished(solved)
+    except KeyboardInterrupt:
+        return finished(replace(solved, solution=replace(solved.solution, ending="interrupt", cut_short=True)))
     if ranked.seconds is not None:
         record = run.decisions.inside("files")
         record.note(ranked.candidate.label, "chosen", f"{ranked.way}: {microseconds(ranked.seconds)}")

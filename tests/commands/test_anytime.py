@@ -102,6 +102,16 @@ def test_ctrl_c_ends_it_like_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made.cut_short and made.ending == "interrupt" and not made.decided_by_clock and made.programs
 
 
+def test_ctrl_c_while_a_program_of_fewest_steps_is_chosen_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressing(*_: Any) -> None:
+        os.kill(os.getppid(), signal.SIGINT)
+        endless()
+
+    monkeypatch.setattr(synth, "step_program", pressing)
+    made = synthesize(replace(BY_TIME, topology=RING, objective="steps", budget=Budget(LONG)))
+    assert made.cut_short and made.ending == "interrupt" and made.programs
+
+
 def test_what_cegis_did_until_then_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """What ends the search comes after the first result was handed over."""
     verdict, calls = synth.verdict_of, count()
