@@ -34,7 +34,7 @@ from hetesynth.search.steady_state import refuses, schedule_of, whole_packings
 
 NAME = "steady-state"
 PEERS = 18  # of a rank where every chunk is for one, relays included: 24 to 64 GPUs lose with 12, 15 and 22
-MOST_RANKS_RINGS = 128  # up to here rings of servers are searched for, up to a quarter of it those of GPUs
+MOST_RANKS_RINGS = 256  # up to here rings of servers are searched for, up to an eighth of it those of GPUs
 COUNTS: tuple[int, ...] = (1, 2, 3, 4)  # trees of each root
 ROOTED_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # trees of a broadcast or a reduce
 REDUCED = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # of an allreduce: 64 thread blocks hold about 16
@@ -122,7 +122,7 @@ class SteadyCandidates:
                 half = len(counts) // 2 if self.specs.request.collective == "allreduce" else 0
                 stages = [rings, self._packings(counts[half:]), self._packings(counts[:half])]
             if self.large:
-                stages.append(self.without_search("timed"))
+                stages.append(self.without_search("timed", most=MOST_TRANSFERS))
             for routes in stages:
                 if not self.ranking.ranked or not self.enough():
                     self.ranking.run(routes)
@@ -142,19 +142,20 @@ class SteadyCandidates:
             return
         if len({*specs.topology.servers}) > 1:
             yield from self.without_search("server-rings")
-            if 4 * specs.topology.ranks > MOST_RANKS_RINGS:
+            if 8 * specs.topology.ranks > MOST_RANKS_RINGS:
                 return
         with suppress(NoRoute):
             sets = ring_sets(wiring(CopyProblem(specs.factory.problem(specs.paper_chunking(1), 1))))
             cheapest = min(sets, key=lambda rings: rings.cost)
             yield from self.without_search("ring", len(cheapest.rings))
 
-    def without_search(self, name: str, chunks: int = 1) -> Iterator[Route]:
+    def without_search(self, name: str, chunks: int = 1, most: int = 4 * MOST_TRANSFERS) -> Iterator[Route]:
         """Yield the routes of the first variant of strategy ``name``, which needs no search, with requested chunks
-        per rank or else ``chunks``; none where it refuses, or chunks are too small or too many."""
+        per rank or else ``chunks``; none where it refuses, chunks are too small or there are more transfers than
+        ``most``."""
         specs = self.specs
         chunks = specs.request.fixed_chunks or chunks
-        if specs.chunk_bytes(chunks) < 1 or specs.transfers(chunks) > MOST_TRANSFERS:
+        if specs.chunk_bytes(chunks) < 1 or specs.transfers(chunks) > most:
             return
         spec = next(specs.of(name, chunks))
         problem = specs.problem(spec)
