@@ -74,7 +74,7 @@ def useful_sizes(
 
     ``seconds`` is what the file takes, infinite where it cannot be used. Both are asked at ``SIZES``, at ``size``
     and at the ends of ``extent``. Of several spans the one that holds ``size``, or is nearest to it."""
-    low, high = extent.low or SIZES[0], extent.high or SIZES[-1]
+    low, high = extent.low or min(SIZES[0], size), extent.high or max(SIZES[-1], size)
     sizes = sorted({low, *(n for n in (*SIZES, size) if low < n < high), high})
 
     def won(n: int) -> bool:

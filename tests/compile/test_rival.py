@@ -95,3 +95,5 @@ def test_a_range_is_looked_at_its_own_ends_too() -> None:
 def test_a_range_reaches_to_the_size_that_was_asked_for() -> None:
     extent = SizeRange(1 << 10, 1 << 34, "1KB..16GB")
     assert useful_sizes(lambda n: n / 1e9, lambda _: 1.0, 10**9, extent) == (1 << 10, 10**9)
+    for size, span in ((500, (500, 1 << 34)), (1 << 35, (1 << 10, 1 << 35))):
+        assert useful_sizes(lambda _: 1.0, lambda _: 1.0, size, SizeRange(0, None, "")) == span
