@@ -134,7 +134,8 @@ class Lowering:
                     lowered = self._step_by_step()
             predictor = None if lowered is None else self._predictor(lowered.program)
             if predictor is not None and isinstance(steady, Dispatched) and steady.size == self.size:
-                steady.quickest = self.options.target, predictor.program.protocol
+                protocol = predictor.program.protocol
+                steady.quickest = self.problem, self.schedule, self.options.target, protocol
             return predictor
 
     def _predictor(self, program: Program) -> ProgramPredictor:
@@ -145,8 +146,8 @@ class Lowering:
     def _quickest(self, program: Program, steady: Pipeline | None) -> Program:
         """Return ``program`` with the quickest protocol: known if ``steady`` was timed for this size."""
         if isinstance(steady, Dispatched) and steady.quickest and steady.size == self.size:
-            target, protocol = steady.quickest
-            if target == self.options.target:
+            of, along, target, protocol = steady.quickest
+            if of is self.problem and along == self.schedule and target == self.options.target:
                 return replace(program, protocol=protocol)
         return self._predictor(program).program
 
@@ -225,8 +226,11 @@ def _quickest_table(q: Lowering) -> QuickTable | None:
 
     goal, target, best = q.problem.collective, q.options.target, None
     chunk = chunk_bytes(goal.name, goal.ranks, goal.chunks_per_rank, q.size)
-    orders = {tuple(depths(q.problem, q.schedule, order)): order for order in reversed(ORDERS)}
-    for order in reversed(orders.values()):
+    seen: list[list[int]] = []
+    for order in ORDERS:
+        if (rounds := depths(q.problem, q.schedule, order)) in seen:
+            continue
+        seen.append(rounds)
         before = math.inf
         for pieces in PIECES:
             if pieces > 1 and (chunk < LEAST_PIECE * pieces or len(q.schedule.transfers) * pieces > MOST_MESSAGES):

@@ -60,8 +60,8 @@ class Arrangement:
 class Dispatched:
     """The pipeline of a program for a buffer of ``size`` bytes: messages on links of ``costs``, moved by
     ``protocol``, are dispatched as ``arrangement`` says. ``dispatch``: the last dispatch, with its schedule and
-    FIFO. ``latest``: the last program, with what it was made of. ``quickest``: of a program that was timed, the
-    target and the protocol with which it is the quickest there."""
+    FIFO. ``latest``: the last program, with what it was made of. ``quickest``: of the program that was timed for
+    ``size``, what it was made of, its target, and the protocol with which it is the quickest."""
 
     arrangement: Arrangement
     costs: Costs
@@ -71,7 +71,7 @@ class Dispatched:
     latest: tuple[Problem, Schedule, LoweringOptions, Lowered] | None = field(
         default=None, compare=False, repr=False
     )
-    quickest: tuple[Target, Protocol] | None = field(default=None, compare=False)
+    quickest: tuple[Problem, Schedule, Target, Protocol] | None = field(default=None, compare=False, repr=False)
 
     @property
     def label(self) -> str:
@@ -293,7 +293,8 @@ class PlanDispatching(Dispatching):
 
     def pipeline(self, arrangement: Arrangement) -> DispatchedPlan:
         """Return the pipeline of the plan for ``arrangement``."""
-        return DispatchedPlan(arrangement, self.costs, self.size, (self.schedule, self.run(arrangement)))
+        dispatch = self.schedule, self.servers, self.run(arrangement)
+        return DispatchedPlan(arrangement, self.costs, self.size, dispatch)
 
     @property
     def most_bytes(self) -> float:
@@ -353,12 +354,13 @@ def dispatchings(
 @dataclass(slots=True)
 class DispatchedPlan:
     """The pipeline of a plan for a buffer of ``size`` bytes, its messages dispatched as ``arrangement`` says.
-    ``dispatch``: the last dispatch, with its schedule. ``latest``: the last plan, with what it was made of."""
+    ``dispatch``: the last dispatch, with its schedule and servers. ``latest``: the last plan, with what it is made
+    of."""
 
     arrangement: Arrangement
     costs: Costs
     size: int
-    dispatch: tuple[Schedule, Dispatch] | None = field(default=None, compare=False, repr=False)
+    dispatch: tuple[Schedule, Sequence[str], Dispatch] | None = field(default=None, compare=False, repr=False)
     latest: tuple[Problem, Schedule, LoweringOptions, Plan] | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -376,9 +378,10 @@ class DispatchedPlan:
             if of is problem and along == schedule and under == options.unnamed:
                 return plan_of_gpus(options, problem.collective.name, plan.gpus)
         dispatching = PlanDispatching(problem, schedule, self.costs, options, self.size)
-        if self.dispatch is None or self.dispatch[0] != schedule:
-            self.dispatch = schedule, dispatching.run(self.arrangement)
-        plan = lower_dispatched_plan(problem, schedule, self.dispatch[1], options, dispatching.servers)
+        servers = dispatching.servers
+        if self.dispatch is None or self.dispatch[:2] != (schedule, servers):
+            self.dispatch = schedule, servers, dispatching.run(self.arrangement)
+        plan = lower_dispatched_plan(problem, schedule, self.dispatch[2], options, servers)
         self.latest = problem, schedule, options.unnamed, plan
         return plan
 

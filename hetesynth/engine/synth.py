@@ -254,7 +254,7 @@ def _by_steps(run: Compilation, shown: Shown) -> Synthesis:
             ranked = step_program(solved, step_candidate(solved, size), size, run.deadline, run.decisions)
     except HetesynthError:  # the plain program is written
         return finished(solved)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # and the run is reported as interrupted
         return finished(replace(solved, solution=replace(solved.solution, ending="interrupt", cut_short=True)))
     if ranked.seconds is not None:
         record = run.decisions.inside("files")

@@ -34,7 +34,7 @@ from hetesynth.programs.layout import CopySlice, FileOptions, Layout, collective
 from hetesynth.programs.mscclpp.blocks import NOP, in_parts, local, on_channels
 from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, buffer_sizes, plan_of_gpus
 from hetesynth.programs.mscclpp.placement import in_target_order
-from hetesynth.programs.mscclpp.station_blocks import Placing, Wiring, placing
+from hetesynth.programs.mscclpp.station_blocks import Placing, Wiring, place_stations
 from hetesynth.programs.mscclpp.stations import Place, Station, stations
 
 MAX_KNOWLEDGE = 200_000_000
@@ -49,7 +49,7 @@ def placings(
 ) -> Iterator[Placing]:
     """Yield ways to share out the pieces of ``schedule`` as dispatched; HetesynthError HS505 as ``stations``."""
     for room, wide in ROOMS:
-        way = placing(problem, schedule, dispatch, servers, room, wide)
+        way = place_stations(problem, schedule, dispatch, servers, room, wide)
         if way is not None:
             yield way
 

@@ -78,11 +78,11 @@ class Placing:
         return placed
 
 
-def placing(
+def place_stations(
     problem: Problem, schedule: Schedule, dispatch: Dispatch, servers: Sequence[str], room: int, wide: bool
 ) -> Placing | None:
     """Return a way to share the stations of ``schedule`` out; None if there are too few thread blocks or channels.
-    ``room``: operations of a thread block. ``wide``: a station may take more of them than its lanes are."""
+    ``room``: operations of a thread block. ``wide``: a station may take more thread blocks than it has lanes."""
     pieces, many, ranks = dispatch.pieces, len(dispatch.lanes.of), problem.ranks
     parts = parts_of(problem, schedule, dispatch.lanes.of, servers)
     into: dict[StationName, list[int]] = defaultdict(list)

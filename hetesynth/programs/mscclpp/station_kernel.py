@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 MAKES_ARRAYS = False
 Row = Any  # a list or an array of numbers
 JOINS = 40  # the most thread blocks that another one has channels to: 16 of either kind, and room to spare
-KEPT = 3  # channels of each kind that are left for those that what a thread block puts goes to
+KEPT = 3  # channels of each kind that a thread block keeps free for those to which it will put
 
 
 class Pieces(NamedTuple):
@@ -101,7 +101,8 @@ def join(c: Pieces, s: Shared, one: int, other: int) -> bool:
 
 
 def new(c: Pieces, s: Shared, a: Asked, k: int, block: int) -> int:
-    """Return the k-th thread block that ``a`` waits for if ``block`` would need a channel to it, else -1."""
+    """Return the thread block of part ``before[k]``, for which ``a`` waits, if ``block`` would need a channel to
+    it, else -1."""
     there = int(s.where[c.before[k] * c.pieces + a.piece])
     for i in range(a.before, k):
         if s.where[c.before[i] * c.pieces + a.piece] == there:
@@ -225,14 +226,15 @@ def waiter(c: Pieces, s: Shared, block: int, rank: int) -> int:
     if not s.opened[rank]:
         opened(c, s, rank)
     kind = 1 if c.server[rank] == c.server[block // c.blocks] else 0
-    best, old = -1, False
+    best, has_channel = -1, False
     for there in range(rank * c.blocks, rank * c.blocks + s.opened[rank]):
         linked = joined(s, block, there)
-        if (old and not linked) or (not linked and s.channels[2 * there + kind] >= c.most - KEPT + 1):
+        full = s.channels[2 * there + kind] > c.most - KEPT
+        if not linked and (has_channel or full):
             continue
         fewer = best < 0 or s.channels[2 * there + kind] < s.channels[2 * best + kind]
-        if fewer or (linked and not old):
-            best, old = there, linked
+        if fewer or (linked and not has_channel):
+            best, has_channel = there, linked
     if best < 0 and s.opened[rank] < c.blocks:
         return opened(c, s, rank)
     return best

@@ -106,7 +106,7 @@ def _edges(pairs: Any, ends: set[NodeId]) -> list[tuple[NodeId, NodeId]]:
 
 def _document(value: Any, stated: str, assumed: str) -> EdgeDocument:
     """Return the document in the value of a JSON file. Raise ValueError if a part of it is wrong. ``stated``: the
-    model of its GPUs, whatever it says; ``assumed``: of those whose model it does not tell."""
+    model of its GPUs, whatever it says; ``assumed``: the model of those whose model it does not tell."""
     nodes = []
     for item in value.get("nodes", []):
         server = None if item.get("server") in (None, -1) else _id(item["server"])
