@@ -7,11 +7,13 @@ from collections import Counter
 from dataclasses import replace
 from math import inf
 
+import numpy as np
 import pytest
 from support.clusters import cluster, problem_on
 
 from hetesynth.engine.steady_programs import Arrangement, Dispatching
 from hetesynth.errors import HetesynthError
+from hetesynth.judge.msccl.judge import program_violations
 from hetesynth.judge.msccl.linter import lint
 from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.collective import CollectiveName
@@ -20,7 +22,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE, TARGETS, Target
-from hetesynth.model.timeline import Dispatch
+from hetesynth.model.timeline import Dispatch, Lanes
 from hetesynth.model.topology import Topology
 from hetesynth.programs.layout import Layout
 from hetesynth.programs.msccl.dispatched import lower_dispatched
@@ -224,3 +226,19 @@ def test_too_many_pieces_are_refused() -> None:
     with pytest.raises(HetesynthError) as refused:
         dispatched(problem, schedule, prices, Arrangement(64, 1.0), options, 64 * MIB)
     assert refused.value.code == "HS501"
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_an_addition_that_overtakes_the_sum_that_it_is_traded_for_is_refused(late: int) -> None:
+    """Both ranks send their own value and add the other's: where rank 1 sends later than it adds, twice."""
+    problem = problem_on(cluster(2, [(0, 1, 1, 0), (1, 0, 1, 0)]), "allreduce")
+    schedule = Schedule.of(Transfer(0, 1, chunk, link, True) for chunk in (0, 1) for link in (0, 1))
+    links = np.array([t.link for t in schedule.transfers])
+    start = np.array([float(t.chunk + 2 * late * t.link) for t in schedule.transfers])
+    dispatch = Dispatch(1, Lanes(links, np.array([1, 1])), start, start + 0.9, 4.0)
+    options = LoweringOptions("x", target=TARGETS["portable"])
+    if late:
+        with pytest.raises(HetesynthError):
+            lower_dispatched(problem, schedule, dispatch, options)
+    else:
+        assert program_violations(lower_dispatched(problem, schedule, dispatch, options).program) == []

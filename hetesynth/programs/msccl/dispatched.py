@@ -141,7 +141,9 @@ def arranged(
     problem: Problem, schedule: Schedule, dispatch: Dispatch, target: Target
 ) -> Iterator[tuple[Runs, Shared]]:
     """Yield the runs of ``dispatch`` and which of them share thread blocks, for each way in which they may fit
-    ``target``, the one that waits least first."""
+    ``target``, the one that waits least first; none if a message is ``overtaken``."""
+    if overtaken(problem, schedule, dispatch):
+        return
     ends = [(arc.src, arc.dst) for arc in problem.arcs]
     steps = steps_of_messages(schedule, target)
     parallel = Counter(ends)
@@ -152,6 +154,24 @@ def arranged(
         shared = shared_blocks(runs, ends, dispatch, target.thread_blocks - 1, target.max_steps - 2)
         if shared is not None:
             yield runs, shared
+
+
+def overtaken(problem: Problem, schedule: Schedule, dispatch: Dispatch) -> bool:
+    """Return True if a rank gets an addition before it sends the sum without it, where it sends that first in
+    ``schedule``: two servers that trade their sums would add one of them twice."""
+    if problem.collective.name != "allreduce":
+        return False
+    arcs, transfers = problem.arcs, schedule.transfers
+    sums = {(t.chunk, arcs[t.link].src): i for i, t in enumerate(transfers) if t.reduce}
+    pairs = [
+        (i, j)
+        for j, t in enumerate(transfers)
+        if t.reduce and (i := sums.get((t.chunk, arcs[t.link].dst))) is not None and transfers[i].start < t.end
+    ]
+    shape = dispatch.pieces, len(transfers)
+    start, sent = dispatch.start.reshape(shape), dispatch.sent.reshape(shape)
+    sends, adds = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return bool((sent[:, adds] <= start[:, sends]).any())
 
 
 def lower_dispatched(
