@@ -19,8 +19,9 @@ _TEXT = """\
 
 How many steps `hetesynth synth` needs, against a proved lower bound, and in how many seconds. Written by
 `PYTHONPATH=tests python -m benchmarks` (`--only` selects). Other benchmarks: [predicted
-times](benchmarks_time.md), [the default command beside NCCL](data/ranges.csv), [the packing
-engine](benchmarks_engine.md), [builds](benchmarks_building.md), [repairs](repair.md).
+times](benchmarks_time.md), [the default command beside NCCL](data/ranges.csv), [programs of
+large clusters](benchmarks_large.md), [the packing engine](benchmarks_engine.md), [builds](benchmarks_building.md),
+[repairs](repair.md).
 
 """
 _HOW_TO_READ = """\
