@@ -48,7 +48,7 @@ proved limit, without switch reduction. `CPU s`: the whole command, both files j
 
 Of clusters of one model, CPU seconds grow as GPUs to the power {laws} (least squares of the logarithms).
 
-Measured with a load of {load}: {facts}.
+Measured of hetesynth {version} with a load of {load}: {facts}.
 """
 
 
@@ -90,6 +90,9 @@ if __name__ == "__main__":
         command(topology("h20_8x16", EXAMPLES, Path(place)), "allreduce", place)
         measured = list(rows(place))
     of_all = ", ".join(f"{law(measured, name):.2f} for {name}" for name in ("allgather", "allreduce"))
-    said_of = ", ".join(f"{name} {value}" for name, value in machine().items())
-    page = wrapped(TEXT.format(table=markdown(HEAD, measured), laws=of_all, load=load(), facts=said_of))
+    facts = machine()
+    version = facts.pop("hetesynth")
+    said = ", ".join(f"{name} {value}" for name, value in facts.items())
+    table = markdown(HEAD, measured)
+    page = wrapped(TEXT.format(table=table, laws=of_all, version=version, load=load(), facts=said))
     sys.stdout.write(page)
