@@ -80,7 +80,7 @@ def hops(schedule: Schedule, links: Sequence[Link] | Sequence[Arc]) -> int:
 
 def along_trees(schedule: Schedule, links: Sequence[Link] | Sequence[Arc]) -> bool:
     """Return True if no rank sends its sum of a chunk twice or takes in two copies of a chunk: then the data
-    decide all orders, and else a value may be added to before it is sent."""
+    decide all orders but one: a rank that trades sums has to send its own before it adds the other."""
     sums = Counter((t.chunk, links[t.link].src) for t in schedule.transfers if t.reduce)
     copies = Counter((t.chunk, links[t.link].dst) for t in schedule.transfers if not t.reduce)
     return max((*sums.values(), *copies.values()), default=1) == 1

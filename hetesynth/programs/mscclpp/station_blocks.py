@@ -6,9 +6,8 @@ for by any of its thread blocks, at its end, and needs no signal of its own: the
 for it. What is added or passed on lands in scratch, with a place for each sender."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 
@@ -23,8 +22,6 @@ from hetesynth.programs.layout import Layout
 from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS
 from hetesynth.programs.mscclpp.station_kernel import JOINS, Pieces, Shared, share
 from hetesynth.programs.mscclpp.stations import Connection, Part, Place, Put, Station, StationName, Visit, parts_of
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +93,7 @@ def place_stations(
         idles[i] = sent[:, out].max(axis=1) if out else begins[i]
     which, piece = np.divmod(np.arange(len(parts) * pieces), pieces)
     order = np.lexsort((piece, which, begins.ravel()))
-    stations = numbered(part.station.name for part in parts)
+    stations = {name: number for number, name in enumerate(dict.fromkeys(part.station.name for part in parts))}
     putting = {(part.station.name, r): i for i, part in enumerate(parts) for r in part.station.receivers}
     groups, widths = np.zeros(len(parts), dtype=np.int64), list[int]()
     numbers: dict[tuple[Rank, int], int] = {}
@@ -111,7 +108,6 @@ def place_stations(
         before.append([putting[name if name in stations else (*name[:2], True), a.rank] for name in names])
     (first_before, waited), (first_ends, ends) = rows(before), rows([sorted(part.ends) for part in parts])
     first_lane = np.concatenate(([0], np.cumsum(np.array(widths) + RESIDENT_BLOCKS)))
-    server = numbered(servers)
     c = Pieces(
         part=which[order],
         piece=piece[order],
@@ -126,7 +122,7 @@ def place_stations(
         first_ends=first_ends,
         ends=ends,
         first_lane=first_lane,
-        server=np.array([server[name] for name in servers]),
+        server=np.unique([*servers], return_inverse=True)[1],
         pieces=pieces,
         ranks=ranks,
         blocks=RESIDENT_BLOCKS,
@@ -157,11 +153,6 @@ def place_stations(
     if not run_kernel(share, c, shared, seconds=1e-4 * len(order)):
         return None
     return Placing(parts, pieces, c.part, c.piece, shared)
-
-
-def numbered(values: Iterable[T]) -> dict[T, int]:
-    """Return the number of each of the different values, in the order in which they come."""
-    return {value: number for number, value in enumerate(dict.fromkeys(values))}
 
 
 class Wiring:

@@ -73,8 +73,8 @@ class Asked(NamedTuple):
 
 
 def near(c: Pieces, one: int, other: int) -> int:
-    """Return 1 if two thread blocks are in one server, else 0."""
-    return 1 if c.server[one // c.blocks] == c.server[other // c.blocks] else 0
+    """Return 1 if two ranks are in one server, else 0: the kind of channels between them."""
+    return 1 if c.server[one] == c.server[other] else 0
 
 
 def joined(s: Shared, one: int, other: int) -> bool:
@@ -91,7 +91,7 @@ def join(c: Pieces, s: Shared, one: int, other: int) -> bool:
         return True
     if s.degree[one] == JOINS or s.degree[other] == JOINS:
         return False
-    kind = near(c, one, other)
+    kind = near(c, one // c.blocks, other // c.blocks)
     s.joins[one * JOINS + s.degree[one]], s.joins[other * JOINS + s.degree[other]] = other, one
     s.degree[one] += 1
     s.degree[other] += 1
@@ -126,14 +126,14 @@ def fits(c: Pieces, s: Shared, a: Asked, block: int) -> bool:
     for k in range(a.before, a.end):
         there = new(c, s, a, k, block)
         if there >= 0:
-            kind = near(c, block, there)
+            kind = near(c, block // c.blocks, there // c.blocks)
             if s.channels[2 * there + kind] >= c.most:
                 return False
             inside += kind
             far += 1 - kind
     for k in range(c.first_ends[a.part], c.first_ends[a.part + 1]):
         if s.waiting[block * c.ranks + c.ends[k]] < 0:
-            kind = 1 if c.server[c.ends[k]] == c.server[block // c.blocks] else 0
+            kind = near(c, block // c.blocks, c.ends[k])
             inside += kind
             far += 1 - kind
     return bool(far <= c.most - KEPT and inside <= c.most - KEPT)
@@ -143,7 +143,7 @@ def connects(c: Pieces, s: Shared, a: Asked, rank: int) -> bool:
     """Return True if another thread block of ``rank`` can have channels to those that ``a`` waits for."""
     for k in range(a.before, a.end):
         there = s.where[c.before[k] * c.pieces + a.piece]
-        kind = 1 if c.server[there // c.blocks] == c.server[rank] else 0
+        kind = near(c, rank, there // c.blocks)
         if s.channels[2 * there + kind] >= c.most:
             return False
     return True
@@ -225,7 +225,7 @@ def waiter(c: Pieces, s: Shared, block: int, rank: int) -> int:
     """Return a thread block of ``rank`` to wait for what ``block`` puts there for good; -1 where none can."""
     if not s.opened[rank]:
         opened(c, s, rank)
-    kind = 1 if c.server[rank] == c.server[block // c.blocks] else 0
+    kind = near(c, rank, block // c.blocks)
     best, has_channel = -1, False
     for there in range(rank * c.blocks, rank * c.blocks + s.opened[rank]):
         linked = joined(s, block, there)
